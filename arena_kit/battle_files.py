@@ -1,0 +1,298 @@
+"""Reading and writing battle logs; DuckDB does the parsing, so a million rows is ordinary.
+
+Every column arrives as text, is checked once per distinct value, and becomes integer
+codes. Only when something is wrong is the file walked again, to name the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles import (
+    COUNT_COLUMNS,
+    OUTCOMES,
+    TEXT_COLUMNS,
+    TIE,
+    BattleLog,
+    DataError,
+    Labels,
+    check_model_name,
+    read_outcome,
+    read_source,
+)
+from arena_kit.store import read_lines, whole_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REQUIRED = ("model_a", "model_b", "winner")
+OPTIONAL = (*TEXT_COLUMNS, "battle_id", "timestamp", "weight", "inconsistent")
+FORMATS = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
+_COUNT_ALIASES = {"ties": "tie", "tie_bothbad": "both_bad"}
+#: Above this many distinct values a Python dict encodes faster than a DuckDB enum.
+_ENUM_LIMIT = 50_000
+_MOMENT = (
+    "coalesce(to_timestamp(try_cast(timestamp AS DOUBLE)), try_cast(timestamp AS TIMESTAMPTZ))"
+)
+
+
+def read_battles(path: str | Path) -> BattleLog:
+    """A battle log from JSONL, CSV (either may be gzipped) or Parquet.
+
+    Needs the columns model_a, model_b, winner; takes the other `Battle` fields where
+    present; ignores columns it does not know, refuses values it does not know.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    with _connection() as con:
+        return _log(con, _reader(path), path)
+
+
+def battles_from_frame(frame: pd.DataFrame) -> BattleLog:
+    """A battle log from a pandas frame with the same columns as a file."""
+    with _connection() as con:
+        con.register("incoming", frame)
+        return _log(con, "incoming", None)
+
+
+def write_battles(path: str | Path, log: BattleLog) -> None:
+    """Write a battle log as JSONL, CSV (either gzipped by its name) or Parquet."""
+    columns: dict[str, Any] = dict(log.columns())
+    if "timestamp" in columns:
+        columns["timestamp"] = _iso(columns["timestamp"])
+    _write_columns(Path(path), columns)
+
+
+def read_pair_counts(path: str | Path) -> BattleLog:
+    """A weighted log from a table with a row per pair: model_a, model_b, a_wins, b_wins and,
+    where counted, tie (or ties) and both_bad (or tie_bothbad)."""
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    with _connection() as con:
+        con.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM {_reader(path)}")
+        table = con.execute("FROM raw").fetchnumpy()
+    columns = {_COUNT_ALIASES.get(name, name): column for name, column in table.items()}
+    if missing := {"model_a", "model_b", "a_wins", "b_wins"} - set(columns):
+        raise DataError(f"{path}: missing column {', '.join(sorted(missing))}")
+    try:
+        counts = {
+            name: np.asarray(columns[name], float) for name in COUNT_COLUMNS if name in columns
+        }
+        return BattleLog.from_counts(columns["model_a"], columns["model_b"], **counts)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def write_pair_counts(path: str | Path, log: BattleLog) -> None:
+    """Write the counts of every pair of a log, as `read_pair_counts` reads them."""
+    _write_columns(Path(path), log.pair_counts())
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect()
+    con.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
+    return con
+
+
+def _reader(path: Path) -> str:
+    """The DuckDB table function that reads this file, every column as text."""
+    name, file = path.name.lower(), _quoted(str(path))
+    if _is_jsonl(path):
+        kinds = ", ".join(f"{column}: 'VARCHAR'" for column in (*REQUIRED, *OPTIONAL))
+        columns = f"columns = {{{kinds}}}, maximum_object_size = 67108864"
+        return f"read_json({file}, format = 'newline_delimited', {columns})"
+    if name.endswith((".csv", ".csv.gz")):
+        return f"read_csv({file}, header = true, all_varchar = true, delim = ',', quote = '\"')"
+    if name.endswith(".parquet"):
+        return f"read_parquet({file})"
+    raise DataError(f"{path}: unknown kind of battle file; allowed: {', '.join(FORMATS)}")
+
+
+def _is_jsonl(path: Path) -> bool:
+    return path.name.lower().endswith((".jsonl", ".jsonl.gz"))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+class _RowError(DataError):
+    """A complaint about one row, counted from 0."""
+
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+def _log(con: duckdb.DuckDBPyConnection, table: str, path: Path | None) -> BattleLog:
+    name = str(path) if path else "the frame"
+    try:
+        present = [row[0] for row in con.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
+        if missing := [column for column in REQUIRED if column not in present]:
+            raise DataError(f"{name}: missing column {', '.join(missing)}")
+        kept = [column for column in (*REQUIRED, *OPTIONAL) if column in present]
+        texts = ", ".join(f'CAST("{c}" AS VARCHAR) AS "{c}"' for c in kept)
+        con.execute(f"CREATE TEMP TABLE raw AS SELECT {texts} FROM {table}")
+    except duckdb.Error as error:
+        if path and _is_jsonl(path):
+            for _ in read_lines(path):  # raises at the line that DuckDB stumbled over
+                pass
+        raise DataError(f"{name}: {str(error).splitlines()[0]}") from None
+    try:
+        return _encode(con, _filled(con, kept))
+    except _RowError as error:
+        raise DataError(f"{name}{_place(path, error.row)}: {error}") from None
+
+
+def _place(path: Path | None, row: int) -> str:
+    """Where a row stands: `:line` in a text file, its number elsewhere."""
+    if path is None or path.suffix == ".parquet":
+        return f" row {row}"
+    if _is_jsonl(path):
+        return f":{next(line for n, (line, _) in enumerate(read_lines(path)) if n == row)}"
+    return f":{row + 2}"
+
+
+def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
+    """The columns that hold anything; a required one must be complete."""
+    for column in REQUIRED:
+        _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
+    counts = ", ".join(f"count({column})" for column in kept)
+    found = con.execute(f"SELECT {counts} FROM raw").fetchone() or ()
+    return {column for column, n in zip(kept, found, strict=True) if n}
+
+
+def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
+    text = {column: _labels(con, column) for column in TEXT_COLUMNS if column in filled}
+    sides = _labels(con, "model_a", "model_b")
+    half = len(sides.codes) // 2
+    a, b = sides.codes[:half], sides.codes[half:]
+    if np.any(same := a == b):
+        row = int(np.argmax(same))
+        raise _RowError(row, f"both models are {sides.names[a[row]]!r}")
+    winners = _labels(con, "winner")
+    codes = np.array([OUTCOMES.index(read_outcome(w)) for w in winners.names], np.int8)
+    outcome = codes[winners.codes]
+    return BattleLog(
+        models=tuple(sides.names),
+        a=a,
+        b=b,
+        outcome=outcome,
+        battle_id=_values(con, "battle_id") if "battle_id" in filled else None,
+        timestamp=_timestamps(con) if "timestamp" in filled else None,
+        weight=_weights(con) if "weight" in filled else None,
+        inconsistent=_inconsistent(con, outcome) if "inconsistent" in filled else None,
+        **text,
+    )
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {
+    "model_a": check_model_name,
+    "winner": read_outcome,
+    "source": read_source,
+}
+
+
+def _labels(con: duckdb.DuckDBPyConnection, *columns: str) -> Labels:
+    """Codes of one column, or of several stacked over one set of names, all checked."""
+    distinct = " UNION ".join(f"SELECT {c} AS v FROM raw WHERE {c} IS NOT NULL" for c in columns)
+    con.execute(f"CREATE OR REPLACE TEMP TABLE names AS SELECT DISTINCT v FROM ({distinct})")
+    names = [row[0] for row in con.execute("FROM names").fetchall()]
+    labels = (_by_enum if 0 < len(names) <= _ENUM_LIMIT else _by_dict)(con, columns)
+    for code, name in enumerate(labels.names):
+        try:
+            _CHECKS.get(columns[0], str)(name)
+        except DataError as error:
+            row = int(np.argmax(labels.codes == code)) % (len(labels.codes) // len(columns))
+            raise _RowError(row, str(error)) from None
+    return labels
+
+
+def _by_enum(con: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> Labels:
+    """Codes through a DuckDB enum; the table is made first because that uses every core."""
+    con.execute("DROP TYPE IF EXISTS name; CREATE TYPE name AS ENUM (FROM names)")
+    names = con.execute("SELECT unnest(enum_range(NULL::name))").fetchall()
+    codes = ", ".join(f"coalesce(enum_code({c}::name)::INTEGER, -1) AS {c}" for c in columns)
+    con.execute(f"CREATE OR REPLACE TEMP TABLE coded AS SELECT {codes} FROM raw")
+    coded = con.execute("FROM coded").fetchnumpy()
+    return Labels.sorted([*(row[0] for row in names), None], np.concatenate(list(coded.values())))
+
+
+def _by_dict(con: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> Labels:
+    return Labels.of(value for column in columns for value in _values(con, column).tolist())
+
+
+def _values(con: duckdb.DuckDBPyConnection, expression: str) -> NDArray[Any]:
+    con.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS SELECT {expression} AS v FROM raw")
+    column = con.execute("FROM wanted").fetchnumpy()["v"]
+    if isinstance(column, np.ma.MaskedArray):
+        column = column.astype(object).filled(None)
+    return np.asarray(column)
+
+
+def _timestamps(con: duckdb.DuckDBPyConnection) -> NDArray[np.datetime64]:
+    nowhere = -(2**63)
+    micros = _values(con, f"coalesce(epoch_us({_MOMENT}), {nowhere + 1} - 1)")
+    if np.any(micros == nowhere):
+        _refuse_value(con, "timestamp", f"{_MOMENT} IS NULL", "an ISO date or seconds since 1970")
+    return micros.astype("datetime64[us]")
+
+
+def _weights(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64] | None:
+    number = "try_cast(weight AS DOUBLE)"
+    wrong = f"{number} IS NULL OR NOT isfinite({number}) OR {number} <= 0"
+    _refuse_value(con, "weight", wrong, "a positive finite number")
+    weights = _values(con, f"coalesce({number}, 1.0)").astype(float)
+    return weights if np.any(weights != 1.0) else None
+
+
+def _inconsistent(
+    con: duckdb.DuckDBPyConnection, outcome: NDArray[np.int8]
+) -> NDArray[np.bool_] | None:
+    known = "lower(inconsistent) IN ('true', 'false')"
+    _refuse_value(con, "inconsistent", f"NOT {known}", "true or false")
+    flags = _values(con, "coalesce(lower(inconsistent) = 'true', false)").astype(bool)
+    if np.any(wrong := flags & (outcome != TIE)):
+        raise _RowError(int(np.argmax(wrong)), "an inconsistent battle must have winner 'tie'")
+    return flags if flags.any() else None
+
+
+def _refuse_value(con: duckdb.DuckDBPyConnection, column: str, wrong: str, allowed: str) -> None:
+    _refuse(con, column, f"{column} IS NOT NULL AND ({wrong})", f"{column} {{!r}} is not {allowed}")
+
+
+def _refuse(con: duckdb.DuckDBPyConnection, column: str, wrong: str, message: str) -> None:
+    query = f"SELECT rowid, {column} FROM raw WHERE {wrong} ORDER BY rowid LIMIT 1"
+    if (row := con.execute(query).fetchone()) is not None:
+        raise _RowError(row[0], message.format(row[1]))
+
+
+def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:
+    text = np.datetime_as_string(moments, unit="us", timezone="UTC").astype(object)
+    text[np.isnat(moments)] = None
+    return text
+
+
+def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+    name = path.name.lower()
+    if _is_jsonl(path):
+        kind = "FORMAT json"
+    elif name.endswith((".csv", ".csv.gz")):
+        kind = "FORMAT csv, HEADER"
+    elif name.endswith(".parquet"):
+        kind = "FORMAT parquet"
+    else:
+        raise DataError(f"{path}: unknown kind of battle file; allowed: {', '.join(FORMATS)}")
+    if name.endswith(".gz"):
+        kind += ", COMPRESSION gzip"
+    with _connection() as con, whole_file(path) as part:
+        con.register("outgoing", columns)
+        con.execute(f"COPY outgoing TO {_quoted(str(part))} ({kind})")

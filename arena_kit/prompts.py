@@ -1,0 +1,92 @@
+"""The nouns left of judging: prompts, the responses to them, and the pairs to compare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from arena_kit.battles import DataError, check_id
+
+
+class ExpectedBehavior(StrEnum):
+    """What a well-calibrated answer does with a prompt that has no gold answer."""
+
+    HEDGE = "hedge"
+    ANSWER = "answer"
+    ABSTAIN = "abstain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One question of the bank; `source` is the stratum it was drawn from."""
+
+    prompt_id: str
+    text: str
+    source: str
+    subject: str | None = None
+    gold_answer: str | None = None
+    expected_behavior: ExpectedBehavior | None = None
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_id(self.prompt_id, "prompt_id")
+        check_id(self.source, "source")
+        _check_text(self.text, f"the text of prompt {self.prompt_id}")
+        object.__setattr__(self, "tags", tuple(self.tags))
+        if self.expected_behavior is not None:
+            object.__setattr__(self, "expected_behavior", _behavior(self.expected_behavior))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """One entrant's answer to one prompt, as cached on disk."""
+
+    entrant_id: str
+    prompt_id: str
+    response_text: str
+    p_correct: float | None = None
+    diagnostics: Mapping[str, object] = field(default_factory=dict)
+    timestamp: str | None = None
+
+    def __post_init__(self) -> None:
+        check_id(self.entrant_id, "entrant_id")
+        check_id(self.prompt_id, "prompt_id")
+        _check_text(self.response_text, f"response_text of {self.prompt_id}", empty=True)
+        p = self.p_correct
+        if p is not None and not (isinstance(p, int | float) and math.isfinite(p) and 0 <= p <= 1):
+            raise DataError(f"p_correct {p!r} is not a number from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two entrants to compare on one prompt and dimension; unordered, so kept in name order."""
+
+    dimension: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+
+    def __post_init__(self) -> None:
+        if not self.entrant_a < self.entrant_b:
+            raise DataError(f"a pair is two entrants in name order, not {self!r}")
+
+    @property
+    def pair_id(self) -> str:
+        return f"{self.dimension}:{self.prompt_id}:{self.entrant_a}:{self.entrant_b}"
+
+
+def _check_text(value: object, what: str, *, empty: bool = False) -> None:
+    if not isinstance(value, str) or not (empty or value.strip()):
+        raise DataError(f"{what} must be a non-empty string, not {str(value)[:40]!r}")
+
+
+def _behavior(value: object) -> ExpectedBehavior:
+    try:
+        return ExpectedBehavior(str(value))
+    except ValueError:
+        allowed = ", ".join(ExpectedBehavior)
+        raise DataError(
+            f"unknown expected_behavior {str(value)[:40]!r}; allowed: {allowed}"
+        ) from None

@@ -1,0 +1,1 @@
+"""Rating methods: pure functions of a `BattleLog`; a method is a frozen spec that you call."""

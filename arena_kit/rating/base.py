@@ -1,0 +1,127 @@
+"""What every rating method takes and gives back, and the error they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles import BOTH_BAD, TIE, BattleLog
+
+
+class RatingError(ValueError):
+    """A rating that does not exist for these battles; the message names the cause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """One model's rating with the interval that the evidence supports.
+
+    `ci_low` and `ci_high` come from resampling the battles (None where that is not
+    possible); `extra` holds what only this method reports.
+    """
+
+    model: str
+    rating: float
+    ci_low: float | None
+    ci_high: float | None
+    n_battles: int
+    extra: dict[str, float | None] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "model": self.model,
+            "rating": self.rating,
+            "ci_low": self.ci_low,
+            "ci_high": self.ci_high,
+            "n_battles": self.n_battles,
+            **self.extra,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratings:
+    """The result of one method on one log, best first, with every setting that made it.
+
+    `traces` has a row per replay, `replicates` a row per resample of the evidence, both a
+    column per model of `models` (name order).
+    """
+
+    method: str
+    settings: dict[str, Any]
+    ratings: tuple[Rating, ...]
+    n_battles: int
+    dropped: dict[str, int]
+    models: tuple[str, ...] = field(repr=False)
+    traces: NDArray[np.float64] = field(repr=False)
+    replicates: NDArray[np.float64] = field(repr=False)
+
+    def __getitem__(self, model: str) -> Rating:
+        for rating in self.ratings:
+            if rating.model == model:
+                return rating
+        raise KeyError(f"{model!r} is not rated; rated: {', '.join(self.models)}")
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Model names, best first."""
+        return tuple(rating.model for rating in self.ratings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "method": self.method,
+            "settings": self.settings,
+            "ratings": [rating.as_dict() for rating in self.ratings],
+            "n_battles": self.n_battles,
+            "dropped": self.dropped,
+        }
+
+
+class Method(Protocol):
+    """A frozen dataclass of settings; calling it rates a log."""
+
+    def __call__(self, battles: BattleLog) -> Ratings: ...
+
+
+def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
+    """Masks of the battles that are not plain wins, under the names of the settings."""
+    flags = battles.flags()
+    return {
+        "tie": (battles.outcome == TIE) & ~flags,
+        "both_bad": battles.outcome == BOTH_BAD,
+        "inconsistent": flags,
+    }
+
+
+def components(n_models: int, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.intp]:
+    """A component number per model of the graph whose edges are the battles."""
+    label = np.arange(n_models)
+    while True:
+        low = np.minimum(label[a], label[b])
+        merged = label.copy()
+        np.minimum.at(merged, a, low)
+        np.minimum.at(merged, b, low)
+        merged = merged[merged]
+        if np.array_equal(merged, label):
+            return label
+        label = merged
+
+
+def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -> None:
+    """Refuse models that no chain of battles connects: their ratings share no scale."""
+    label = components(len(models), a, b)
+    groups = [[m for m, c in zip(models, label, strict=True) if c == g] for g in np.unique(label)]
+    if len(groups) > 1:
+        shown = "; ".join(_some(group) for group in groups[:4]) + ("; …" if len(groups) > 4 else "")
+        raise RatingError(
+            f"the battles fall into {len(groups)} groups of models that never met, "
+            f"so no common scale exists: {shown}"
+        )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

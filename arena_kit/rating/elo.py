@@ -1,0 +1,197 @@
+"""Elo averaged over many shuffled orders, with an interval that the evidence supports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles import A_WINS, B_WINS, BattleLog
+from arena_kit.rating.base import Rating, RatingError, Ratings, check_connected, kinds
+from arena_kit.rating.replay import EloRule, Games, replay_in_order, replay_orders, shuffle_seeds
+from arena_kit.rating.resampling import interval, resampled_sets
+
+Treatment = Literal["drop", "half"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermutationElo:
+    """Mean Elo rating over `n_perms` shuffled orders of the battles.
+
+    Elo depends on the order in which battles are replayed; averaging over orders removes
+    that. What remains of it is `sem`, the Monte-Carlo error of the average: it says how
+    well the average is known, not how well the models are. How sure one can be of a
+    rating is the evidence interval (`ci_low`, `ci_high`): whole questions are drawn again
+    with replacement and rated anew.
+
+    Parameters
+    ----------
+    k, initial, scale
+        The Elo step, the starting rating, and the rating gap at which the odds are 10:1.
+    n_perms, seed
+        How many orders are averaged, and the seed they and the resamples are drawn from.
+    shuffle
+        False replays the battles once, in the order given (`n_perms` must be 1).
+    ties, both_bad, inconsistent
+        What a tie, a both-bad vote and an inconsistent judgment are: `drop` leaves them
+        out, `half` scores them half a win for each side.
+    evidence_replicates, evidence_orders
+        Resamples behind the evidence interval (0 computes none), and orders averaged in
+        each. A replicate keeps 1/`evidence_orders` of the variance of a single order, so
+        the interval errs on the wide side.
+    """
+
+    k: float = 16.0
+    initial: float = 1400.0
+    scale: float = 400.0
+    n_perms: int = 500
+    seed: int = 0
+    shuffle: bool = True
+    ties: Treatment = "drop"
+    both_bad: Treatment = "drop"
+    inconsistent: Treatment = "drop"
+    evidence_replicates: int = 500
+    evidence_orders: int = 20
+
+    def __post_init__(self) -> None:
+        _require(np.isfinite(self.k) and self.k > 0, "k", self.k, "a number above 0")
+        _require(np.isfinite(self.initial), "initial", self.initial, "a finite number")
+        _require(np.isfinite(self.scale) and self.scale > 0, "scale", self.scale, "above 0")
+        _require(self.n_perms >= 1, "n_perms", self.n_perms, "1 or more")
+        _require(self.seed >= 0, "seed", self.seed, "0 or more")
+        _require(
+            self.shuffle or self.n_perms == 1, "n_perms", self.n_perms, "1 without shuffling"
+        )
+        _require(
+            self.evidence_replicates == 0 or self.evidence_replicates >= 20,
+            "evidence_replicates",
+            self.evidence_replicates,
+            "0, or 20 or more",
+        )
+        _require(self.evidence_orders >= 1, "evidence_orders", self.evidence_orders, "1 or more")
+        for name in ("ties", "both_bad", "inconsistent"):
+            value = getattr(self, name)
+            _require(value in ("drop", "half"), name, value, "'drop' or 'half'")
+
+    def __call__(self, battles: BattleLog) -> Ratings:
+        """Rate a log; raises `RatingError` where no rating exists."""
+        kept, dropped = self._kept(battles)
+        log = battles.select(kept)
+        _check(battles, log, dropped)
+        games = Games(a=log.a, b=log.b, score=_scores(log), n_models=len(log.models))
+        traces = self._traces(games)
+        replicates = self._replicates(games, log.clusters())
+        return Ratings(
+            method="permutation-elo",
+            settings=asdict(self),
+            ratings=_ranked(log, traces, replicates),
+            n_battles=len(log),
+            dropped=dropped,
+            models=log.models,
+            traces=traces,
+            replicates=replicates,
+        )
+
+    def _kept(self, battles: BattleLog) -> tuple[NDArray[np.bool_], dict[str, int]]:
+        kept = np.ones(len(battles), bool)
+        dropped = {}
+        treatments = (self.ties, self.both_bad, self.inconsistent)
+        for (kind, mask), treatment in zip(kinds(battles).items(), treatments, strict=True):
+            dropped[kind] = int(mask.sum()) if treatment == "drop" else 0
+            kept &= ~(mask & (treatment == "drop"))
+        return kept, dropped
+
+    def _rule(self) -> EloRule:
+        return EloRule(k=self.k, initial=self.initial, scale=self.scale)
+
+    def _traces(self, games: Games) -> NDArray[np.float64]:
+        if not self.shuffle:
+            return replay_in_order(games, self._rule())
+        return replay_orders(games, self._rule(), shuffle_seeds(self.seed, self.n_perms))
+
+    def _replicates(self, games: Games, clusters: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Mean ratings of each resample; NaN where a model was not drawn at all."""
+        n, orders = self.evidence_replicates, self.evidence_orders
+        if clusters.max() == 0:
+            return np.empty((0, games.n_models))
+        seeds = shuffle_seeds(self.seed, n * orders, stream=1)
+        out = [np.empty((0, games.n_models))]
+        done = 0
+        for sets, sizes in resampled_sets(clusters, n, seed=self.seed):
+            some = seeds[done * orders : (done + len(sets)) * orders]
+            ratings = replay_orders(games, self._rule(), some, sets=sets, sizes=sizes)
+            means = ratings.reshape(len(sets), orders, games.n_models).mean(axis=1)
+            out.append(np.where(_drawn(games, sets, sizes), means, np.nan))
+            done += len(sets)
+        return np.concatenate(out)
+
+
+def k_sweep(
+    method: PermutationElo, battles: BattleLog, ks: Iterable[float]
+) -> dict[float, Ratings]:
+    """The same rating for several K; every K sees the same orders and resamples."""
+    return {float(k): replace(method, k=float(k))(battles) for k in ks}
+
+
+def _require(holds: bool | np.bool_, name: str, value: object, allowed: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")
+
+
+def _check(given: BattleLog, log: BattleLog, dropped: dict[str, int]) -> None:
+    left_out = ", ".join(f"{n} {kind}" for kind, n in dropped.items() if n)
+    if not len(log):
+        why = f"all were dropped ({left_out})" if len(given) else "there are none"
+        raise RatingError(f"no battles to rate: {why}")
+    if missing := sorted(set(given.models) - set(log.models)):
+        raise RatingError(
+            f"no rating for {', '.join(missing)}: none of its battles counts ({left_out} dropped)"
+        )
+    if np.any(log.weights() != 1.0):
+        raise RatingError(
+            "permutation-elo replays battles one at a time and cannot use weights or pair counts"
+        )
+    check_connected(log.models, log.a, log.b)
+
+
+def _scores(log: BattleLog) -> NDArray[np.float64]:
+    return np.where(log.outcome == A_WINS, 1.0, np.where(log.outcome == B_WINS, 0.0, 0.5))
+
+
+def _drawn(
+    games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """Which models take part in each resample."""
+    seen = np.zeros((len(sets), games.n_models), bool)
+    rows = np.repeat(np.arange(len(sets)), sizes)
+    drawn = sets[np.arange(sets.shape[1]) < sizes[:, None]]
+    seen[rows, games.a[drawn]] = True
+    seen[rows, games.b[drawn]] = True
+    return seen
+
+
+def _ranked(
+    log: BattleLog, traces: NDArray[np.float64], replicates: NDArray[np.float64]
+) -> tuple[Rating, ...]:
+    mean = traces.mean(axis=0)
+    sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * 0.0
+    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
+    se, low, high = interval(replicates) if len(replicates) else (None, None, None)
+    rows = [
+        Rating(
+            model=model,
+            rating=float(mean[i]),
+            ci_low=None if low is None else float(low[i]),
+            ci_high=None if high is None else float(high[i]),
+            n_battles=int(n_battles[i]),
+            extra={
+                "order_sem": float(sem[i]),
+                "evidence_se": None if se is None else float(se[i]),
+            },
+        )
+        for i, model in enumerate(log.models)
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))

@@ -1,0 +1,119 @@
+"""Numba kernels; imported only where the work pays for it (see `replay.COMPILED_FROM`)."""
+
+from __future__ import annotations
+
+from math import exp, factorial, log
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX2 = np.uint64(0x94D049BB133111EB)
+_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+
+#: Steps up to this size take the series of exp to its 11th power, which is exact there.
+_SMALL = 0.25
+_C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (1 / factorial(n) for n in range(2, 12))
+
+
+@njit(nogil=True, cache=True)
+def _shuffle(index: NDArray[np.int32], size: int, seed: np.uint64) -> None:
+    for i in range(size - 1, 0, -1):
+        z = seed + np.uint64(i) * _GAMMA
+        z = (z ^ (z >> _S30)) * _MIX1
+        z = (z ^ (z >> _S27)) * _MIX2
+        z = z ^ (z >> _S31)
+        j = ((z >> _S32) * np.uint64(i + 1)) >> _S32
+        index[i], index[j] = index[j], index[i]
+
+
+@njit(nogil=True, cache=True, inline="always", fastmath={"contract"})
+def _factors(x: float, small: bool) -> tuple[float, float]:
+    """exp(x) and exp(-x)."""
+    if not small:
+        return exp(x), exp(-x)
+    y = x * x
+    even = 1 + y * (_C2 + y * (_C4 + y * (_C6 + y * (_C8 + y * _C10))))
+    odd = x * (1 + y * (_C3 + y * (_C5 + y * (_C7 + y * (_C9 + y * _C11)))))
+    return even + odd, even - odd
+
+
+@njit(nogil=True, cache=True, inline="always", fastmath={"contract"})
+def _play(
+    a: NDArray[np.int32],
+    b: NDArray[np.int32],
+    score: NDArray[np.float64],
+    games: NDArray[np.int32],
+    step: float,
+    q: NDArray[np.float64],
+    log_q: NDArray[np.float64],
+) -> None:
+    """Play games one after another."""
+    small = step < _SMALL
+    for game in games:
+        i, j = np.uint64(a[game]), np.uint64(b[game])
+        change = step * (score[game] - q[i] / (q[i] + q[j]))
+        up, down = _factors(change, small)
+        q[i] *= up
+        q[j] *= down
+        log_q[i] += change
+        log_q[j] -= change
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def replay(
+    a: NDArray[np.int32],
+    b: NDArray[np.int32],
+    score: NDArray[np.float64],
+    sets: NDArray[np.int32],
+    sizes: NDArray[np.int32],
+    row_of: NDArray[np.intp],
+    seeds: NDArray[np.uint64],
+    k: float,
+    initial: float,
+    scale: float,
+    out: NDArray[np.float64],
+) -> None:
+    """Replay one shuffled order per seed, writing the final ratings into `out`.
+
+    Strengths q = 10^(rating/scale) stand in for ratings while playing: the expected
+    score is then one division, and a step multiplies q by exp of something small. Two
+    replays run side by side, so that one computes while the other waits for a division.
+    """
+    step = k * log(10.0) / scale
+    small = step < _SMALL
+    order = np.empty((2, sets.shape[1]), np.int32)
+    q = np.empty((2, out.shape[1]))
+    log_q = np.empty((2, out.shape[1]))
+    size = np.zeros(2, np.int64)
+    for r in range(0, len(seeds), 2):
+        lanes = min(2, len(seeds) - r)
+        size[1] = 0
+        for lane in range(lanes):
+            row = row_of[r + lane]
+            size[lane] = sizes[row]
+            order[lane, : size[lane]] = sets[row, : size[lane]]
+            _shuffle(order[lane], size[lane], seeds[r + lane])
+        q[:] = 1.0
+        log_q[:] = 0.0
+        both = min(size[0], size[1])
+        for g in range(both):
+            game0, game1 = order[0, g], order[1, g]
+            i0, j0 = np.uint64(a[game0]), np.uint64(b[game0])
+            i1, j1 = np.uint64(a[game1]), np.uint64(b[game1])
+            qi0, qj0, qi1, qj1 = q[0, i0], q[0, j0], q[1, i1], q[1, j1]
+            change0 = step * (score[game0] - qi0 / (qi0 + qj0))
+            change1 = step * (score[game1] - qi1 / (qi1 + qj1))
+            up0, down0 = _factors(change0, small)
+            up1, down1 = _factors(change1, small)
+            log_q[0, i0] += change0
+            log_q[0, j0] -= change0
+            log_q[1, i1] += change1
+            log_q[1, j1] -= change1
+            q[0, i0], q[0, j0] = qi0 * up0, qj0 * down0
+            q[1, i1], q[1, j1] = qi1 * up1, qj1 * down1
+        for lane in range(lanes):
+            _play(a, b, score, order[lane, both : size[lane]], step, q[lane], log_q[lane])
+            out[r + lane] = initial + log_q[lane] * (scale / log(10.0))

@@ -1,0 +1,61 @@
+"""Resampling whole questions: battles on one question are not independent evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Indices held at once; larger logs are resampled in several chunks.
+_CHUNK = 20_000_000
+
+
+def resampled_sets(
+    clusters: NDArray[np.int32], n: int, *, seed: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Bootstrap samples of battles, drawn as whole clusters with replacement.
+
+    Yields chunks of (indices, sizes): row i of `indices` holds `sizes[i]` battle numbers,
+    the rest of the row is padding. Each sample has its own child of `seed`, so chunking
+    and threads change nothing.
+    """
+    lengths = np.bincount(clusters)
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    grouped = np.argsort(clusters, kind="stable").astype(np.int32)
+    rows = max(1, _CHUNK // max(1, len(clusters)))
+    children = np.random.SeedSequence(seed).spawn(n)
+    for first in range(0, n, rows):
+        draws = np.stack(
+            [
+                np.random.default_rng(child).integers(0, len(lengths), len(lengths))
+                for child in children[first : first + rows]
+            ]
+        )
+        yield _expand(draws, lengths, starts, grouped)
+
+
+def _expand(
+    draws: NDArray[np.int64],
+    lengths: NDArray[np.intp],
+    starts: NDArray[np.intp],
+    grouped: NDArray[np.int32],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The battle numbers behind drawn clusters, padded to the longest sample."""
+    taken = lengths[draws]
+    sizes = taken.sum(axis=1).astype(np.int32)
+    ends = np.cumsum(taken.ravel())
+    within = np.arange(ends[-1]) - np.repeat(ends - taken.ravel(), taken.ravel())
+    battles = grouped[np.repeat(starts[draws].ravel(), taken.ravel()) + within]
+    sets = np.zeros((len(draws), sizes.max()), np.int32)
+    sets[np.arange(sizes.max()) < sizes[:, None]] = battles
+    return sets, sizes
+
+
+def interval(
+    replicates: NDArray[np.float64], level: float = 0.95
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Standard deviation and percentile interval of each column, ignoring NaN."""
+    tail = 100 * (1 - level) / 2
+    low, high = np.nanpercentile(replicates, [tail, 100 - tail], axis=0)
+    return np.nanstd(replicates, axis=0, ddof=1), low, high

@@ -1,0 +1,217 @@
+"""Files: every data file is opened here. Whole files appear at once or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from arena_kit.battles import DataError
+from arena_kit.prompts import Prompt, Response
+
+Noun = TypeVar("Noun", Prompt, Response)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, renamed onto it only when the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        part.chmod(0o644)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole."""
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON that any reader accepts: sorted keys, no NaN, a newline at the end."""
+    text = json.dumps(value, allow_nan=False, sort_keys=True, indent=2, ensure_ascii=False)
+    write_text(path, text + "\n")
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Write one JSON object per line, whole; gzipped when the name ends in .gz."""
+    with whole_file(path) as part, _open_text(part, "wt", gz=path.suffix == ".gz") as out:
+        for row in rows:
+            out.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
+    """Write a CSV table whole."""
+    import csv
+
+    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as out:
+        table = csv.DictWriter(out, columns, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+
+
+def read_text(path: Path) -> str:
+    """A whole UTF-8 file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def read_json(path: Path) -> Any:
+    """A whole JSON file."""
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file whose top level is a mapping with each key once."""
+    try:
+        value = yaml.load(read_text(path), Loader=_UniqueKeys)  # noqa: S506 (a safe loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else f"{path}"
+        raise DataError(f"{where}: not valid YAML ({getattr(error, 'problem', error)})") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: expected a mapping of keys to values, got {type(value).__name__}")
+    return value
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"key {key!r} appears twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and objects of a JSONL file; blank lines are skipped."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    number = 0
+    try:
+        with _open_text(path, "rt", gz=path.suffix == ".gz") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, _parse_line(line, f"{path}:{number}")
+    except UnicodeDecodeError:
+        raise DataError(f"{path}:{number + 1}: not UTF-8 text") from None
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}:{number + 1}: not a whole gzip file ({error})") from None
+
+
+def _open_text(path: Path, mode: str, *, gz: bool) -> Any:
+    return (gzip.open if gz else open)(path, mode, encoding="utf-8")  # type: ignore[operator]
+
+
+def _parse_line(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line, parse_constant=_refuse_constant)
+    except ValueError as error:
+        message = getattr(error, "msg", str(error))
+        raise DataError(f"{where}: not valid JSON ({message})") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: expected a JSON object, got {type(row).__name__}")
+    return row
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def read_prompts(path: Path) -> list[Prompt]:
+    """A prompt bank: JSONL of `Prompt` fields, each id once, at least one."""
+    found: dict[str, int] = {}
+    prompts = []
+    for line, prompt in _read_nouns(path, Prompt):
+        if prompt.prompt_id in found:
+            first = found[prompt.prompt_id]
+            raise DataError(
+                f"{path}:{line}: prompt_id {prompt.prompt_id!r} is already on line {first}"
+            )
+        found[prompt.prompt_id] = line
+        prompts.append(prompt)
+    if not prompts:
+        raise DataError(f"{path}: the prompt bank is empty")
+    return prompts
+
+
+def read_responses(
+    folder: Path, entrants: Sequence[str], prompt_ids: Iterable[str]
+) -> dict[tuple[str, str], Response]:
+    """Every entrant's `responses_<entrant>.jsonl`, by (entrant, prompt).
+
+    A response of another entrant, to a prompt outside the bank, or given twice is an
+    error: joining is by id, and a wrong id would otherwise go unseen.
+    """
+    known = set(prompt_ids)
+    cache: dict[tuple[str, str], Response] = {}
+    for entrant in entrants:
+        path = folder / f"responses_{entrant.replace('/', '__')}.jsonl"
+        for line, response in _read_nouns(path, Response):
+            key = (response.entrant_id, response.prompt_id)
+            if response.entrant_id != entrant:
+                raise DataError(
+                    f"{path}:{line}: entrant_id {response.entrant_id!r} in the file of {entrant!r}"
+                )
+            if response.prompt_id not in known:
+                raise DataError(
+                    f"{path}:{line}: prompt_id {response.prompt_id!r} is not in the prompt bank"
+                )
+            if key in cache:
+                raise DataError(f"{path}:{line}: a second response to {response.prompt_id!r}")
+            cache[key] = response
+    return cache
+
+
+def _read_nouns(path: Path, noun: type[Noun]) -> Iterator[tuple[int, Noun]]:
+    names = {f.name for f in fields(noun)}
+    for line, row in read_lines(path):
+        try:
+            yield line, noun(**{key: value for key, value in row.items() if key in names})
+        except DataError as error:
+            raise DataError(f"{path}:{line}: {error}") from None
+        except TypeError as error:
+            raise DataError(f"{path}:{line}: {_missing(error)}") from None
+
+
+def _missing(error: TypeError) -> str:
+    text = str(error)
+    found = text.partition("argument")[2].lstrip("s: ")
+    return f"missing {found}" if "required" in text else text
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    import hashlib
+
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
