@@ -295,8 +295,7 @@ class BattleLog:
     def select(self, rows: ArrayLike) -> Self:
         """The log of some battles (a mask or indices); models without one are left out."""
         index = np.asarray(rows)
-        if index.dtype == bool:
-            index = np.flatnonzero(index)
+        index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.intp)
         a, b = self.a[index], self.b[index]
         used = np.unique(np.concatenate([a, b]))
         remap = np.zeros(len(self.models), np.int32)

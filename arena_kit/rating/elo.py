@@ -78,62 +78,74 @@ class PermutationElo:
 
     def __call__(self, battles: BattleLog) -> Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
-        kept, dropped = self._kept(battles)
-        log = battles.select(kept)
-        _check(battles, log, dropped)
-        games = Games(a=log.a, b=log.b, score=_scores(log), n_models=len(log.models))
-        traces = self._traces(games)
-        replicates = self._replicates(games, log.clusters())
-        return Ratings(
-            method="permutation-elo",
-            settings=asdict(self),
-            ratings=_ranked(log, traces, replicates),
-            n_battles=len(log),
-            dropped=dropped,
-            models=log.models,
-            traces=traces,
-            replicates=replicates,
-        )
+        return k_sweep(self, battles, [self.k])[self.k]
 
-    def _kept(self, battles: BattleLog) -> tuple[NDArray[np.bool_], dict[str, int]]:
-        kept = np.ones(len(battles), bool)
+    def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+        """The battles that count under these settings, and how many of each kind do not."""
+        keep = np.ones(len(battles), bool)
         dropped = {}
         treatments = (self.ties, self.both_bad, self.inconsistent)
         for (kind, mask), treatment in zip(kinds(battles).items(), treatments, strict=True):
             dropped[kind] = int(mask.sum()) if treatment == "drop" else 0
-            kept &= ~(mask & (treatment == "drop"))
-        return kept, dropped
-
-    def _rule(self) -> EloRule:
-        return EloRule(k=self.k, initial=self.initial, scale=self.scale)
-
-    def _traces(self, games: Games) -> NDArray[np.float64]:
-        if not self.shuffle:
-            return replay_in_order(games, self._rule())
-        return replay_orders(games, self._rule(), shuffle_seeds(self.seed, self.n_perms))
-
-    def _replicates(self, games: Games, clusters: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Mean ratings of each resample; NaN where a model was not drawn at all."""
-        n, orders = self.evidence_replicates, self.evidence_orders
-        if clusters.max() == 0:
-            return np.empty((0, games.n_models))
-        seeds = shuffle_seeds(self.seed, n * orders, stream=1)
-        out = [np.empty((0, games.n_models))]
-        done = 0
-        for sets, sizes in resampled_sets(clusters, n, seed=self.seed):
-            some = seeds[done * orders : (done + len(sets)) * orders]
-            ratings = replay_orders(games, self._rule(), some, sets=sets, sizes=sizes)
-            means = ratings.reshape(len(sets), orders, games.n_models).mean(axis=1)
-            out.append(np.where(_drawn(games, sets, sizes), means, np.nan))
-            done += len(sets)
-        return np.concatenate(out)
+            keep &= ~(mask & (treatment == "drop"))
+        return battles.select(keep), dropped
 
 
 def k_sweep(
     method: PermutationElo, battles: BattleLog, ks: Iterable[float]
 ) -> dict[float, Ratings]:
     """The same rating for several K; every K sees the same orders and resamples."""
-    return {float(k): replace(method, k=float(k))(battles) for k in ks}
+    methods = [replace(method, k=float(k)) for k in ks]
+    log, dropped = method.kept(battles)
+    _check(battles, log, dropped)
+    games = Games(a=log.a, b=log.b, score=_scores(log), n_models=len(log.models))
+    rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
+    traces = _traces(method, games, rules)
+    replicates = _replicates(method, games, rules, log.clusters())
+    return {
+        each.k: Ratings(
+            method="permutation-elo",
+            settings=asdict(each),
+            ratings=_ranked(log, traces[n], replicates[n]),
+            n_battles=len(log),
+            dropped=dropped,
+            models=log.models,
+            traces=traces[n],
+            replicates=replicates[n],
+        )
+        for n, each in enumerate(methods)
+    }
+
+
+def _traces(method: PermutationElo, games: Games, rules: list[EloRule]) -> NDArray[np.float64]:
+    """Final ratings of every order, shaped (rules, orders, models)."""
+    if not method.shuffle:
+        return np.stack([replay_in_order(games, rule) for rule in rules])
+    return replay_orders(games, rules, shuffle_seeds(method.seed, method.n_perms))
+
+
+def _replicates(
+    method: PermutationElo, games: Games, rules: list[EloRule], clusters: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """Mean ratings of each resample, shaped (rules, resamples, models).
+
+    NaN where a model was not drawn at all. One question alone cannot be resampled, so it
+    gives no resamples.
+    """
+    n, orders = method.evidence_replicates, method.evidence_orders
+    out = [np.empty((len(rules), 0, games.n_models))]
+    if clusters.max() == 0:
+        return out[0]
+    seeds = shuffle_seeds(method.seed, n * orders, stream=1)
+    done = 0
+    for sets, sizes in resampled_sets(clusters, n, seed=method.seed):
+        some = seeds[done * orders : (done + len(sets)) * orders]
+        ratings = replay_orders(games, rules, some, sets=sets, sizes=sizes)
+        shape = (len(rules), len(sets), orders, games.n_models)
+        means = ratings.reshape(shape).mean(axis=2)
+        out.append(np.where(_drawn(games, sets, sizes), means, np.nan))
+        done += len(sets)
+    return np.concatenate(out, axis=1)
 
 
 def _require(holds: bool | np.bool_, name: str, value: object, allowed: str) -> None:

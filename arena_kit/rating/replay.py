@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -46,14 +47,14 @@ class EloRule:
 
 def replay_orders(
     games: Games,
-    rule: EloRule,
+    rules: Sequence[EloRule],
     seeds: NDArray[np.uint64],
     *,
     sets: NDArray[np.int32] | None = None,
     sizes: NDArray[np.int32] | None = None,
     compiled: bool | None = None,
 ) -> NDArray[np.float64]:
-    """Final ratings, a row per seed and a column per model.
+    """Final ratings, shaped (rules, seeds, models); every rule sees the same orders.
 
     Replay r shuffles its games with seed r and plays them. By default its games are all
     of them; with `sets` they are the first `sizes[i]` entries of row i of `sets` (indices
@@ -65,10 +66,10 @@ def replay_orders(
         sizes = np.array([len(games.a)], np.int32)
     row_of = np.arange(len(seeds)) // (len(seeds) // len(sets))
     if compiled is None:
-        work = float(sizes.astype(float).sum()) * (len(seeds) / len(sets))
+        work = float(sizes.sum(dtype=float)) * (len(seeds) / len(sets))
         compiled = work >= COMPILED_FROM and importlib.util.find_spec("numba") is not None
     engine = _compiled if compiled else _lockstep
-    return engine(games, rule, seeds, sets, sizes, row_of)
+    return engine(games, rules, seeds, sets, sizes, row_of)
 
 
 def replay_in_order(games: Games, rule: EloRule) -> NDArray[np.float64]:
@@ -112,18 +113,19 @@ def _draw(seeds: NDArray[np.uint64], i: int) -> NDArray[np.uint64]:
 
 def _lockstep(
     games: Games,
-    rule: EloRule,
+    rules: Sequence[EloRule],
     seeds: NDArray[np.uint64],
     sets: NDArray[np.int32],
     sizes: NDArray[np.int32],
     row_of: NDArray[np.intp],
 ) -> NDArray[np.float64]:
-    out = np.empty((len(seeds), games.n_models))
+    out = np.empty((len(rules), len(seeds), games.n_models))
     for start in range(0, len(seeds), _BLOCK):
         block = slice(start, start + _BLOCK)
         rows = row_of[block]
         index = _shuffled(sets[rows].T, seeds[block], sizes[rows])
-        out[block] = _play(games, rule, index, sizes[rows])
+        for n, rule in enumerate(rules):
+            out[n, block] = _play(games, rule, index, sizes[rows])
     return out
 
 
@@ -150,7 +152,7 @@ def _play(
 
 def _compiled(
     games: Games,
-    rule: EloRule,
+    rules: Sequence[EloRule],
     seeds: NDArray[np.uint64],
     sets: NDArray[np.int32],
     sizes: NDArray[np.int32],
@@ -158,16 +160,17 @@ def _compiled(
 ) -> NDArray[np.float64]:
     from arena_kit.rating import kernels
 
-    out = np.empty((len(seeds), games.n_models))
+    out = np.empty((len(rules), len(seeds), games.n_models))
     threads = min(os.cpu_count() or 1, len(seeds))
     edges = np.linspace(0, len(seeds), threads + 1).astype(int)
 
     def share(part: int) -> None:
         rows = slice(edges[part], edges[part + 1])
-        kernels.replay(
-            games.a, games.b, games.score, sets, sizes, row_of[rows], seeds[rows],
-            rule.k, rule.initial, rule.scale, out[rows],
-        )  # fmt: skip
+        for n, rule in enumerate(rules):
+            kernels.replay(
+                games.a, games.b, games.score, sets, sizes, row_of[rows], seeds[rows],
+                rule.k, rule.initial, rule.scale, out[n, rows],
+            )  # fmt: skip
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(share, range(threads)))

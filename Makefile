@@ -1,0 +1,59 @@
+# Everything a newcomer needs: `make pilot` and `make test` set themselves up.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help pilot headline k_sweep test lint types notebooks lab bench clean
+
+help:  ## show this list
+	@grep -hE '^[a-z_]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.venv/base: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) -e .
+	touch $@
+
+.venv/dev: .venv/base
+	$(PIP) -e ".[dev]"
+	touch $@
+
+.venv/lab: .venv/base
+	$(PIP) -e ".[lab]"
+	touch $@
+
+.venv/bench: .venv/base
+	$(PIP) -e ".[bench]"
+	touch $@
+
+pilot: .venv/base  ## judge 50 prompts with the embedded judge and print the board
+	$(BIN)/arena-kit run pilot
+
+headline: .venv/base  ## the same on all 143 prompts
+	$(BIN)/arena-kit run headline
+
+k_sweep: .venv/base  ## does the order depend on K?
+	$(BIN)/arena-kit run k_sweep
+
+test: .venv/dev  ## run the tests and re-check the notebooks' numbers
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests
+	$(BIN)/python tests/check_notebooks.py
+
+lint: .venv/dev  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev  ## mypy, strict
+	$(BIN)/mypy
+
+notebooks: .venv/dev  ## run the notebooks and store their checked numbers
+	$(BIN)/python tests/check_notebooks.py --store
+
+lab: .venv/lab  ## open JupyterLab on the notebooks
+	$(BIN)/jupyter lab notebooks
+
+bench: .venv/bench  ## time this package against its peers
+	$(BIN)/python benchmarks/bench.py
+
+clean:  ## remove the environment and caches; records and verdicts stay
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,45 @@
+"""arena_kit: judge verdicts and human votes, turned into ratings you can defend.
+
+Names are loaded when first used, so `import arena_kit` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "arena_kit.battles": "Battle BattleLog DataError Outcome Source",
+    "arena_kit.prompts": "ExpectedBehavior Pair Prompt Response",
+    "arena_kit.battle_files": (
+        "battles_from_frame read_battles read_pair_counts write_battles write_pair_counts"
+    ),
+    "arena_kit.rating.base": "Rating RatingError Ratings",
+    "arena_kit.rating.elo": "PermutationElo k_sweep",
+    "arena_kit.judging.records": "Judgment Settlement Slot Status Verdict",
+    "arena_kit.judging.parsing": "read_verdict",
+    "arena_kit.judging.judges.baseline": "BaselineJudge",
+    "arena_kit.judging.judges.replay": "ReplayJudge",
+    "arena_kit.judging.judges.scripted": "ScriptedJudge",
+    "arena_kit.judging.tournament": "OfflineError judge_pairs",
+    "arena_kit.reporting": "plots tables",
+    "arena_kit.study": "Study",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604 (names come from the table above)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'arena_kit' has no attribute {name!r}")
+    module = _HOME[name]
+    if module == "arena_kit.reporting":
+        return import_module(f"{module}.{name}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

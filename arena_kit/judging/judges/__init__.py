@@ -1,0 +1,1 @@
+"""Judges: the outside world behind one small protocol."""

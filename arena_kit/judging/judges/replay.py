@@ -1,0 +1,75 @@
+"""A judge that repeats recorded verdicts, so that a finished run can be settled anew."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arena_kit.battles import DataError
+from arena_kit.judging.judges.base import ImmediateJudge
+from arena_kit.judging.records import Answer, JudgeRequest, Status
+from arena_kit.store import read_lines
+
+Key = tuple[str, str, str, str]
+_KEY = ("dimension", "prompt_id", "first", "second")
+
+
+@dataclass(slots=True)
+class ReplayJudge(ImmediateJudge):
+    """Answers from recorded verdict lines, found by dimension, prompt and both entrants.
+
+    The recorded raw text is repeated and read again; what was not recorded stays
+    without an answer. Costs are those of the recording.
+    """
+
+    recorded: dict[Key, dict[str, Any]] = field(repr=False)
+    model: str = "replay"
+    _digest: str = field(default="", init=False, repr=False)
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return {"judge": "replay", "recording": self._digest}
+
+    def __post_init__(self) -> None:
+        text = json.dumps(sorted(self.recorded.items()), sort_keys=True)
+        self._digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @classmethod
+    def from_record(cls, path: Path, model: str = "") -> ReplayJudge:
+        """Verdicts of a run record (its folder), or of one verdicts JSONL file."""
+        files = sorted((path / "verdicts").glob("*.jsonl")) if path.is_dir() else [path]
+        if not files:
+            raise DataError(f"{path}: no verdicts/*.jsonl to replay")
+        recorded = dict(entry for file in files for entry in _recorded(file))
+        models = sorted({str(row.get("judge_model", "")) for row in recorded.values()})
+        return cls(recorded=recorded, model=model or " + ".join(filter(None, models)) or "replay")
+
+    def answer(self, request: JudgeRequest) -> Answer | None:
+        shown = request.presentation
+        pair = shown.pair
+        row = self.recorded.get((pair.dimension, pair.prompt_id, shown.first, shown.second))
+        if row is None:
+            return None
+        return Answer(
+            request_id=request.request_id,
+            status=Status.OK if row["status"] == Status.UNPARSABLE else Status(row["status"]),
+            text=row.get("raw_text", ""),
+            served_model=row.get("served_model", ""),
+            usage=row.get("usage", {}),
+            cost_usd=row.get("cost_usd", 0.0),
+            detail=row.get("detail", ""),
+        )
+
+
+def _recorded(file: Path) -> Iterable[tuple[Key, dict[str, Any]]]:
+    for line, row in read_lines(file):
+        if missing := [name for name in (*_KEY, "status") if not isinstance(row.get(name), str)]:
+            raise DataError(f"{file}:{line}: missing {', '.join(missing)}")
+        if row["status"] not in list(Status):
+            allowed = ", ".join(Status)
+            raise DataError(f"{file}:{line}: unknown status {row['status']!r}; allowed: {allowed}")
+        yield (row["dimension"], row["prompt_id"], row["first"], row["second"]), row

@@ -1,0 +1,38 @@
+"""A judge that follows a script: for tests, demonstrations and failure drills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from arena_kit.judging.judges.base import ImmediateJudge
+from arena_kit.judging.records import Answer, JudgeRequest, Status
+
+Script = Callable[[JudgeRequest], str | Status | None]
+
+
+@dataclass(slots=True)
+class ScriptedJudge(ImmediateJudge):
+    """Answers with whatever `script` returns for a request.
+
+    A string is the raw text of an answer, a `Status` an answer that failed that way, and
+    None no answer at all. `asked` lists the ids of every request, in order.
+    """
+
+    script: Script
+    model: str = "scripted/v1"
+    settings: Mapping[str, object] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def answer(self, request: JudgeRequest) -> Answer | None:
+        self.asked.append(request.request_id)
+        said = self.script(request)
+        if said is None:
+            return None
+        status = said if isinstance(said, Status) else Status.OK
+        return Answer(
+            request_id=request.request_id,
+            status=status,
+            text="" if isinstance(said, Status) else said,
+            served_model=self.model,
+        )

@@ -1,0 +1,116 @@
+"""Which pairs are judged: the prompts of a run, and every two entrants on each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from arena_kit.battles import DataError
+from arena_kit.prompts import Pair, Prompt
+
+Missing = Literal["listwise", "pairwise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """The pairs to judge, and what could not be paired for want of a response.
+
+    `dropped_prompts` lists the prompts left out whole (listwise), `dropped_pairs` counts
+    the pairs lost in each dimension, and `missing` names the absent responses.
+    """
+
+    pairs: tuple[Pair, ...]
+    missing: tuple[tuple[str, str], ...]
+    dropped_prompts: tuple[str, ...]
+    dropped_pairs: dict[str, int]
+
+    def counts(self) -> dict[str, int]:
+        """Pairs per dimension."""
+        return dict(Counter(pair.dimension for pair in self.pairs))
+
+
+def select_subset(prompts: Sequence[Prompt], strata: Mapping[str, int], seed: int) -> list[Prompt]:
+    """A seeded sample with `strata[source]` prompts of each source, in bank order.
+
+    Each stratum is drawn on its own, so asking for more of one leaves the others as they
+    were and only adds to it.
+    """
+    chosen: set[str] = set()
+    for source, wanted in strata.items():
+        ids = sorted(prompt.prompt_id for prompt in prompts if prompt.source == source)
+        if not 0 <= wanted <= len(ids):
+            raise DataError(
+                f"stratum {source!r} has {len(ids)} prompts in the bank, but {wanted} were asked for"
+            )
+        rng = np.random.default_rng([seed, *source.encode()])
+        chosen.update(ids[i] for i in rng.permutation(len(ids))[:wanted])
+    if not chosen:
+        raise DataError("the strata select no prompt at all")
+    return [prompt for prompt in prompts if prompt.prompt_id in chosen]
+
+
+def build_pairs(
+    prompts: Sequence[Prompt],
+    entrants: Sequence[str],
+    available: Collection[tuple[str, str]],
+    dimensions: Mapping[str, bool],
+    *,
+    missing: Missing = "listwise",
+    limit: int = 0,
+) -> Pairing:
+    """Every two entrants on every prompt, for each dimension.
+
+    Parameters
+    ----------
+    available
+        The (entrant, prompt) cells that have a response.
+    dimensions
+        Name to whether it needs a gold answer; prompts without one are then not its own.
+    missing
+        `listwise` leaves a prompt out when any entrant has no response to it, so that
+        all entrants are compared on the same prompts; `pairwise` leaves out only the
+        pairs that lack one.
+    limit
+        Keeps the first so many pairs of each dimension; 0 keeps all.
+    """
+    if len(set(entrants)) < 2:
+        raise DataError(f"a tournament needs two or more entrants, got {', '.join(entrants) or 0}")
+    have = set(available)
+    absent = [
+        (e, p.prompt_id) for p in prompts for e in sorted(entrants) if (e, p.prompt_id) not in have
+    ]
+    incomplete = {prompt_id for _, prompt_id in absent}
+    pairs: list[Pair] = []
+    lost: dict[str, int] = {}
+    for dimension, needs_gold in dimensions.items():
+        wanted = [
+            Pair(dimension=dimension, prompt_id=prompt.prompt_id, entrant_a=a, entrant_b=b)
+            for prompt in prompts
+            if prompt.gold_answer or not needs_gold
+            for a, b in combinations(sorted(set(entrants)), 2)
+        ]
+        kept = [pair for pair in wanted if _has_both(pair, have, incomplete, missing)]
+        lost[dimension] = len(wanted) - len(kept)
+        pairs += kept[:limit] if limit else kept
+    if not pairs:
+        raise DataError(f"no pair can be judged: {len(absent)} responses are missing")
+    whole = sorted(incomplete) if missing == "listwise" else []
+    return Pairing(
+        pairs=tuple(pairs),
+        missing=tuple(absent),
+        dropped_prompts=tuple(whole),
+        dropped_pairs=lost,
+    )
+
+
+def _has_both(
+    pair: Pair, have: set[tuple[str, str]], incomplete: set[str], missing: Missing
+) -> bool:
+    if missing == "listwise":
+        return pair.prompt_id not in incomplete
+    return all((e, pair.prompt_id) in have for e in (pair.entrant_a, pair.entrant_b))

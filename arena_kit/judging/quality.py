@@ -1,0 +1,125 @@
+"""How far the judge itself can be trusted: order effects, seen in its own verdicts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from arena_kit.judging.records import Judgment, Settlement, Slot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionBias:
+    """Order effects of one dimension.
+
+    `flip_rate` is the share of pairs with both answers whose two orders disagree.
+    `slot_a_rate` is the share of decisive verdicts that name the response shown first;
+    a judge that ignores order stands at 0.5. `slot_a_se` treats the two orders of a pair
+    as one observation.
+    """
+
+    dimension: str
+    n_pairs: int
+    flips: int
+    n_decisive: int
+    slot_a: int
+    slot_a_se: float | None
+
+    @property
+    def flip_rate(self) -> float | None:
+        return self.flips / self.n_pairs if self.n_pairs else None
+
+    @property
+    def slot_a_rate(self) -> float | None:
+        return self.slot_a / self.n_decisive if self.n_decisive else None
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Plain values, for JSON."""
+        return {
+            "n_pairs": self.n_pairs,
+            "flips": self.flips,
+            "flip_rate": self.flip_rate,
+            "n_decisive_verdicts": self.n_decisive,
+            "slot_a_wins": self.slot_a,
+            "slot_a_rate": self.slot_a_rate,
+            "slot_a_se": self.slot_a_se,
+        }
+
+
+def position_bias(judgments: Sequence[Judgment]) -> dict[str, PositionBias]:
+    """Order effects per dimension, in the order in which dimensions first appear."""
+    by_dimension: dict[str, list[Judgment]] = defaultdict(list)
+    for judgment in judgments:
+        by_dimension[judgment.pair.dimension].append(judgment)
+    return {name: _bias(name, found) for name, found in by_dimension.items()}
+
+
+def _bias(dimension: str, judgments: Sequence[Judgment]) -> PositionBias:
+    whole = [j for j in judgments if j.settlement is not Settlement.INCOMPLETE]
+    named = [
+        [v.winner for v in (j.forward, j.backward) if v.winner in (Slot.A, Slot.B)]
+        for j in judgments
+    ]
+    decisive = [winners for winners in named if winners]
+    n = sum(len(winners) for winners in decisive)
+    first = sum(winner is Slot.A for winners in decisive for winner in winners)
+    return PositionBias(
+        dimension=dimension,
+        n_pairs=len(whole),
+        flips=sum(j.settlement is Settlement.INCONSISTENT for j in whole),
+        n_decisive=n,
+        slot_a=first,
+        slot_a_se=_clustered_se(decisive, n, first),
+    )
+
+
+def _clustered_se(decisive: list[list[Slot | None]], n: int, first: int) -> float | None:
+    if len(decisive) < 2:
+        return None
+    rate = first / n
+    residuals = [sum((winner is Slot.A) - rate for winner in winners) for winners in decisive]
+    return sqrt(sum(r * r for r in residuals)) / n
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One condition a judge should meet before money is spent on it."""
+
+    dimension: str
+    what: str
+    found: float | None
+    allowed: str
+    passed: bool
+
+
+def readiness(
+    judgments: Sequence[Judgment],
+    *,
+    min_ok: float = 0.98,
+    max_flip_rate: float = 0.30,
+    max_slot_bias: float = 0.10,
+) -> list[Check]:
+    """Is the judge fit for a larger run? Per dimension: answers that could be read, orders
+    that agree, and no lean to one slot beyond `max_slot_bias`."""
+    checks = []
+    for name, bias in position_bias(judgments).items():
+        verdicts = [
+            v for j in judgments if j.pair.dimension == name for v in (j.forward, j.backward)
+        ]
+        ok = sum(v.winner is not None for v in verdicts) / len(verdicts)
+        flips, slot = bias.flip_rate, bias.slot_a_rate
+        lean = None if slot is None else abs(slot - 0.5)
+        conditions = [
+            ("verdicts that could be read", ok, f"at least {min_ok:.0%}", ok >= min_ok),
+            ("orders that disagree", flips, f"at most {max_flip_rate:.0%}",
+             flips is not None and flips <= max_flip_rate),
+            ("slot A rate away from 50%", lean, f"at most {max_slot_bias:.0%}",
+             lean is not None and lean <= max_slot_bias),
+        ]  # fmt: skip
+        checks += [
+            Check(dimension=name, what=what, found=found, allowed=allowed, passed=passed)
+            for what, found, allowed, passed in conditions
+        ]
+    return checks

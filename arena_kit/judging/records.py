@@ -1,0 +1,143 @@
+"""The records of judging: what is asked, what comes back, and what it settles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from arena_kit.prompts import Pair
+
+
+class Status(StrEnum):
+    """How one presentation ended; only `OK` carries an answer."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    TRUNCATED = "truncated"
+    UNPARSABLE = "unparsable"
+    ERRORED = "errored"
+    EXPIRED = "expired"
+    CANCELED = "canceled"
+    MISSING = "missing"
+
+
+class Slot(StrEnum):
+    """What a verdict names: the response shown first, the one shown second, or neither."""
+
+    A = "A"
+    B = "B"
+    TIE = "tie"
+
+
+class Settlement(StrEnum):
+    """What the two presentations of a pair add up to."""
+
+    WINNER = "winner"
+    TIE = "tie"
+    INCONSISTENT = "inconsistent"
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presentation:
+    """A pair in one order: `first` stands in slot A."""
+
+    pair: Pair
+    first: str
+    second: str
+
+    @property
+    def request_id(self) -> str:
+        return f"{self.pair.dimension}:{self.pair.prompt_id}:{self.first}:{self.second}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeRequest:
+    """A rendered presentation: everything a judge may see is in `system` and `user`.
+
+    `presentation` identifies the request to our side only; `boundary` fences the texts
+    in `user`. `attempt` counts re-asks after an answer that could not be read.
+    """
+
+    presentation: Presentation
+    system: str
+    user: str
+    boundary: str
+    attempt: int = 1
+
+    @property
+    def request_id(self) -> str:
+        return f"{self.presentation.request_id}#{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a judge returned for one request, unparsed.
+
+    `status` is OK for any text that arrived whole, readable or not; `detail` says why it
+    is anything else. `cost_usd` is what this answer cost when it was made.
+    """
+
+    request_id: str
+    status: Status
+    text: str = ""
+    served_model: str = ""
+    usage: dict[str, int] = field(default_factory=dict)
+    cost_usd: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One judge's answer to one presentation, read."""
+
+    presentation: Presentation
+    status: Status
+    winner: Slot | None = None
+    justification: str = ""
+    raw_text: str = ""
+    judge_model: str = ""
+    served_model: str = ""
+    usage: dict[str, int] = field(default_factory=dict)
+    cost_usd: float = 0.0
+    cached: bool = False
+    attempt: int = 1
+    detail: str = ""
+
+    @property
+    def winning_entrant(self) -> str | None:
+        """The entrant named, or None for a tie and for a verdict without an answer."""
+        named = {Slot.A: self.presentation.first, Slot.B: self.presentation.second}
+        return named.get(self.winner) if self.winner else None
+
+    def as_row(self) -> dict[str, object]:
+        """The verdict as a line of `verdicts/<dimension>.jsonl`."""
+        pair = self.presentation.pair
+        return {
+            "dimension": pair.dimension,
+            "prompt_id": pair.prompt_id,
+            "first": self.presentation.first,
+            "second": self.presentation.second,
+            "status": str(self.status),
+            "winner": None if self.winner is None else str(self.winner),
+            "winning_entrant": self.winning_entrant,
+            "justification": self.justification,
+            "raw_text": self.raw_text,
+            "judge_model": self.judge_model,
+            "served_model": self.served_model,
+            "usage": self.usage,
+            "cost_usd": self.cost_usd,
+            "attempt": self.attempt,
+            "detail": self.detail,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgment:
+    """Both orders of a pair, settled; `forward` showed `pair.entrant_a` first."""
+
+    pair: Pair
+    settlement: Settlement
+    winner: str | None
+    forward: Verdict
+    backward: Verdict

@@ -1,0 +1,133 @@
+"""From answers to verdicts, from verdicts to judgments, from judgments to battles."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from arena_kit.battles import Battle, BattleLog, Outcome, Source
+from arena_kit.judging.parsing import read_verdict
+from arena_kit.judging.records import (
+    Answer,
+    JudgeRequest,
+    Judgment,
+    Presentation,
+    Settlement,
+    Slot,
+    Status,
+    Verdict,
+)
+from arena_kit.prompts import Pair
+
+
+def presentations(pair: Pair) -> tuple[Presentation, Presentation]:
+    """A pair in both orders."""
+    a, b = pair.entrant_a, pair.entrant_b
+    return (
+        Presentation(pair=pair, first=a, second=b),
+        Presentation(pair=pair, first=b, second=a),
+    )
+
+
+def verdict_of(
+    request: JudgeRequest, answer: Answer | None, *, judge_model: str, cached: bool = False
+) -> Verdict:
+    """Read an answer; one that is absent or unreadable gets a status, never a winner."""
+    if answer is None:
+        return Verdict(
+            presentation=request.presentation,
+            status=Status.MISSING,
+            judge_model=judge_model,
+            detail="the judge returned no answer",
+        )
+    reading = read_verdict(answer.text) if answer.status is Status.OK else None
+    status = answer.status
+    if reading is not None and reading.winner is None:
+        status = Status.UNPARSABLE
+    return Verdict(
+        presentation=request.presentation,
+        status=status,
+        winner=reading.winner if reading else None,
+        justification=reading.justification if reading else "",
+        raw_text=answer.text,
+        judge_model=judge_model,
+        served_model=answer.served_model,
+        usage=answer.usage,
+        cost_usd=answer.cost_usd,
+        cached=cached,
+        attempt=request.attempt,
+        detail=answer.detail,
+    )
+
+
+def settle(forward: Verdict, backward: Verdict) -> Judgment:
+    """What the two orders of a pair say together.
+
+    The same entrant named twice wins; two ties are a tie; two different answers are
+    inconsistent; an order without an answer leaves the pair incomplete.
+    """
+    pair = forward.presentation.pair
+    settlement, winner = _settlement(forward, backward)
+    return Judgment(
+        pair=pair, settlement=settlement, winner=winner, forward=forward, backward=backward
+    )
+
+
+def _settlement(forward: Verdict, backward: Verdict) -> tuple[Settlement, str | None]:
+    if forward.winner is None or backward.winner is None:
+        return Settlement.INCOMPLETE, None
+    if forward.winner is Slot.TIE and backward.winner is Slot.TIE:
+        return Settlement.TIE, None
+    if forward.winning_entrant == backward.winning_entrant:
+        return Settlement.WINNER, forward.winning_entrant
+    return Settlement.INCONSISTENT, None
+
+
+def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
+    """Judgments of all pairs, in the order in which pairs first appear."""
+    by_pair: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
+    for verdict in verdicts:
+        by_pair[verdict.presentation.pair][verdict.presentation.first] = verdict
+    return [settle(found[pair.entrant_a], found[pair.entrant_b]) for pair, found in by_pair.items()]
+
+
+def to_battles(judgments: Iterable[Judgment]) -> BattleLog:
+    """Battles of the settled judgments; incomplete ones give none."""
+    return BattleLog.from_battles(
+        _battle(judgment)
+        for judgment in judgments
+        if judgment.settlement is not Settlement.INCOMPLETE
+    )
+
+
+def _battle(judgment: Judgment) -> Battle:
+    pair = judgment.pair
+    won = {pair.entrant_a: Outcome.MODEL_A, pair.entrant_b: Outcome.MODEL_B}
+    return Battle(
+        battle_id=pair.pair_id,
+        model_a=pair.entrant_a,
+        model_b=pair.entrant_b,
+        winner=won[judgment.winner] if judgment.winner else Outcome.TIE,
+        inconsistent=judgment.settlement is Settlement.INCONSISTENT,
+        source=Source.LLM_JUDGE,
+        question_id=pair.prompt_id,
+        dimension=pair.dimension,
+        judge_model=judgment.forward.judge_model,
+    )
+
+
+def status_counts(judgments: Sequence[Judgment]) -> dict[str, dict[str, int]]:
+    """Per dimension, how many verdicts ended in each status."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for judgment in judgments:
+        for verdict in (judgment.forward, judgment.backward):
+            counts[judgment.pair.dimension][str(verdict.status)] += 1
+    return {d: {str(s): found[str(s)] for s in Status} for d, found in counts.items()}
+
+
+def settlement_counts(judgments: Sequence[Judgment]) -> dict[str, dict[str, int]]:
+    """Per dimension, how many pairs were settled in each way."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for judgment in judgments:
+        counts[judgment.pair.dimension][str(judgment.settlement)] += 1
+    return {d: {str(s): found[str(s)] for s in Settlement} for d, found in counts.items()}

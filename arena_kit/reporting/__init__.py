@@ -1,0 +1,1 @@
+"""Presentation: tables, pictures and the self-contained report."""

@@ -1,0 +1,83 @@
+"""The safe export: an executed notebook as one HTML file that runs nothing and asks nobody.
+
+Outputs may quote models, so everything that arrives as HTML is cleaned, other active
+formats are dropped, and a content security policy forbids script and requests as well.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from arena_kit.store import write_text
+
+_TEMPLATES = Path(__file__).parent / "template"
+_SAFE_TYPES = ("text/html", "image/png", "text/plain")
+_STYLE_TAGS = {"div", "span", "table", "thead", "tbody", "tr", "th", "td", "p", "h3", "pre"}
+
+
+def clean_html(text: str) -> str:
+    """HTML without script, handlers, forms, frames, links out or remote images."""
+    import nh3
+
+    return nh3.clean(
+        text,
+        tags=_STYLE_TAGS
+        | {"b", "i", "em", "strong", "small", "br", "ul", "ol", "li", "code", "details", "summary"},
+        clean_content_tags={"script", "style", "title", "iframe", "object", "noscript"},
+        attributes={
+            "*": {"style", "class", "id", "title", "role", "aria-label"},
+            "th": {"scope", "colspan", "rowspan"},
+            "td": {"colspan", "rowspan", "headers"},
+        },
+        filter_style_properties=_STYLE_PROPERTIES,
+        strip_comments=True,
+    )
+
+
+_STYLE_PROPERTIES = {
+    "background", "background-color", "border", "border-collapse", "border-radius",
+    "border-bottom", "border-bottom-color", "border-bottom-style", "border-bottom-width",
+    "border-left", "border-left-color", "border-left-style", "border-left-width",
+    "border-right", "border-right-color", "border-right-style", "border-right-width",
+    "border-top", "border-top-color", "border-top-style", "border-top-width", "color", "display",
+    "font-family", "font-size", "font-style", "font-variant-numeric", "font-weight", "gap",
+    "grid-template-columns", "line-height", "margin", "margin-bottom", "margin-left",
+    "margin-right", "margin-top", "max-width", "overflow-x", "padding", "padding-bottom",
+    "padding-left", "padding-right", "padding-top", "text-align", "text-transform",
+    "vertical-align", "white-space", "width", "overflow-wrap",
+}  # fmt: skip
+
+
+def export_report(notebook: Path, target: Path) -> None:
+    """Write an executed notebook as a self-contained HTML report."""
+    import nbformat
+    from nbconvert import HTMLExporter
+    from pygments.formatters import HtmlFormatter
+    from traitlets.config import Config
+
+    node = _inert(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
+    exporter = HTMLExporter(
+        config=Config({"HTMLExporter": {"embed_images": False}}),
+        template_name="arena_report",
+        extra_template_basedirs=[str(_TEMPLATES)],
+    )
+    style = (_TEMPLATES / "arena_report" / "report.css").read_text(encoding="utf-8")
+    code_style = HtmlFormatter(style="default").get_style_defs(".highlight")
+    resources = {"include_css_text": style + code_style}
+    body, _ = exporter.from_notebook_node(node, resources=resources)
+    write_text(target, body)
+
+
+def _inert(node: Any) -> Any:
+    """The notebook with every output reduced to text, pictures and cleaned HTML."""
+    node = deepcopy(node)
+    node.metadata.pop("widgets", None)
+    for cell in node.cells:
+        for output in cell.get("outputs", []):
+            if "data" in output:
+                output["data"] = {k: v for k, v in output["data"].items() if k in _SAFE_TYPES}
+                if "text/html" in output["data"]:
+                    output["data"]["text/html"] = clean_html(output["data"]["text/html"])
+    return node

@@ -1,0 +1,335 @@
+"""Tables of a study, as HTML with a plain-text twin. Every text is escaped on the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arena_kit.judging.pairing import Pairing
+from arena_kit.judging.quality import Check, PositionBias
+from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
+from arena_kit.judging.verdicts import settlement_counts, status_counts
+from arena_kit.prompts import Prompt, Response
+from arena_kit.rating.base import Rating, Ratings
+from arena_kit.rating.stability import Stability
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from great_tables import GT
+
+_DASH = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Something to display: HTML for notebooks, the same content as text elsewhere."""
+
+    html: str
+    text: str
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": self.text}
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def table(
+    frame: pd.DataFrame,
+    *,
+    name: str,
+    title: str = "",
+    group: str | None = None,
+    style: Callable[[GT], GT] = lambda gt: gt,
+) -> Shown:
+    """A frame as an escaped, static table; numbers align right, text left."""
+    from great_tables import GT
+
+    gt = GT(frame, groupname_col=group, id=name)
+    if title:
+        gt = gt.tab_header(title=title)
+    gt = gt.tab_options(
+        table_font_size="14px",
+        table_margin_left="0px",
+        heading_align="left",
+        heading_title_font_size="15px",
+        data_row_padding="5px",
+        column_labels_font_weight="600",
+        row_group_font_weight="600",
+        row_group_background_color="#f6f8fa",
+        table_border_top_style="none",
+        heading_border_bottom_style="none",
+        source_notes_font_size="12px",
+    ).opt_horizontal_padding(1.6)
+    html = style(gt).as_raw_html(inline_css=True)
+    return Shown(html, frame.to_string(index=False))
+
+
+def facts(rows: Mapping[str, object], *, name: str) -> Shown:
+    """Named facts, one per line."""
+    import pandas as pd
+    from great_tables import loc, style
+
+    frame = pd.DataFrame({"what": list(rows), "value": [str(value) for value in rows.values()]})
+
+    def look(gt: GT) -> GT:
+        bold = gt.tab_style(style.text(weight="600"), loc.body(columns="what"))
+        return bold.tab_options(column_labels_hidden=True)
+
+    return table(frame, name=name, style=look)
+
+
+def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Shown:
+    """Per dimension: prompts, pairs, requests, and pairs lost to missing responses."""
+    import pandas as pd
+
+    used: dict[str, set[str]] = {}
+    for pair in pairing.pairs:
+        used.setdefault(pair.dimension, set()).add(pair.prompt_id)
+    rows = [
+        {
+            "dimension": dimension,
+            "prompts": f"{len(used.get(dimension, ()))} of {len(prompts)}",
+            "pairs": n,
+            "requests (both orders)": 2 * n,
+            "pairs dropped": pairing.dropped_pairs.get(dimension, 0),
+        }
+        for dimension, n in pairing.counts().items()
+    ]
+    return table(pd.DataFrame(rows), name="pairs")
+
+
+def verdict_counts(judgments: Sequence[Judgment]) -> Shown:
+    """Per dimension: verdicts of every status, then what the pairs were settled as."""
+    import pandas as pd
+
+    groups = {
+        "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
+        "pairs settled as": (settlement_counts(judgments), list(Settlement)),
+    }
+    rows = [
+        {"counted": group, "": str(kind), **{d: counts[d][str(kind)] for d in counts}}
+        for group, (counts, kinds) in groups.items()
+        for kind in kinds
+    ]
+    return table(pd.DataFrame(rows), name="verdicts", group="counted")
+
+
+def board_frame(ratings: Mapping[str, Ratings]) -> pd.DataFrame:
+    """The ranking per dimension with evidence intervals, as plain strings."""
+    import pandas as pd
+
+    rows = [
+        {
+            "dimension": dimension,
+            "rank": rank,
+            "entrant": rating.model,
+            "Elo": f"{rating.rating:.0f}",
+            "95% evidence interval": _interval(rating),
+            "order SEM": f"{rating.extra['order_sem']:.1f}",
+            "battles": rating.n_battles,
+        }
+        for dimension, found in ratings.items()
+        for rank, rating in enumerate(found.ratings, 1)
+    ]
+    columns = ["dimension", "rank", "entrant", "Elo", "95% evidence interval", "order SEM"]
+    return pd.DataFrame(rows, columns=[*columns, "battles"])
+
+
+def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> Shown:
+    """The ranking per dimension; dimensions without a rating say why."""
+    frame = board_frame(ratings)
+
+    def look(gt: GT) -> GT:
+        gt = gt.cols_align("right", columns=["Elo", "95% evidence interval", "order SEM"])
+        for dimension, why in unrated.items():
+            gt = gt.tab_source_note(f"{dimension} is not rated: {why}")
+        return gt
+
+    return table(frame, name="board", group="dimension", style=look)
+
+
+def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> str:
+    """The ranking as text, the same on every machine: for quoting and for checks."""
+    lines = []
+    for dimension, found in ratings.items():
+        lines.append(f"{dimension} ({found.n_battles} decisive battles)")
+        for rank, rating in enumerate(found.ratings, 1):
+            lines.append(
+                f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {_interval(rating):>12}"
+            )
+    lines += [f"{dimension}: not rated, {why}" for dimension, why in unrated.items()]
+    return "\n".join(lines)
+
+
+def _interval(rating: Rating) -> str:
+    if rating.ci_low is None or rating.ci_high is None:
+        return _DASH
+    return f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
+
+
+def bias_table(bias: Mapping[str, PositionBias]) -> Shown:
+    """Flip rate and slot-A rate per dimension."""
+    import pandas as pd
+
+    rows = [
+        {
+            "dimension": name,
+            "pairs with both orders": b.n_pairs,
+            "orders disagree": b.flips,
+            "flip rate": _percent(b.flip_rate),
+            "decisive verdicts": b.n_decisive,
+            "slot A named": _percent(b.slot_a_rate),
+            "± 95%": _percent(1.96 * b.slot_a_se if b.slot_a_se is not None else None),
+        }
+        for name, b in bias.items()
+    ]
+    return table(pd.DataFrame(rows), name="bias")
+
+
+def _percent(value: float | None) -> str:
+    return _DASH if value is None else f"{100 * value:.1f}%"
+
+
+def examples(
+    judgments: Sequence[Judgment],
+    prompts: Mapping[str, Prompt],
+    responses: Mapping[tuple[str, str], Response],
+) -> Shown:
+    """One win and one inconsistent pair of each dimension, with what the judge said.
+
+    Which ones is settled by a hash of the pair, so they are neither chosen nor random.
+    """
+    chosen: dict[tuple[str, Settlement], Judgment] = {}
+    for judgment in sorted(judgments, key=lambda j: sha256(j.pair.pair_id.encode()).digest()):
+        chosen.setdefault((judgment.pair.dimension, judgment.settlement), judgment)
+    wanted = [
+        chosen.get((dimension, kind))
+        for dimension in dict.fromkeys(j.pair.dimension for j in judgments)
+        for kind in (Settlement.WINNER, Settlement.INCONSISTENT)
+    ]
+    cards = [_card(j, prompts[j.pair.prompt_id], responses) for j in wanted if j is not None]
+    return Shown("".join(c.html for c in cards), "\n\n".join(c.text for c in cards))
+
+
+def _card(
+    judgment: Judgment, prompt: Prompt, responses: Mapping[tuple[str, str], Response]
+) -> Shown:
+    pair = judgment.pair
+    outcome = f"{judgment.winner} wins" if judgment.winner else str(judgment.settlement)
+    sides = "".join(
+        _box(entrant, responses[entrant, pair.prompt_id].response_text)
+        for entrant in (pair.entrant_a, pair.entrant_b)
+    )
+    said = "".join(
+        f"<p><b>{escape(v.presentation.first)} shown first:</b> {escape(_told(v))}</p>"
+        for v in (judgment.forward, judgment.backward)
+    )
+    html = (
+        '<div style="border: 1px solid #d8dee4; border-radius: 8px; padding: 12px 16px; '
+        'margin: 14px 0">'
+        f'<h3 style="margin: 0">{escape(pair.dimension)} · {escape(pair.prompt_id)} · {escape(outcome)}</h3>'
+        f"<p>{escape(prompt.text)}</p>"
+        f'<div style="display: grid; grid-template-columns: 1fr 1fr; gap: 12px">{sides}</div>'
+        f"{said}</div>"
+    )
+    return Shown(html, f"{pair.pair_id}: {outcome}")
+
+
+def _box(entrant: str, text: str) -> str:
+    shown = text if len(text) <= 1200 else text[:1200] + " …"
+    return (
+        '<div style="background-color: #f6f8fa; border-radius: 6px; padding: 8px 12px; '
+        f'overflow-wrap: anywhere; white-space: pre-wrap"><b>{escape(entrant)}</b>\n'
+        f"{escape(shown)}</div>"
+    )
+
+
+def _told(verdict: Verdict) -> str:
+    named = verdict.winning_entrant or (str(verdict.winner) if verdict.winner else "no verdict")
+    return f"{named}. {verdict.justification[:600]}"
+
+
+def files(folder: Path, root: Path) -> Shown:
+    """The artifacts of a record with their sizes."""
+    import pandas as pd
+
+    shown = folder.relative_to(root) if folder.is_relative_to(root) else folder
+    rows: list[dict[str, Any]] = [
+        {"file": str(shown / path.relative_to(folder)), "size": _size(path.stat().st_size)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    ]
+    return table(pd.DataFrame(rows), name="files")
+
+
+def _size(n: int) -> str:
+    return f"{n} B" if n < 1000 else f"{n / 1000:.0f} kB" if n < 1e6 else f"{n / 1e6:.1f} MB"
+
+
+def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Shown:
+    """Per pair of neighbours: where the order starts to hold, and where evidence backs it."""
+    import pandas as pd
+
+    rows = [
+        {
+            "dimension": dimension,
+            "neighbours": f"{pair.above} over {pair.below}",
+            "same order at every K of the sweep": "yes" if pair.ordered_everywhere else "no",
+            "ordered down to K": _k(pair.smallest_ordered_k),
+            "interval of the gap above 0 down to K": _k(pair.smallest_separated_k),
+            "resamples in that order (lowest K … highest K)": (
+                f"{_percent(pair.share_above[0])} … {_percent(pair.share_above[-1])}"
+            ),
+        }
+        for dimension, pairs in stability.items()
+        for pair in pairs
+    ]
+    return table(pd.DataFrame(rows), name="stability", group="dimension")
+
+
+def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
+    """The same as text, for quoting and for checks."""
+    lines = []
+    for dimension, pairs in stability.items():
+        lines.append(dimension)
+        for pair in pairs:
+            lines.append(
+                f"  {pair.above + ' over ' + pair.below:<24} ordered down to K "
+                f"{_k(pair.smallest_ordered_k)}, separated down to K "
+                f"{_k(pair.smallest_separated_k)}"
+            )
+    return "\n".join(lines)
+
+
+def _k(value: float | None) -> str:
+    return "not at all" if value is None else f"{value:.3g}"
+
+
+def readiness_table(checks: Sequence[Check]) -> Shown:
+    """What a judge should meet before a larger run, and whether it does."""
+    import pandas as pd
+
+    rows = [
+        {
+            "dimension": check.dimension,
+            "check": check.what,
+            "found": _percent(check.found),
+            "allowed": check.allowed,
+            "": "✓ met" if check.passed else "✗ not met",
+        }
+        for check in checks
+    ]
+    return table(pd.DataFrame(rows), name="readiness", group="dimension")
+
+
+def readiness_text(checks: Sequence[Check]) -> str:
+    """The same in one sentence."""
+    failed = [f"{check.dimension}: {check.what}" for check in checks if not check.passed]
+    if not failed:
+        return f"All {len(checks)} checks are met: the judge is fit for the headline run."
+    return f"{len(failed)} of {len(checks)} checks are not met: " + "; ".join(failed)

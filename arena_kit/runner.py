@@ -1,0 +1,138 @@
+"""Running a notebook headlessly into a record, over papermill."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from arena_kit.battles import DataError
+from arena_kit.reporting.html import export_report
+from arena_kit.runs import TOKEN_VARIABLE, Record, runs_folder
+from arena_kit.settings import RunParams, validated
+from arena_kit.store import read_yaml
+
+#: What an error inside a notebook means to scripts; anything else is a failed run.
+EXIT_CODES = {"DataError": 2, "OfflineError": 3, "LockedError": 3}
+FAILED = 1
+
+
+class RunFailedError(RuntimeError):
+    """A run that did not finish; its record is kept."""
+
+    def __init__(self, message: str, record: Record, exit_code: int) -> None:
+        super().__init__(message)
+        self.record = record
+        self.exit_code = exit_code
+
+
+def run_notebook(
+    name: str,
+    *,
+    root: Path,
+    params_file: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    runs_dir: Path | None = None,
+    progress: bool = True,
+) -> Record:
+    """Execute `notebooks/<name>.ipynb` into a new record and render its report.
+
+    Parameters come from `params_file` (default `params/<name>.yaml`), then `overrides`;
+    unknown or ill-typed ones are refused before anything starts.
+    """
+    notebook = _notebook(name, root)
+    parameters = _parameters(name, notebook, root, params_file, overrides or {})
+    folder = parameters.get("run_dir")
+    record = (
+        Record.claim(root / folder) if folder else Record.create(runs_dir or runs_folder(root), name)
+    )
+    parameters["run_dir"] = str(record.path.resolve())
+    record.start(name, parameters)
+    try:
+        _execute(notebook, record, parameters, root, progress=progress)
+    except BaseException as error:
+        raise _failure(error, record) from error
+    export_report(record.path / "report.ipynb", record.path / "report.html")
+    record.finish()
+    return record
+
+
+def _notebook(name: str, root: Path) -> Path:
+    known = sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
+    if name not in known:
+        raise DataError(f"no notebook {name!r}; known: {', '.join(known) or 'none'}")
+    return root / "notebooks" / f"{name}.ipynb"
+
+
+def _parameters(
+    name: str,
+    notebook: Path,
+    root: Path,
+    params_file: Path | None,
+    overrides: Mapping[str, Any],
+) -> dict[str, Any]:
+    file = params_file or root / "params" / f"{name}.yaml"
+    given = read_yaml(file) | dict(overrides)
+    allowed = notebook_parameters(notebook)
+    for key in given:
+        if key not in allowed:
+            where = "-p" if key in overrides else str(file)
+            known = ", ".join(sorted(allowed))
+            raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {known}")
+    validated(RunParams, given, f"parameters of {name}")
+    return given
+
+
+def notebook_parameters(notebook: Path) -> set[str]:
+    """Names that a notebook's parameters cell declares, as papermill sees them."""
+    import papermill
+
+    return set(papermill.inspect_notebook(str(notebook)))
+
+
+def _execute(
+    notebook: Path, record: Record, parameters: dict[str, Any], root: Path, *, progress: bool
+) -> None:
+    import papermill
+    from traitlets.config import Config
+
+    with _kernel_environment(record), tempfile.TemporaryDirectory(prefix="arena-kit-") as private:
+        manager = {"transport": "ipc", "ip": f"{private}/kernel"}
+        papermill.execute_notebook(
+            str(notebook),
+            str(record.path / "report.ipynb"),
+            parameters=parameters,
+            cwd=str(root),
+            progress_bar={"desc": "cells", "unit": "cell"} if progress else False,
+            config=Config({"KernelManager": manager}),
+            log_output=False,
+        )
+
+
+@contextmanager
+def _kernel_environment(record: Record) -> Iterator[None]:
+    """Variables for the kernel: it joins this record and is this environment's Python."""
+    changes = {TOKEN_VARIABLE: record.token, "JUPYTER_PREFER_ENV_PATH": "1"}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _failure(error: BaseException, record: Record) -> RunFailedError:
+    kind = str(getattr(error, "ename", type(error).__name__))
+    told = str(getattr(error, "evalue", error) or "interrupted")
+    record.finish(error=f"{kind}: {told}")
+    report = record.path / "report.ipynb"
+    if report.is_file():
+        export_report(report, record.path / "report.html")
+    return RunFailedError(told, record, EXIT_CODES.get(kind, FAILED))

@@ -1,0 +1,170 @@
+"""Run records: a folder per run, with a manifest written first and last."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import socket
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from arena_kit.battles import DataError
+from arena_kit.store import read_json, write_json
+
+RUNS_VARIABLE = "ARENA_KIT_RUNS"
+TOKEN_VARIABLE = "ARENA_KIT_RUN_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
+_MARKER = Path("params/tournament.yaml")
+_PACKAGES = ("arena-kit", "numpy", "pydantic", "duckdb", "papermill", "matplotlib")
+
+
+class LockedError(RuntimeError):
+    """A record folder that another run holds."""
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The workspace around a folder: the nearest one above it with params/tournament.yaml."""
+    start = (start or Path.cwd()).resolve()
+    for folder in (start, *start.parents):
+        if (folder / _MARKER).is_file():
+            return folder
+    raise DataError(
+        f"no workspace here: neither {start} nor a folder above it has {_MARKER}; "
+        "make one with: arena-kit init DIR"
+    )
+
+
+def runs_folder(root: Path) -> Path:
+    """Where records go: $ARENA_KIT_RUNS, or runs/ in the workspace."""
+    return Path(os.environ.get(RUNS_VARIABLE) or root / "runs")
+
+
+def utc_now() -> str:
+    """This moment, as manifests write it."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One run's folder. Claimed once, so two runs never write into the same one."""
+
+    path: Path
+    token: str
+
+    @classmethod
+    def create(cls, folder: Path, mode: str) -> Record:
+        """A new folder `<mode>_<UTC stamp>`, numbered when that second is taken."""
+        stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+        for n in range(1, 1000):
+            path = folder / (f"{mode}_{stamp}" if n == 1 else f"{mode}_{stamp}_{n}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            return cls.claim(path)
+        raise LockedError(f"{folder} already holds 999 records of {mode}_{stamp}")
+
+    @classmethod
+    def claim(cls, path: Path) -> Record:
+        """Take a folder for this run; refuse one that another run has taken."""
+        path.mkdir(parents=True, exist_ok=True)
+        claim = path / ".claim"
+        token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
+        try:
+            with claim.open("x", encoding="utf-8") as out:
+                out.write(token)
+        except FileExistsError:
+            if claim.read_text(encoding="utf-8") != token:
+                raise LockedError(
+                    f"{path} belongs to another run ({_state(path)}); choose another run_dir"
+                ) from None
+        return cls(path, token)
+
+    @property
+    def attached(self) -> bool:
+        """Whether a runner outside this process owns the record and will close it."""
+        return os.environ.get(TOKEN_VARIABLE) == self.token
+
+    def read(self) -> dict[str, Any]:
+        """The manifest as it stands; empty before it is first written."""
+        path = self.path / "manifest.json"
+        manifest: dict[str, Any] = read_json(path) if path.exists() else {}
+        return manifest
+
+    def update(self, **values: Any) -> dict[str, Any]:
+        """Write the manifest with these top-level values replaced."""
+        manifest = self.read() | values
+        write_json(self.path / "manifest.json", manifest)
+        return manifest
+
+    def start(self, mode: str, parameters: dict[str, Any]) -> None:
+        """Write the first manifest."""
+        self.update(
+            mode=mode,
+            parameters=parameters,
+            status="running",
+            started_at=utc_now(),
+            finished_at=None,
+            error=None,
+            process={"pid": os.getpid(), "host": socket.gethostname()},
+            versions=package_versions(),
+            code=code_state(Path.cwd()),
+        )
+
+    def finish(self, error: str | None = None) -> dict[str, Any]:
+        """Close the record as finished, or as failed with the reason."""
+        status = "failed" if error else "finished"
+        return self.update(status=status, finished_at=utc_now(), error=error)
+
+
+def open_record(path: str | Path) -> dict[str, Any]:
+    """The manifest of a record folder."""
+    manifest = Path(path) / "manifest.json"
+    if not manifest.is_file():
+        raise DataError(f"{path}: not a run record (no manifest.json)")
+    found: dict[str, Any] = read_json(manifest)
+    return found
+
+
+def _state(path: Path) -> str:
+    try:
+        manifest = open_record(path)
+    except DataError:
+        return "just started"
+    return f"status {manifest.get('status')}, started {manifest.get('started_at')}"
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that shape results."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def code_state(folder: Path) -> dict[str, Any]:
+    """The git commit of a folder and whether it had uncommitted changes, where known."""
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(  # noqa: S603 (fixed words, no shell)
+                ["git", "-C", str(folder), *words],  # noqa: S607
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip()
+
+    commit = git("rev-parse", "HEAD")
+    dirty = bool(git("status", "--porcelain", "--untracked-files=no")) if commit else None
+    return {"commit": commit, "uncommitted_changes": dirty}

@@ -1,0 +1,178 @@
+"""The tournament file and a run's parameters, validated at the door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from arena_kit.battles import DataError, check_id
+from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.judging.pairing import Missing
+from arena_kit.judging.rendering import Reference, Rubric
+from arena_kit.rating.elo import PermutationElo, Treatment
+from arena_kit.store import read_text, read_yaml
+
+Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DimensionSettings(_Strict):
+    """One dimension: its rubric file, the version that file must carry, and what the
+    judge is shown beside the question."""
+
+    rubric: Path
+    version: str
+    reference: Reference = "none"
+
+
+class BaselineSettings(_Strict):
+    """Settings of the embedded judge."""
+
+    noise: float = Field(default=0.06, ge=0)
+    slot_bias: float = 0.02
+    tie_margin: float = Field(default=0.02, ge=0)
+    seed: int = Field(default=0, ge=0)
+
+
+class JudgeSettings(_Strict):
+    """Judge models of the two modes, and how often an unreadable answer is asked again."""
+
+    pilot_model: str
+    headline_model: str
+    max_attempts: int = Field(default=2, ge=1, le=5)
+    baseline: BaselineSettings = BaselineSettings()
+
+
+class EloSettings(_Strict):
+    """How battles become ratings; see `PermutationElo`."""
+
+    n_perms: int = Field(default=500, ge=1)
+    shuffle_seed: int = Field(default=0, ge=0)
+    initial_rating: float = 1400.0
+    default_k: float = Field(default=16.0, gt=0)
+    k_sweep: list[Annotated[float, Field(gt=0)]] = Field(min_length=1)
+    ties: Treatment = "drop"
+    both_bad: Treatment = "drop"
+    inconsistent: Treatment = "drop"
+    evidence_replicates: int = Field(default=500, ge=20)
+    evidence_orders: int = Field(default=20, ge=1)
+
+    def method(self) -> PermutationElo:
+        """The rating method these settings describe."""
+        return PermutationElo(
+            k=self.default_k,
+            initial=self.initial_rating,
+            n_perms=self.n_perms,
+            seed=self.shuffle_seed,
+            ties=self.ties,
+            both_bad=self.both_bad,
+            inconsistent=self.inconsistent,
+            evidence_replicates=self.evidence_replicates,
+            evidence_orders=self.evidence_orders,
+        )
+
+
+class TournamentFile(_Strict):
+    """A tournament: who competes on what, judged by which rubrics, rated how.
+
+    Paths are relative to the workspace, the folder that holds `params/`.
+    """
+
+    name: Id
+    entrants: list[Id] = Field(min_length=2)
+    prompts: Path
+    responses: Path
+    verdicts: Path
+    missing_responses: Missing = "listwise"
+    dimensions: dict[Id, DimensionSettings] = Field(min_length=1)
+    judge: JudgeSettings
+    elo: EloSettings
+
+    def rubrics(self, root: Path) -> dict[str, Rubric]:
+        """The rubric texts; each file's heading must name the version asked for."""
+        found = {}
+        for name, dimension in self.dimensions.items():
+            path = root / dimension.rubric
+            text = read_text(path)
+            heading = text.partition("\n")[0].strip()
+            if not heading.endswith(f"version {dimension.version}"):
+                raise DataError(
+                    f"{path}:1: the heading must end in 'version {dimension.version}', as the "
+                    f"tournament file asks for {name}, but reads {heading!r}"
+                )
+            found[name] = Rubric(
+                dimension=name,
+                version=dimension.version,
+                text=text,
+                reference=dimension.reference,
+            )
+        return found
+
+
+class RunParams(_Strict):
+    """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
+
+    tournament: Path = Path("params/tournament.yaml")
+    judge: Literal["baseline", "replay"] = "baseline"
+    judge_model: str = ""
+    n_perms: int = Field(default=0, ge=0)
+    limit_pairs: int = Field(default=0, ge=0)
+    offline: bool = False
+    seed: int = Field(default=-1, ge=-1)
+    strata: dict[str, Annotated[int, Field(ge=0)]] = {}
+    subset_seed: int = Field(default=0, ge=0)
+    replay_from: str = ""
+    run_dir: str = ""
+
+    def applied(self, file: TournamentFile) -> TournamentFile:
+        """The tournament file with this run's overrides in place."""
+        changes: dict[str, Any] = {}
+        if self.n_perms:
+            changes["n_perms"] = self.n_perms
+        if self.seed >= 0:
+            changes["shuffle_seed"] = self.seed
+        return file.model_copy(update={"elo": file.elo.model_copy(update=changes)})
+
+
+def baseline_judge(settings: BaselineSettings) -> BaselineJudge:
+    """The embedded judge with these settings."""
+    return BaselineJudge(**settings.model_dump())
+
+
+def read_tournament(path: Path) -> TournamentFile:
+    """A validated tournament file."""
+    return validated(TournamentFile, read_yaml(path), str(path))
+
+
+def validated(model: type[Model], values: dict[str, Any], where: str) -> Model:
+    """`values` as a model, or one sentence that says what was wrong and what is allowed."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise DataError("; ".join(_sentence(model, e, where) for e in error.errors())) from None
+
+
+def _sentence(model: type[BaseModel], error: Any, where: str) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        known = _known_keys(model, error["loc"][:-1])
+        return f"{where}: unknown key {name!r}; allowed: {known}"
+    got = "" if error["type"] == "missing" else f", got {str(error['input'])[:60]!r}"
+    return f"{where}: {name}: {error['msg'].removeprefix('Value error, ')}{got}"
+
+
+def _known_keys(model: type[BaseModel], path: tuple[Any, ...]) -> str:
+    for part in path:
+        field = model.model_fields.get(part)
+        kind = field.annotation if field else None
+        if kind is dict or getattr(kind, "__origin__", None) is dict:
+            kind = kind.__args__[1]  # type: ignore[union-attr]
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            model = kind
+    return ", ".join(model.model_fields)
