@@ -36,7 +36,7 @@ k_sweep: .venv/base  ## does the order depend on K?
 
 test: .venv/dev  ## run the tests and re-check the notebooks' numbers
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
-	$(BIN)/python tests/check_notebooks.py
+	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/python -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env notebooks
 
 lint: .venv/dev  ## ruff
 	$(BIN)/ruff check .
@@ -46,7 +46,8 @@ types: .venv/dev  ## mypy, strict
 	$(BIN)/mypy
 
 notebooks: .venv/dev  ## run the notebooks and store their checked numbers
-	$(BIN)/python tests/check_notebooks.py --store
+	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/jupyter nbconvert --log-level WARN --to notebook --execute --inplace notebooks/*.ipynb
+	$(BIN)/nbstripout --keep-count --extra-keys metadata.language_info notebooks/*.ipynb
 
 lab: .venv/lab  ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab notebooks

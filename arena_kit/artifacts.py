@@ -71,7 +71,8 @@ def elo_results(
     primary: RatingsByDimension, sweep: Sweep, dimensions: Sequence[str], default_k: float
 ) -> dict[str, Any]:
     """Ratings per dimension and K; `sem` and `ci95_*` are the shuffle's, `evidence_*` the
-    resampled questions'. A dimension without a rating is empty."""
+    resampled questions'. A dimension without a rating is empty.
+    """
     return {
         "default_k": default_k,
         "primary": {d: _entries(primary[d]) if d in primary else {} for d in dimensions},

@@ -72,21 +72,22 @@ def write_battles(path: str | Path, log: BattleLog) -> None:
 
 def read_pair_counts(path: str | Path) -> BattleLog:
     """A weighted log from a table with a row per pair: model_a, model_b, a_wins, b_wins and,
-    where counted, tie (or ties) and both_bad (or tie_bothbad)."""
+    where counted, tie (or ties) and both_bad (or tie_bothbad).
+    """
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     with _connection() as con:
         con.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM {_reader(path)}")
         table = con.execute("FROM raw").fetchnumpy()
-    columns = {_COUNT_ALIASES.get(name, name): column for name, column in table.items()}
+    columns = {_COUNT_ALIASES.get(name, name): np.asarray(c) for name, c in table.items()}
     if missing := {"model_a", "model_b", "a_wins", "b_wins"} - set(columns):
         raise DataError(f"{path}: missing column {', '.join(sorted(missing))}")
     try:
-        counts = {
-            name: np.asarray(columns[name], float) for name in COUNT_COLUMNS if name in columns
-        }
-        return BattleLog.from_counts(columns["model_a"], columns["model_b"], **counts)
+        counts = [columns[n].astype(float) if n in columns else 0.0 for n in COUNT_COLUMNS]
+        return BattleLog.from_counts(
+            columns["model_a"].tolist(), columns["model_b"].tolist(), *counts
+        )
     except ValueError as error:
         raise DataError(f"{path}: {error}") from None
 
@@ -234,7 +235,9 @@ def _values(con: duckdb.DuckDBPyConnection, expression: str) -> NDArray[Any]:
     con.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS SELECT {expression} AS v FROM raw")
     column = con.execute("FROM wanted").fetchnumpy()["v"]
     if isinstance(column, np.ma.MaskedArray):
-        column = column.astype(object).filled(None)
+        plain = column.data.astype(object)
+        plain[np.ma.getmaskarray(column)] = None
+        return plain
     return np.asarray(column)
 
 

@@ -86,7 +86,8 @@ def check_id(value: object, what: str) -> str:
 
 def check_model_name(value: object) -> str:
     """`value` if it can name a model: published lists use spaces and brackets, so only
-    emptiness, control characters and more than 256 characters are refused."""
+    emptiness, control characters and more than 256 characters are refused.
+    """
     if isinstance(value, str) and 0 < len(value) <= 256 and value.isprintable():
         return value
     raise DataError(
@@ -159,7 +160,8 @@ class Labels:
 
     def values(self) -> Strings:
         """The strings again, one per row, None where missing."""
-        return np.append(self.names, None)[self.codes]
+        names: Strings = np.array([*self.names, None], object)
+        return names[self.codes]
 
     def take(self, rows: NDArray[Any]) -> Self:
         """The same column for some rows, keeping only the names still in use."""
@@ -235,11 +237,11 @@ class BattleLog:
         cls,
         model_a: Sequence[str],
         model_b: Sequence[str],
-        *,
         a_wins: ArrayLike,
         b_wins: ArrayLike,
         tie: ArrayLike = 0,
         both_bad: ArrayLike = 0,
+        *,
         source: Source = Source.HUMAN,
     ) -> Self:
         """One weighted row per pair and outcome, from a table of counts with a row per pair."""
@@ -260,7 +262,8 @@ class BattleLog:
 
     def pair_counts(self) -> dict[str, NDArray[Any]]:
         """A row per pair (sides sorted by name): model_a, model_b, a_wins, b_wins, tie,
-        both_bad, each count a sum of weights. Inconsistent judgments count as ties here."""
+        both_bad, each count a sum of weights. Inconsistent judgments count as ties here.
+        """
         swap = self.a > self.b
         low, high = np.where(swap, self.b, self.a), np.where(swap, self.a, self.b)
         outcome = np.where(swap & self.decisive(), 1 - self.outcome, self.outcome)

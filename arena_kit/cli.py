@@ -325,7 +325,9 @@ def _print_comparison(found: Comparison) -> None:
         console.print(f"  … and {len(found.flips) - 10} more (--json lists all)")
     ratings = Table(title="Ratings", title_justify="left")
     for column in ("dimension", "entrant", "before", "after", "change", "intervals"):
-        ratings.add_column(column, justify="left" if column in ("dimension", "entrant") else "right")
+        ratings.add_column(
+            column, justify="left" if column in ("dimension", "entrant") else "right"
+        )
     for delta in found.deltas:
         apart = {True: "overlap", False: "apart", None: "–"}[delta.overlap]
         ratings.add_row(

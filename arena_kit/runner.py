@@ -47,7 +47,9 @@ def run_notebook(
     parameters = _parameters(name, notebook, root, params_file, overrides or {})
     folder = parameters.get("run_dir")
     record = (
-        Record.claim(root / folder) if folder else Record.create(runs_dir or runs_folder(root), name)
+        Record.claim(root / folder)
+        if folder
+        else Record.create(runs_dir or runs_folder(root), name)
     )
     parameters["run_dir"] = str(record.path.resolve())
     record.start(name, parameters)

@@ -24,7 +24,8 @@ class _Strict(BaseModel):
 
 class DimensionSettings(_Strict):
     """One dimension: its rubric file, the version that file must carry, and what the
-    judge is shown beside the question."""
+    judge is shown beside the question.
+    """
 
     rubric: Path
     version: str

@@ -127,7 +127,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _open_text(path: Path, mode: str, *, gz: bool) -> Any:
-    return (gzip.open if gz else open)(path, mode, encoding="utf-8")  # type: ignore[operator]
+    return (gzip.open if gz else open)(path, mode, encoding="utf-8")
 
 
 def _parse_line(line: str, where: str) -> dict[str, Any]:

@@ -189,6 +189,7 @@ class Study:
         """What is judged by whom, in words."""
         rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in self.material.rubrics.values())
         strata = ", ".join(f"{n} {name}" for name, n in self._prompt_set()["strata"].items())
+        n_pairs = len(self.pairing.pairs)
         lexical = self.judge.model.startswith("baseline/")
         return {
             "tournament": self.tournament.name,
@@ -196,7 +197,7 @@ class Study:
             "entrants": ", ".join(sorted(self.tournament.entrants)),
             "prompts": f"{len(self.prompts)} of {len(self.bank)} ({strata})",
             "rubrics": rubrics,
-            "requests": f"{2 * len(self.pairing.pairs)} ({len(self.pairing.pairs)} pairs, 2 orders)",
+            "requests": f"{2 * n_pairs} ({n_pairs} pairs in both orders)",
             "missing responses": f"{len(self.pairing.missing)}, treated "
             f"{self.tournament.missing_responses}",
             "rating": f"Elo, K {self.method.k:g}, mean of {self.method.n_perms} orders, "
@@ -284,9 +285,7 @@ class Study:
 
 def _judge(mode: str, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
     models = tournament.judge
-    model = params.judge_model or (
-        models.pilot_model if mode == "pilot" else models.headline_model
-    )
+    model = params.judge_model or (models.pilot_model if mode == "pilot" else models.headline_model)
     if params.judge == "replay":
         if not params.replay_from:
             raise DataError("judge 'replay' needs replay_from, a record or a verdicts file")

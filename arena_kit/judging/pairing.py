@@ -45,7 +45,7 @@ def select_subset(prompts: Sequence[Prompt], strata: Mapping[str, int], seed: in
         ids = sorted(prompt.prompt_id for prompt in prompts if prompt.source == source)
         if not 0 <= wanted <= len(ids):
             raise DataError(
-                f"stratum {source!r} has {len(ids)} prompts in the bank, but {wanted} were asked for"
+                f"stratum {source!r} has {len(ids)} prompts in the bank, but {wanted} were wanted"
             )
         rng = np.random.default_rng([seed, *source.encode()])
         chosen.update(ids[i] for i in rng.permutation(len(ids))[:wanted])

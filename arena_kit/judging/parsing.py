@@ -67,27 +67,35 @@ _THING = (
 _NAMED = rf"(?:{_THING}\s*)?[#*\"'(\[]*{_LABEL}"
 _FILLER = (
     r"(?:\s*(?:is|was|to|be|would|goes|comes|the|that|one|an|of|from|by|provided|given|answer"
-    r"|response|overall|here|therefore|es|és|est|ist|la|el|die|del|de|von|celle|dada|por|это|является|от|дал|是|l['’]|[-—–:：=*\"]))*\s*"
+    r"|response|overall|here|therefore|es|és|est|ist|la|el|die|del|de|von|celle|dada|por|это"
+    r"|является|от|дал|是|l['’]|[-—–:：=*\"]))*\s*"
 )
 _BEST = (
     r"(?:best|better|superior|stronger|preferred|winning|mejor|millor|meilleure?|beste[rn]?"
-    r"|лучший|лучшим|лучше|最佳|最好的|更好的)"
-    r"\s*(?:assistant|choice|option|opci[oó]n|respuesta|resposta|réponse|antwort|ответ(?:ом)?|вариант|答案|回答)?"
+    r"|лучший|лучшим|лучше|最佳|最好的|更好的)\s*"
+    r"(?:assistant|choice|option|opci[oó]n|respuesta|resposta|réponse|antwort|ответ(?:ом)?"
+    r"|вариант|答案|回答)?"
+)
+_DECIDED = r"(?:winner|verdict|choice|decision|final answer|выбор|выбираю|elijo|选择)"
+_CHOSE = r"(?<!not )(?<!cannot )(?<!can't )\b(?:choose|select|pick|prefer|vote for|go with)"
+_LEADS = (
+    r"(?:['’]s)?\s*(?:answer|response)?\s*(?:is|was|wins?)"
+    r"(?:\s*(?:the|a|as|clearly|slightly|much|overall|considered|therefore))*\s*"
+    r"(?:better|best|superior|stronger|winner|preferred|preferable)"
 )
 _STATEMENTS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"\[\[\s*{_LABEL}\s*\]\]",
-        rf"(?:winner|verdict|choice|decision|final answer|выбор|выбираю|elijo|选择){_FILLER}{_NAMED}",
+        rf"{_DECIDED}{_FILLER}{_NAMED}",
         rf"{_BEST}{_FILLER}{_NAMED}",
-        rf"(?<!not )(?<!cannot )(?<!can't )\b(?:choose|select|pick|prefer|vote for|go with){_FILLER}{_NAMED}",
-        rf"{_THING}\s*{_LABEL}(?:['’]s)?\s*(?:answer|response)?\s*(?:is|was|wins?)"
-        r"(?:\s*(?:the|a|as|clearly|slightly|much|overall|considered|therefore))*\s*"
-        r"(?:better|best|superior|stronger|winner|preferred|preferable)",
+        rf"{_CHOSE}{_FILLER}{_NAMED}",
+        rf"{_THING}\s*{_LABEL}{_LEADS}",
     )
 ]
 _EQUAL = re.compile(
-    r"\b(?:both|two|they|responses|answers|assistants)\b[^.\n]{0,60}?\b(?:equally|equivalent|tied|tie|equal in|on par)\b"
+    r"\b(?:both|two|they|responses|answers|assistants)\b[^.\n]{0,60}?"
+    r"\b(?:equally|equivalent|tied|tie|equal in|on par)\b"
     r"|\bit(?:'s| is) a tie\b|\bequally (?:good|helpful|bad)\b",
     re.IGNORECASE,
 )

@@ -75,7 +75,7 @@ def _bias(dimension: str, judgments: Sequence[Judgment]) -> PositionBias:
     )
 
 
-def _clustered_se(decisive: list[list[Slot | None]], n: int, first: int) -> float | None:
+def _clustered_se(decisive: Sequence[Sequence[Slot]], n: int, first: int) -> float | None:
     if len(decisive) < 2:
         return None
     rate = first / n
@@ -102,7 +102,8 @@ def readiness(
     max_slot_bias: float = 0.10,
 ) -> list[Check]:
     """Is the judge fit for a larger run? Per dimension: answers that could be read, orders
-    that agree, and no lean to one slot beyond `max_slot_bias`."""
+    that agree, and no lean to one slot beyond `max_slot_bias`.
+    """
     checks = []
     for name, bias in position_bias(judgments).items():
         verdicts = [

@@ -16,6 +16,11 @@ from arena_kit.prompts import Pair, Prompt, Response
 #: Called with (done, total) as answers arrive.
 OnProgress = Callable[[int, int], None]
 
+
+def _silent(_done: int, _total: int) -> None:
+    pass
+
+
 _SAVE_EVERY = 500
 _LONGEST_WAIT = 60.0
 
@@ -60,7 +65,7 @@ def judge_pairs(
     *,
     offline: bool = False,
     max_attempts: int = 2,
-    on_progress: OnProgress = lambda done, total: None,
+    on_progress: OnProgress = _silent,
 ) -> list[Judgment]:
     """Judge every pair in both orders and settle it.
 
@@ -103,10 +108,10 @@ def _ask(
     verdicts = {}
     for request in requests:
         kept = cached.get(keys[request.request_id])
-        answer = kept or answers.get(request.request_id)
-        if answer is not None or request.attempt == 1:  # a re-ask without answer changes nothing
+        given = kept or answers.get(request.request_id)
+        if given is not None or request.attempt == 1:  # a re-ask without answer changes nothing
             verdicts[request.presentation] = verdict_of(
-                request, answer, judge_model=judge.model, cached=kept is not None
+                request, given, judge_model=judge.model, cached=kept is not None
             )
     return verdicts
 

@@ -62,9 +62,7 @@ class PermutationElo:
         _require(np.isfinite(self.scale) and self.scale > 0, "scale", self.scale, "above 0")
         _require(self.n_perms >= 1, "n_perms", self.n_perms, "1 or more")
         _require(self.seed >= 0, "seed", self.seed, "0 or more")
-        _require(
-            self.shuffle or self.n_perms == 1, "n_perms", self.n_perms, "1 without shuffling"
-        )
+        _require(self.shuffle or self.n_perms == 1, "n_perms", self.n_perms, "1 without shuffling")
         _require(
             self.evidence_replicates == 0 or self.evidence_replicates >= 20,
             "evidence_replicates",
@@ -173,9 +171,7 @@ def _scores(log: BattleLog) -> NDArray[np.float64]:
     return np.where(log.outcome == A_WINS, 1.0, np.where(log.outcome == B_WINS, 0.0, 0.5))
 
 
-def _drawn(
-    games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]
-) -> NDArray[np.bool_]:
+def _drawn(games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which models take part in each resample."""
     seen = np.zeros((len(sets), games.n_models), bool)
     rows = np.repeat(np.arange(len(sets)), sizes)

@@ -23,7 +23,7 @@ COMPILED_FROM = 10_000_000
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
-_BLOCK = 4096
+_BLOCK = 4_000_000  # games laid out at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +75,14 @@ def replay_orders(
 def replay_in_order(games: Games, rule: EloRule) -> NDArray[np.float64]:
     """Final ratings of one replay in the given order, as a single row."""
     index = np.arange(len(games.a), dtype=np.int32)[:, None]
-    return _play(games, rule, index, np.array([len(games.a)], np.int32))
+    rows: NDArray[np.float64] = _play(games, [rule], index, np.array([len(games.a)], np.int32))[0]
+    return rows
 
 
 def shuffle_seeds(seed: int, n: int, *, stream: int = 0) -> NDArray[np.uint64]:
     """One 64-bit seed for each of `n` replays; other streams are unrelated."""
-    return np.random.SeedSequence([seed, stream]).generate_state(n, np.uint64)
+    state = np.random.SeedSequence([seed, stream]).generate_state(n, np.uint64)
+    return state.astype(np.uint64)
 
 
 def orders(seeds: NDArray[np.uint64], n: int) -> NDArray[np.int32]:
@@ -120,34 +122,37 @@ def _lockstep(
     row_of: NDArray[np.intp],
 ) -> NDArray[np.float64]:
     out = np.empty((len(rules), len(seeds), games.n_models))
-    for start in range(0, len(seeds), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    width = max(64, _BLOCK // max(1, sets.shape[1]))
+    for start in range(0, len(seeds), width):
+        block = slice(start, start + width)
         rows = row_of[block]
         index = _shuffled(sets[rows].T, seeds[block], sizes[rows])
-        for n, rule in enumerate(rules):
-            out[n, block] = _play(games, rule, index, sizes[rows])
+        out[:, block] = _play(games, rules, index, sizes[rows])
     return out
 
 
 def _play(
-    games: Games, rule: EloRule, index: NDArray[np.int32], sizes: NDArray[np.int32]
+    games: Games, rules: Sequence[EloRule], index: NDArray[np.int32], sizes: NDArray[np.int32]
 ) -> NDArray[np.float64]:
     """Play the games of each column of `index` in order, all columns side by side."""
     n = index.shape[1]
-    base = np.arange(n) * games.n_models
-    ratings = np.full(n * games.n_models, float(rule.initial))
-    shortest = int(sizes.min(initial=0))
-    scale = np.log(10.0) / rule.scale
-    for step in range(int(sizes.max(initial=0))):
-        game = index[step]
-        first, second = base + games.a[game], base + games.b[game]
-        gap = (ratings[second] - ratings[first]) * scale
-        change = rule.k * (games.score[game] - 1.0 / (1.0 + np.exp(gap)))
-        if step >= shortest:
-            change[step >= sizes] = 0.0
-        ratings[first] += change
-        ratings[second] -= change
-    return ratings.reshape(n, games.n_models)
+    lane = np.arange(n) * games.n_models
+    firsts, seconds = games.a[index] + lane, games.b[index] + lane
+    scores = games.score[index]
+    over = np.arange(len(index))[:, None] >= sizes  # padding behind the shorter lanes
+    ragged = np.any(over, axis=1).tolist()
+    out = np.empty((len(rules), n * games.n_models))
+    for ratings, rule in zip(out, rules, strict=True):
+        ratings[:] = rule.initial
+        scale = np.log(10.0) / rule.scale
+        for step, (first, second, score) in enumerate(zip(firsts, seconds, scores, strict=True)):
+            a, b = ratings[first], ratings[second]
+            change = rule.k * (score - 1.0 / (1.0 + np.exp((b - a) * scale)))
+            if ragged[step]:
+                change[over[step]] = 0.0
+            ratings[first] = a + change
+            ratings[second] = b - change
+    return out.reshape(len(rules), n, games.n_models)
 
 
 def _compiled(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,6 +29,7 @@ class Stability:
     low: tuple[float, ...]
     high: tuple[float, ...]
     share_above: tuple[float, ...]
+    lowest_k_tried: float
     smallest_ordered_k: float | None
     smallest_separated_k: float | None
 
@@ -52,10 +54,7 @@ def neighbour_stability(
     """
     order = sweep[default_k].order
     fine = _fine_means(sweep, default_k, method, battles)
-    return [
-        _follow(sweep, default_k, above, below, fine)
-        for above, below in zip(order, order[1:], strict=False)
-    ]
+    return [_follow(sweep, default_k, above, below, fine) for above, below in pairwise(order)]
 
 
 def _fine_means(
@@ -96,6 +95,7 @@ def _follow(
         low=tuple(lows),
         high=tuple(highs),
         share_above=tuple(shares),
+        lowest_k_tried=min(fine),
         smallest_ordered_k=_down_to(leads, default_k),
         smallest_separated_k=_down_to(separated, default_k),
     )

@@ -58,7 +58,7 @@ def export_report(notebook: Path, target: Path) -> None:
     from traitlets.config import Config
 
     node = _inert(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
-    exporter = HTMLExporter(
+    exporter = HTMLExporter(  # type: ignore[no-untyped-call]
         config=Config({"HTMLExporter": {"embed_images": False}}),
         template_name="arena_report",
         extra_template_basedirs=[str(_TEMPLATES)],

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from arena_kit.judging.quality import PositionBias
@@ -49,16 +50,20 @@ def _figure(
 
 
 def _styled(plot: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draw with our look and lay out once, whatever the user's matplotlib settings are."""
+    """Draw with our look, whatever the user's settings are; nothing to draw says so."""
 
     @wraps(plot)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
-        with rc_context(_RC):
-            figure = plot(*args, **kwargs)
-            figure.draw_without_rendering()
-        return figure
+        with rc_context(_RC):  # type: ignore[arg-type]
+            return plot(*args, **kwargs) if args[0] else _nothing()
 
     return drawn
+
+
+def _nothing() -> Figure:
+    figure = Figure(figsize=(9, 0.6), dpi=160)
+    figure.text(0.01, 0.4, "Nothing to show: no dimension has a rating.", fontsize=11, color=_SOFT)
+    return figure
 
 
 @_styled
@@ -141,7 +146,7 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
     left.plot(rate, y, "o", color=_ACCENT)
     spread = max(0.1, 1.25 * float(np.nanmax(np.abs(rate - 0.5) + half, initial=0.0)))
     left.set_xlim(max(0, 0.5 - spread), min(1, 0.5 + spread))
-    left.set(title="slot A named (0.5: order ignored)", xlabel="share of decisive verdicts, ±95%")
+    left.set(title="slot A named (50%: order ignored)", xlabel="share of decisive verdicts, ±95%")
     flips = np.array([b.flip_rate if b.flip_rate is not None else 0.0 for b in bias.values()])
     right.barh(y, flips, height=0.5, color=_WARM)
     for at, value in zip(y, flips, strict=True):
@@ -151,6 +156,8 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
     left.set_yticks(y, list(bias))
     left.set_ylim(-0.6, len(bias) - 0.4)
     for ax in (left, right):
+        ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.xaxis.set_major_locator(MaxNLocator(5))
         ax.tick_params(length=0)
     return figure
 
@@ -212,9 +219,7 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
     some = next(iter(sweep.values()))
     ks = list(some)
     names = list(next(iter(some.values())).order)
-    figure, axes = _figure(
-        9, 1.6 + 0.5 * len(names), len(sweep), "Does the order depend on K?"
-    )
+    figure, axes = _figure(9, 1.6 + 0.5 * len(names), len(sweep), "Does the order depend on K?")
     for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
         order = list(by_k[max(by_k)].order)
         ranks = np.array([[by_k[k].order.index(m) + 1 for k in by_k] for m in order])
@@ -225,7 +230,7 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
             ax.text(j, i - 0.1, f"{ranks[i, j]}", ha="center", va="center", fontweight="bold",
                     color="white" if dark else _INK)  # fmt: skip
             ax.text(j, i + 0.28, f"{rating:.0f}", ha="center", va="center", fontsize=7,
-                    color="white" if dark else _SOFT)  # fmt: skip
+                    color="white" if dark else _INK)  # fmt: skip
         ax.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
         ax.set_yticks(range(len(order)), order)
         ax.set(title=dimension, xlabel="K (cell: rank, below it the rating)")

@@ -107,7 +107,7 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Shown:
     """Per dimension: verdicts of every status, then what the pairs were settled as."""
     import pandas as pd
 
-    groups = {
+    groups: dict[str, tuple[dict[str, dict[str, int]], list[Status] | list[Settlement]]] = {
         "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
         "pairs settled as": (settlement_counts(judgments), list(Settlement)),
     }
@@ -158,10 +158,10 @@ def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> st
     lines = []
     for dimension, found in ratings.items():
         lines.append(f"{dimension} ({found.n_battles} decisive battles)")
-        for rank, rating in enumerate(found.ratings, 1):
-            lines.append(
-                f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {_interval(rating):>12}"
-            )
+        lines += [
+            f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {_interval(rating):>12}"
+            for rank, rating in enumerate(found.ratings, 1)
+        ]
     lines += [f"{dimension}: not rated, {why}" for dimension, why in unrated.items()]
     return "\n".join(lines)
 
@@ -232,7 +232,7 @@ def _card(
     html = (
         '<div style="border: 1px solid #d8dee4; border-radius: 8px; padding: 12px 16px; '
         'margin: 14px 0">'
-        f'<h3 style="margin: 0">{escape(pair.dimension)} · {escape(pair.prompt_id)} · {escape(outcome)}</h3>'
+        f'<h3 style="margin: 0">{escape(f"{pair.dimension} · {pair.prompt_id} · {outcome}")}</h3>'
         f"<p>{escape(prompt.text)}</p>"
         f'<div style="display: grid; grid-template-columns: 1fr 1fr; gap: 12px">{sides}</div>'
         f"{said}</div>"
@@ -279,11 +279,11 @@ def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Shown:
         {
             "dimension": dimension,
             "neighbours": f"{pair.above} over {pair.below}",
-            "same order at every K of the sweep": "yes" if pair.ordered_everywhere else "no",
-            "ordered down to K": _k(pair.smallest_ordered_k),
-            "interval of the gap above 0 down to K": _k(pair.smallest_separated_k),
-            "resamples in that order (lowest K … highest K)": (
-                f"{_percent(pair.share_above[0])} … {_percent(pair.share_above[-1])}"
+            "ordered": _ordered(pair),
+            "separated by evidence": _separated(pair),
+            "resamples in this order": (
+                f"{_percent(pair.share_above[0])} at K {pair.ks[0]:g}, "
+                f"{_percent(pair.share_above[-1])} at K {pair.ks[-1]:g}"
             ),
         }
         for dimension, pairs in stability.items()
@@ -293,21 +293,41 @@ def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Shown:
 
 
 def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
-    """The same as text, for quoting and for checks."""
-    lines = []
+    """The answer in a sentence, then the same as text, for quoting and for checks."""
+    lines = [_answer(stability)]
     for dimension, pairs in stability.items():
         lines.append(dimension)
-        for pair in pairs:
-            lines.append(
-                f"  {pair.above + ' over ' + pair.below:<24} ordered down to K "
-                f"{_k(pair.smallest_ordered_k)}, separated down to K "
-                f"{_k(pair.smallest_separated_k)}"
-            )
+        lines += [
+            f"  {pair.above + ' over ' + pair.below:<24} ordered {_ordered(pair)}; "
+            f"separated {_separated(pair)}"
+            for pair in pairs
+        ]
     return "\n".join(lines)
 
 
-def _k(value: float | None) -> str:
-    return "not at all" if value is None else f"{value:.3g}"
+def _answer(stability: Mapping[str, Sequence[Stability]]) -> str:
+    pairs = [(dimension, pair) for dimension, found in stability.items() for pair in found]
+    if not pairs:
+        return "No dimension has a rating, so there is no order to ask about."
+    moved = [f"{p.above} and {p.below} on {d}" for d, p in pairs if not p.ordered_everywhere]
+    kept = "No: every neighbour keeps its place at every K of the sweep"
+    order = f"Yes: {', '.join(moved)} change places within the sweep" if moved else kept
+    weak = sum(p.smallest_separated_k is None for _, p in pairs)
+    return f"{order}; {weak} of {len(pairs)} neighbours are not separated by the evidence."
+
+
+def _ordered(pair: Stability) -> str:
+    if pair.smallest_ordered_k is None:
+        return "not at all"
+    if pair.smallest_ordered_k == pair.lowest_k_tried:
+        return f"at every K tried (from {pair.lowest_k_tried:.3g})"
+    return f"down to K {pair.smallest_ordered_k:.3g}"
+
+
+def _separated(pair: Stability) -> str:
+    if pair.smallest_separated_k is None:
+        return "not at all"
+    return f"down to K {pair.smallest_separated_k:.3g}"
 
 
 def readiness_table(checks: Sequence[Check]) -> Shown:

@@ -41,7 +41,8 @@ _DECLINES = re.compile(
     r"|can't (?:be|give|tell|say|name|diagnos\w+|know|confirm|predict|answer|share|find)"
     r"|no (?:such|reliable|record|way|one can)|nobody can|not (?:possible|able|aware|something)"
     r"|unable|don't (?:know|recognise|have)|do not (?:know|recognise|have)|i'm sorry"
-    r"|isn't (?:something|possible)|impossible|would be (?:a )?guess\w*|without (?:an )?examin\w+)\b"
+    r"|isn't (?:something|possible)|impossible|would be (?:a )?guess\w*"
+    r"|without (?:an )?examin\w+)\b"
 )
 _ACTIONS = re.compile(
     r"\b(?:give|start|stop|check|measure|order|refer|admit|repeat|monitor|treat|avoid|call|test"
@@ -123,7 +124,8 @@ def _rate(pattern: re.Pattern[str], text: str) -> float:
 
 def _factuality(text: str, sections: Mapping[str, str]) -> float:
     """Share of the gold answer's content words that the response mentions, words that the
-    question already gave away counting less; other numbers than the gold's cost."""
+    question already gave away counting less; other numbers than the gold's cost.
+    """
     gold, asked, said = (
         set(_stems(part)) for part in (sections.get("gold_answer", ""), sections["question"], text)
     )
@@ -147,7 +149,7 @@ def _calibration(text: str, sections: Mapping[str, str]) -> float:
     return exp(-(((hedging - ideal) / 4) ** 2)) - 0.3 * tanh(absolute / 2)
 
 
-def _utility(text: str, sections: Mapping[str, str]) -> float:
+def _utility(text: str, _sections: Mapping[str, str]) -> float:
     """Steps to take and quantities, with some credit for detail, less for hedging."""
     steps = tanh(len(_ACTIONS.findall(text.lower())) / 5)
     numbers = tanh(len(_QUANTITIES.findall(text.lower())) / 3)
