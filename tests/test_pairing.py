@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product
 from math import comb
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from arena_kit.store import read_prompts, read_responses
 
 ENTRANTS = ["ash", "beech", "cherry"]
 GOLD_ONLY = {"facts": True, "tone": False}
-SAMPLE = ROOT / "sample"
+SAMPLE = Path(__file__).parent.parent / "sample"
 
 
 def prompt(prompt_id: str, source: str = "plain", gold: str | None = "Yes.") -> Prompt:

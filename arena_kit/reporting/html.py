@@ -37,7 +37,7 @@ def clean_html(text: str) -> str:
 
 
 _STYLE_PROPERTIES = {
-    "background", "background-color", "border", "border-collapse", "border-radius",
+    "background-color", "border", "border-collapse", "border-radius",
     "border-bottom", "border-bottom-color", "border-bottom-style", "border-bottom-width",
     "border-left", "border-left-color", "border-left-style", "border-left-width",
     "border-right", "border-right-color", "border-right-style", "border-right-width",
@@ -77,7 +77,8 @@ def _inert(node: Any) -> Any:
     for cell in node.cells:
         for output in cell.get("outputs", []):
             if "data" in output:
-                output["data"] = {k: v for k, v in output["data"].items() if k in _SAFE_TYPES}
+                kept = {k: v for k, v in output["data"].items() if k in _SAFE_TYPES}
+                output["data"] = kept or {"text/plain": "(not shown: no safe form of this output)"}
                 if "text/html" in output["data"]:
                     output["data"]["text/html"] = clean_html(output["data"]["text/html"])
     return node

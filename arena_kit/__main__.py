@@ -1,0 +1,5 @@
+"""`python -m arena_kit` is the command line."""
+
+from arena_kit.cli import main
+
+main()

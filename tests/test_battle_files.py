@@ -1,0 +1,635 @@
+"""Battle logs on disk: what is written is read back, and what is wrong is named by its line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena_kit.battle_files import (
+    battles_from_frame,
+    read_battles,
+    read_pair_counts,
+    write_battles,
+    write_pair_counts,
+)
+from arena_kit.battles import OUTCOMES, Battle, BattleLog, DataError, Outcome, Source
+
+KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
+UNZIPPED = [".jsonl", ".csv", ".parquet"]
+GOOD = '{"model_a": "ash", "model_b": "beech", "winner": "model_a"}'
+HEADER = "model_a,model_b,winner"
+NOON = datetime(2024, 8, 14, 12, 0, tzinfo=UTC)
+
+
+def battle(model_a: str = "ash", model_b: str = "beech", **more: object) -> Battle:
+    return Battle(**({"model_a": model_a, "model_b": model_b, "winner": "tie"} | more))  # type: ignore[arg-type]
+
+
+def line(**changes: object) -> str:
+    """A good JSONL line with some values changed."""
+    return json.dumps(json.loads(GOOD) | changes)
+
+
+def jsonl(path: Path, *lines: str) -> Path:
+    path.write_text("".join(text + "\n" for text in lines), encoding="utf-8")
+    return path
+
+
+def parquet(path: Path, select: str) -> Path:
+    """A Parquet file of what a SELECT yields, made without the package."""
+    with duckdb.connect() as con:
+        con.execute(f"COPY ({select}) TO '{path}' (FORMAT parquet)")
+    return path
+
+
+def records(path: Path) -> list[Battle]:
+    return list(read_battles(path).to_battles())
+
+
+printable = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
+awkward = st.sampled_from("ab\"'\\,#;|0 ")
+names = st.text(printable | awkward, min_size=1, max_size=8)
+texts = st.none() | st.text(st.characters(codec="utf-8") | awkward, min_size=1, max_size=8)
+zones = st.integers(-12, 14).map(lambda hours: timezone(timedelta(hours=hours)))
+instants = st.integers(-(10**16), 10**17).map(lambda us: NOON + timedelta(microseconds=us))
+moments = st.none() | st.builds(lambda when, zone: when.astimezone(zone), instants, zones)
+positive = st.floats(0, exclude_min=True, allow_infinity=False, allow_nan=False)
+
+
+@st.composite
+def battles(draw: st.DrawFn) -> Battle:
+    """Any valid battle, with awkward characters wherever text may stand."""
+    a, b = draw(st.lists(names, min_size=2, max_size=2, unique=True))
+    inconsistent = draw(st.booleans())
+    return Battle(
+        model_a=a,
+        model_b=b,
+        winner=Outcome.TIE if inconsistent else draw(st.sampled_from(OUTCOMES)),
+        inconsistent=inconsistent,
+        source=draw(st.sampled_from(Source)),
+        question_id=draw(texts),
+        dimension=draw(texts),
+        judge_model=draw(texts),
+        battle_id=draw(texts),
+        session=draw(texts),
+        lane=draw(texts),
+        timestamp=draw(moments),
+        weight=draw(st.just(1.0) | positive),
+    )
+
+
+some_battles = st.lists(battles(), max_size=10)
+
+
+# What is written is read
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_log_survives_its_file(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Written and read again, every field of every battle is the same, in order."""
+    path = tmp_path_factory.mktemp("files") / f"battles{kind}"
+
+    @settings(max_examples=6, deadline=None)
+    @given(some_battles)
+    def survives(wanted: list[Battle]) -> None:
+        write_battles(path, BattleLog.from_battles(wanted))
+        assert records(path) == wanted
+
+    survives()
+
+
+@settings(max_examples=8, deadline=None)
+@given(some_battles)
+def test_a_log_survives_its_frame(wanted: list[Battle]) -> None:
+    """Through a pandas frame and back, every field of every battle is the same, in order."""
+    frame = BattleLog.from_battles(wanted).to_frame()
+    assert list(battles_from_frame(frame).to_battles()) == wanted
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+def test_a_log_of_bare_votes_survives_its_file(kind: str, tmp_path: Path) -> None:
+    """A log that only has models and winners comes back without columns it never had."""
+    wanted = [battle(winner=outcome) for outcome in OUTCOMES]
+    write_battles(tmp_path / f"bare{kind}", BattleLog.from_battles(wanted))
+    back = read_battles(tmp_path / f"bare{kind}")
+    assert list(back.to_battles()) == wanted
+    assert set(back.columns()) == {"model_a", "model_b", "winner", "source"}
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+def test_a_log_without_battles_survives_its_file(kind: str, tmp_path: Path) -> None:
+    """An empty log is written and read as an empty log."""
+    write_battles(tmp_path / f"empty{kind}", BattleLog.from_battles([]))
+    back = read_battles(tmp_path / f"empty{kind}")
+    assert (len(back), back.models) == (0, ())
+
+
+@pytest.mark.parametrize("text", ["", "\n \n\n"])
+@pytest.mark.parametrize("name", ["empty.jsonl", "empty.jsonl.gz"])
+def test_an_empty_file_is_an_empty_log(name: str, text: str, tmp_path: Path) -> None:
+    """A file without lines, or with blank ones only, holds no battles."""
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    assert len(read_battles(path)) == 0
+
+
+@pytest.mark.parametrize("source", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_a_csv_of_another_writer_is_read(source: int, tmp_path: Path) -> None:
+    """Quotes, commas, hashes, backslashes and line breaks in a CSV file are read as text."""
+    rows = [
+        ["#ash", 'be"ech', "model_a", "two\nlines", "x"],
+        ["a,sh", "be\\ech", "tie (bothbad)", '\\"', "y"],
+        [" ash ", "'beech'", "bothbad", "<script>alert('1')</script>", ""],
+    ]
+    path = tmp_path / "other.csv"
+    with path.open("w", newline="", encoding="utf-8") as out:
+        table = csv.writer(out, quoting=source)  # type: ignore[arg-type]
+        table.writerows([["model_a", "model_b", "winner", "question_id", "remark"], *rows])
+    found = [[b.model_a, b.model_b, b.question_id] for b in records(path)]
+    assert found == [[a, b, question] for a, b, _, question, _ in rows]
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+def test_ids_that_look_like_numbers_stay_text(kind: str, tmp_path: Path) -> None:
+    """The id 007 is not 7, and a model called 1e5 is not 100000."""
+    wanted = [battle("007", "1e5", question_id="010", battle_id="0x1F", session="NaN", lane="null")]
+    write_battles(tmp_path / f"ids{kind}", BattleLog.from_battles(wanted))
+    assert records(tmp_path / f"ids{kind}") == wanted
+
+
+def test_ids_in_a_frame_stay_text() -> None:
+    """A frame's text ids keep their zeros, beside missing ones too."""
+    frame = pd.DataFrame(
+        {"model_a": ["007", "7"], "model_b": ["x", "x"], "winner": "tie", "battle_id": ["01", None]}
+    )
+    found = [(b.model_a, b.battle_id) for b in battles_from_frame(frame).to_battles()]
+    assert found == [("007", "01"), ("7", None)]
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+def test_html_and_control_characters_stay_as_they_are(kind: str, tmp_path: Path) -> None:
+    """Markup and control characters in free text are data: neither changed nor run."""
+    nasty = "<img src=x onerror=alert(1)>\x00\x07\x1b[31m\r\n\t\u2028&amp;\ufeff"
+    wanted = [battle("<script>", "b&b", question_id=nasty, judge_model=nasty, session="'; DROP")]
+    write_battles(tmp_path / f"html{kind}", BattleLog.from_battles(wanted))
+    assert records(tmp_path / f"html{kind}") == wanted
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+def test_a_value_late_in_the_log_is_not_lost(kind: str, tmp_path: Path) -> None:
+    """A column that is empty for thousands of rows still keeps its only value."""
+    late = battle(battle_id="last", question_id="q", timestamp=NOON, inconsistent=True)
+    wanted = [*[battle()] * 3000, late]
+    write_battles(tmp_path / f"late{kind}", BattleLog.from_battles(wanted))
+    back = read_battles(tmp_path / f"late{kind}").select([0, 3000])
+    assert list(back.to_battles()) == [battle(), late]
+
+
+def test_very_many_questions_are_read_like_few(tmp_path: Path) -> None:
+    """Sixty thousand distinct questions, and one row without, keep their order."""
+    n = 60_000
+    lines = [f'{GOOD[:-1]}, "question_id": "{i:05d}"}}' for i in reversed(range(n))]
+    log = read_battles(jsonl(tmp_path / "many.jsonl", *lines, GOOD))
+    assert log.question_id is not None
+    assert log.question_id.names.tolist() == [f"{i:05d}" for i in range(n)]
+    assert log.question_id.codes.tolist() == [*reversed(range(n)), -1]
+
+
+def test_an_old_file_stays_when_the_new_one_fails(tmp_path: Path) -> None:
+    """A log that cannot be written leaves neither a half file nor a lost one."""
+    path = jsonl(tmp_path / "battles.jsonl", GOOD)
+    log = BattleLog.from_battles([battle(question_id="\ud800")])
+    with pytest.raises(Exception, match=r"(?i)surrogate|utf"):
+        write_battles(path, log)
+    assert path.read_text() == GOOD + "\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+def test_names_of_files_are_not_patterns(kind: str, tmp_path: Path) -> None:
+    """A file called run[1] is that file, even beside one called run1."""
+    write_battles(tmp_path / f"run1{kind}", BattleLog.from_battles([battle("wrong", "file")]))
+    write_battles(tmp_path / f"run[1]{kind}", BattleLog.from_battles([battle("ash", "beech")]))
+    assert read_battles(tmp_path / f"run[1]{kind}").models == ("ash", "beech")
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+def test_names_of_folders_are_not_columns(kind: str, tmp_path: Path) -> None:
+    """Reading from a folder called weight=7 gives the battles of the file and nothing else."""
+    path = tmp_path / "weight=7" / f"battles{kind}"
+    write_battles(path, BattleLog.from_battles([battle()]))
+    assert records(path) == [battle()]
+
+
+def test_a_quote_in_a_path_is_harmless(tmp_path: Path) -> None:
+    """A path with a quote in it is a path."""
+    path = tmp_path / "o'brien; DROP TABLE.jsonl"
+    write_battles(path, BattleLog.from_battles([battle()]))
+    assert records(path) == [battle()]
+
+
+# What is tolerated
+
+
+def test_unknown_keys_are_tolerated(tmp_path: Path) -> None:
+    """Files outlive schemas: a key nobody knows is left aside, whatever it holds."""
+    path = jsonl(tmp_path / "new.jsonl", line(mood="good", extra={"deep": [1, None]}), GOOD)
+    assert records(path) == [battle(winner="model_a")] * 2
+
+
+def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
+    """A CSV file, a Parquet file and a frame may have columns nobody knows, in any order."""
+    table = tmp_path / "new.csv"
+    table.write_text("mood,winner,model_b,model_a\n1,model_a,beech,ash\n")
+    select = "SELECT 'ash' AS model_a, [1, 2] AS mood, 'beech' AS model_b, 'model_a' AS winner"
+    frame = pd.DataFrame([{"mood": {"a": 1}, **json.loads(GOOD)}])
+    wanted = [battle(winner="model_a")]
+    assert records(table) == wanted
+    assert records(parquet(tmp_path / "new.parquet", select)) == wanted
+    assert list(battles_from_frame(frame).to_battles()) == wanted
+
+
+def test_a_frame_may_hold_any_type_beside_the_battles() -> None:
+    """A column of a type that only pandas knows does not stand in the way."""
+    frame = pd.DataFrame([json.loads(GOOD)]).assign(month=pd.period_range("2024", periods=1))
+    assert len(battles_from_frame(frame)) == 1
+
+
+def test_published_spellings_are_read(tmp_path: Path) -> None:
+    """Both-bad votes are read in each of their three spellings."""
+    labels = ["both_bad", "bothbad", "tie (bothbad)"]
+    path = jsonl(tmp_path / "spelling.jsonl", *(line(winner=label) for label in labels))
+    assert [b.winner for b in records(path)] == [Outcome.BOTH_BAD] * 3
+
+
+def test_null_means_absent(tmp_path: Path) -> None:
+    """An optional value that is null is as if it were not there."""
+    path = jsonl(
+        tmp_path / "null.jsonl",
+        line(weight=None, timestamp=None, inconsistent=None, question_id=None, source=None),
+    )
+    assert records(path) == [battle(winner="model_a")]
+
+
+def test_times_are_iso_or_seconds(tmp_path: Path) -> None:
+    """A timestamp is an ISO date, UTC unless it says otherwise, or seconds since 1970."""
+    moments: list[tuple[object, datetime]] = [
+        ("2024-08-14T12:00:00Z", NOON),
+        ("2024-08-14T14:00:00+02:00", NOON),
+        ("2024-08-14 12:00:00", NOON),
+        ("2024-08-14", NOON - timedelta(hours=12)),
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (1723636800, NOON),
+        (1723636800.25, NOON + timedelta(milliseconds=250)),
+        ("1723636800", NOON),
+    ]
+    path = jsonl(tmp_path / "time.jsonl", *(line(timestamp=written) for written, _ in moments))
+    assert [b.timestamp for b in records(path)] == [moment for _, moment in moments]
+
+
+def test_typed_columns_are_read(tmp_path: Path) -> None:
+    """Parquet columns of numbers, booleans and times mean what they mean as text."""
+    select = (
+        "SELECT 'ash' AS model_a, 'beech' AS model_b, 'tie' AS winner, 7 AS question_id,"
+        " 2.5::DOUBLE AS weight, true AS inconsistent, TIMESTAMP '2024-08-14 12:00' AS timestamp"
+    )
+    (found,) = records(parquet(tmp_path / "typed.parquet", select))
+    assert found == battle(question_id="7", weight=2.5, inconsistent=True, timestamp=NOON)
+
+
+def test_a_typed_frame_is_read() -> None:
+    """Categories, booleans and zoned times in a frame mean what they mean as text."""
+    frame = pd.DataFrame(
+        {
+            "model_a": pd.Categorical(["ash", "ash"]),
+            "model_b": ["beech", "beech"],
+            "winner": ["tie", "tie"],
+            "inconsistent": [True, False],
+            "weight": [2, 3],
+            "timestamp": pd.to_datetime(["2024-08-14T14:00:00+02:00", None]),
+        },
+        index=[9, 3],
+    )
+    assert list(battles_from_frame(frame).to_battles()) == [
+        battle(weight=2.0, inconsistent=True, timestamp=NOON),
+        battle(weight=3.0),
+    ]
+
+
+# What is refused, and where
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"winner": "TIE"}, r"unknown winner 'TIE'; allowed: model_a, .*tie \(bothbad\)"),
+        ({"winner": None}, "winner is missing"),
+        ({"model_a": None}, "model_a is missing"),
+        ({"model_b": None}, "model_b is missing"),
+        ({"model_b": "ash"}, "both models are 'ash'"),
+        ({"model_a": ""}, "model name '' is not valid; allowed: 1 to 256 printable"),
+        ({"model_b": "a\u0007"}, "model name .* is not valid; allowed: 1 to 256 printable"),
+        ({"source": "crowd"}, "unknown source 'crowd'; allowed: llm-judge, human"),
+        ({"weight": "NaN"}, "weight 'NaN' is not a positive finite number"),
+        ({"weight": 0}, "weight '0' is not a positive finite number"),
+        ({"weight": -1}, "weight '-1' is not a positive finite number"),
+        ({"weight": "inf"}, "weight 'inf' is not a positive finite number"),
+        ({"weight": "heavy"}, "weight 'heavy' is not a positive finite number"),
+        ({"timestamp": "yesterday"}, "timestamp 'yesterday' is not an ISO date or seconds"),
+        ({"timestamp": "2024-02-30"}, "timestamp '2024-02-30' is not an ISO date or seconds"),
+        ({"timestamp": "inf"}, "timestamp 'inf' is not an ISO date or seconds"),
+        ({"timestamp": "1e300"}, "timestamp '1e300' is not an ISO date or seconds"),
+        ({"inconsistent": "maybe"}, "inconsistent 'maybe' is not true or false"),
+        ({"inconsistent": True}, "an inconsistent battle must have winner 'tie'"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_line(
+    changes: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    """An unknown value is an error that names the file, the line (blank ones count) and it."""
+    path = jsonl(tmp_path / "bad.jsonl", GOOD, "", GOOD, "  ", line(**changes), GOOD)
+    with pytest.raises(DataError, match=rf"bad\.jsonl:5: {message}"):
+        read_battles(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"model_a": ',
+        "{'model_a': 'ash'}",
+        "oops",
+        GOOD + GOOD,
+        GOOD[:-1] + ', "weight": NaN}',
+        '["ash", "beech", "tie"]',
+        "null",
+        '"ash"',
+    ],
+)
+def test_a_malformed_line_is_named(text: str, tmp_path: Path) -> None:
+    """A line that is not one JSON object is named by its number; blank lines count."""
+    path = jsonl(tmp_path / "bad.jsonl", GOOD, "", "", text, GOOD)
+    with pytest.raises(DataError, match=r"bad\.jsonl:4: (not valid JSON|expected a JSON object)"):
+        read_battles(path)
+
+
+def test_a_malformed_line_in_a_zipped_file_is_named(tmp_path: Path) -> None:
+    """A line is counted as it stands in the unzipped text."""
+    path = tmp_path / "bad.jsonl.gz"
+    path.write_bytes(gzip.compress(f"{GOOD}\n\noops\n".encode()))
+    with pytest.raises(DataError, match=r"bad\.jsonl\.gz:3: not valid JSON"):
+        read_battles(path)
+
+
+def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
+    """A line that is not UTF-8 is named by its number."""
+    path = tmp_path / "latin.jsonl"
+    path.write_bytes(f"{GOOD}\n{GOOD}\n".encode() + GOOD.replace("ash", "ä").encode("latin-1"))
+    with pytest.raises(DataError, match=r"latin\.jsonl:3: not UTF-8"):
+        read_battles(path)
+
+
+def test_deeply_nested_text_is_refused_politely(tmp_path: Path) -> None:
+    """A line nested a hundred thousand deep beside a wrong winner is an error like any other."""
+    deep = "[" * 100_000 + "]" * 100_000
+    path = jsonl(tmp_path / "deep.jsonl", line(winner="draw")[:-1] + f', "x": {deep}}}')
+    with pytest.raises(DataError, match=r"deep\.jsonl:1: "):
+        read_battles(path)
+
+
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
+    """A gzip file cut short or with flipped bits is named, not half read."""
+    whole = gzip.compress("".join(line(question_id=str(i)) + "\n" for i in range(500)).encode())
+    flipped = bytearray(whole)
+    flipped[200] ^= 0xFF
+    flipped[201] ^= 0xFF
+    for damaged in (whole[:-12], bytes(flipped), b"hello"):
+        path = tmp_path / "damaged.jsonl.gz"
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"damaged\.jsonl\.gz"):
+            read_battles(path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "where"),
+    [
+        (["ash,beech,tie,q", "ash,beech,draw,q"], 3),
+        (["ash,beech,tie,q", "", "", "ash,beech,draw,q"], 5),
+        (['ash,beech,tie,"two\nlines"', "ash,beech,draw,q"], 4),
+    ],
+    ids=["plain", "after blank lines", "after a line break in quotes"],
+)
+def test_a_wrong_value_in_a_csv_is_named_with_its_line(
+    rows: list[str], where: int, tmp_path: Path
+) -> None:
+    """The line number is the one an editor shows, whatever came before it."""
+    path = jsonl(tmp_path / "bad.csv", f"{HEADER},question_id", *rows)
+    with pytest.raises(DataError, match=rf"bad\.csv:{where}: unknown winner 'draw'"):
+        read_battles(path)
+
+
+def test_missing_columns_are_named(tmp_path: Path) -> None:
+    """A table without the columns of a battle is an error that lists them."""
+    path = jsonl(tmp_path / "short.csv", "model_a,vote", "ash,tie")
+    with pytest.raises(DataError, match=r"short\.csv: missing column model_b, winner"):
+        read_battles(path)
+    select = "SELECT 'ash' AS model_a, 'beech' AS model_b"
+    with pytest.raises(DataError, match=r"short\.parquet: missing column winner"):
+        read_battles(parquet(tmp_path / "short.parquet", select))
+    with pytest.raises(DataError, match="the frame: missing column model_b, winner"):
+        battles_from_frame(pd.DataFrame({"model_a": ["ash"]}))
+
+
+@pytest.mark.parametrize("row", ["ash,beech", "ash,beech,tie,extra"])
+def test_a_ragged_csv_is_refused(row: str, tmp_path: Path) -> None:
+    """A row with too few or too many cells is not guessed at."""
+    path = jsonl(tmp_path / "ragged.csv", HEADER, "ash,beech,tie", row)
+    with pytest.raises(DataError, match=r"ragged\.csv"):
+        read_battles(path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"winner": "draw"}, "unknown winner 'draw'"),
+        ({"model_b": None}, "model_b is missing"),
+        ({"model_b": "ash"}, "both models are 'ash'"),
+        ({"weight": -2.0}, "weight '-2.0' is not a positive"),
+        ({"inconsistent": True}, "an inconsistent battle must have winner 'tie'"),
+    ],
+)
+def test_a_wrong_value_in_a_frame_is_named_with_its_row(
+    wrong: Mapping[str, object], message: str
+) -> None:
+    """An error in a frame names the row, counted from 0."""
+    frame = pd.DataFrame([json.loads(GOOD), json.loads(GOOD) | wrong])
+    with pytest.raises(DataError, match=f"the frame row 1: {message}"):
+        battles_from_frame(frame)
+
+
+def test_nan_in_parquet_is_refused(tmp_path: Path) -> None:
+    """A weight that is NaN, which Parquet can hold beside null, is an error with its row."""
+    select = (
+        "SELECT 'ash' AS model_a, 'beech' AS model_b, 'tie' AS winner, unnest(weights) AS weight"
+        " FROM (SELECT [1.0, 'NaN'::DOUBLE] AS weights)"
+    )
+    with pytest.raises(DataError, match=r"nan\.parquet row 1: weight 'nan' is not a positive"):
+        read_battles(parquet(tmp_path / "nan.parquet", select))
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+def test_a_model_name_of_a_megabyte_is_refused(kind: str, tmp_path: Path) -> None:
+    """A monstrous name is refused, and the message about it stays short."""
+    path, huge = tmp_path / f"huge{kind}", "x" * 1_000_000
+    if kind == ".parquet":
+        parquet(path, f"SELECT '{huge}' AS model_a, 'beech' AS model_b, 'tie' AS winner")
+    elif kind == ".csv":
+        jsonl(path, HEADER, f"{huge},beech,tie")
+    else:
+        jsonl(path, line(model_a=huge))
+    with pytest.raises(DataError, match=r"model name 'xxx.* 1 to 256 printable") as caught:
+        read_battles(path)
+    assert len(str(caught.value)) < 500
+
+
+def test_an_unknown_kind_of_file_is_refused(tmp_path: Path) -> None:
+    """A file whose name tells no known kind is neither read nor written; the kinds are listed."""
+    path = jsonl(tmp_path / "battles.txt", GOOD)
+    kinds = r"allowed: \.jsonl, \.jsonl\.gz, \.csv, \.csv\.gz, \.parquet"
+    with pytest.raises(DataError, match=rf"battles\.txt: unknown kind of battle file; {kinds}"):
+        read_battles(path)
+    with pytest.raises(DataError, match=rf"out\.xlsx: unknown kind of battle file; {kinds}"):
+        write_battles(tmp_path / "out.xlsx", BattleLog.from_battles([battle()]))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("read", [read_battles, read_pair_counts])
+def test_a_missing_file_is_named(read: object, tmp_path: Path) -> None:
+    """A path to nothing, or to a folder, is an error that names it."""
+    for path in (tmp_path / "nowhere.jsonl", tmp_path):
+        with pytest.raises(DataError, match=f"{path.name}: no such file"):
+            read(path)  # type: ignore[operator]
+
+
+def test_a_file_that_is_not_parquet_is_named(tmp_path: Path) -> None:
+    """Text under a Parquet name is an error that names the file."""
+    with pytest.raises(DataError, match=r"fake\.parquet: "):
+        read_battles(jsonl(tmp_path / "fake.parquet", GOOD))
+
+
+# Pair counts
+
+
+def test_pair_counts_are_read(tmp_path: Path) -> None:
+    """Counts of a pair add up over rows and sides, under either name of the tie columns."""
+    path = jsonl(
+        tmp_path / "counts.csv",
+        "model_a,model_b,a_wins,b_wins,ties,tie_bothbad",
+        "beech,ash,3,1,2,0",
+        "ash,beech,1,0,0,5",
+        "007,ash,0,4,0,0",
+    )
+    counts = {
+        name: column.tolist() for name, column in read_pair_counts(path).pair_counts().items()
+    }
+    assert counts == {
+        "model_a": ["007", "ash"],
+        "model_b": ["ash", "beech"],
+        "a_wins": [0, 2],
+        "b_wins": [4, 3],
+        "tie": [0, 2],
+        "both_bad": [0, 5],
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pair_counts_survive_their_file(kind: str, tmp_path: Path) -> None:
+    """Counts are written as they are read, in every kind of file."""
+    log = BattleLog.from_battles(
+        [
+            battle("beech", "ash", winner="model_a"),
+            battle("ash", "樺", winner="both_bad", weight=2.5),
+            battle("ash", "樺", winner="tie", weight=0.1),
+        ]
+    )
+    write_pair_counts(tmp_path / f"counts{kind}", log)
+    back = read_pair_counts(tmp_path / f"counts{kind}").pair_counts()
+    for name, column in log.pair_counts().items():
+        assert back[name].tolist() == column.tolist()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("ash,beech,3,-1", "a pair count is not a finite number >= 0"),
+        ("ash,beech,3,nan", "a pair count is not a finite number >= 0"),
+        ("ash,beech,3,", "a pair count is not a finite number >= 0"),
+        ("ash,beech,3,few", "few"),
+        ("ash,ash,3,1", "two different models, but both are 'ash'"),
+        (",beech,3,1", "model name .* is not valid"),
+        ("ash,3,1", ""),
+    ],
+)
+def test_wrong_pair_counts_are_refused(row: str, message: str, tmp_path: Path) -> None:
+    """A count that is no count, or a pair that is no pair, is an error that names the file."""
+    path = jsonl(tmp_path / "counts.csv", "model_a,model_b,a_wins,b_wins", "ash,cherry,1,1", row)
+    with pytest.raises(DataError, match=rf"counts\.csv: .*{message}"):
+        read_pair_counts(path)
+
+
+def test_a_missing_count_is_not_zero(tmp_path: Path) -> None:
+    """A count that a Parquet file leaves out is refused, as it is in a CSV file."""
+    select = "SELECT 'ash' AS model_a, 'beech' AS model_b, 3 AS a_wins, NULL::INTEGER AS b_wins"
+    with pytest.raises(DataError, match=r"counts\.parquet: .*count"):
+        read_pair_counts(parquet(tmp_path / "counts.parquet", select))
+
+
+def test_a_count_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Text under a Parquet name is an error that names the file."""
+    with pytest.raises(DataError, match=r"fake\.parquet"):
+        read_pair_counts(jsonl(tmp_path / "fake.parquet", "not parquet"))
+
+
+def test_columns_of_counts_are_required(tmp_path: Path) -> None:
+    """A table without wins is an error that lists what is missing."""
+    path = jsonl(tmp_path / "counts.csv", "model_a,b_wins", "ash,1")
+    with pytest.raises(DataError, match=r"counts\.csv: missing column a_wins, model_b"):
+        read_pair_counts(path)
+
+
+# Real files
+
+
+def test_the_published_counts_add_up(data: Path) -> None:
+    """The 1.67M votes have the totals that their README states."""
+    log = read_pair_counts(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
+    assert len(log.models) == 129
+    assert log.weights().sum() == 1_670_250
+    by_outcome = np.bincount(log.outcome, log.weights(), minlength=4)
+    assert by_outcome.tolist() == [595_570, 498_305, 281_121, 295_254]
+    assert len(log.pair_counts()["model_a"]) == 3_460
+
+
+def test_expert_votes_are_read(data: Path) -> None:
+    """The expert votes of MT-bench, with columns of their own, are 3,355 on 80 questions."""
+    log = read_battles(data / "mtbench_human_gpt4" / "human.csv.gz")
+    assert (len(log), len(log.models), len(set(log.clusters().tolist()))) == (3_355, 6, 80)
+
+
+def test_a_published_label_outside_the_table_is_refused(data: Path) -> None:
+    """A real file with 'tie (inconsistent)' is refused at a line that has it."""
+    path = data / "mtbench_human_gpt4" / "gpt4_pair.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        first = next(n for n, text in enumerate(lines, 1) if "tie (inconsistent)" in text)
+    with pytest.raises(DataError, match=rf":{first}: unknown winner 'tie \(inconsistent\)'"):
+        read_battles(path)

@@ -1,0 +1,136 @@
+"""The command line without notebooks: rate, init, help."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arena_kit import __version__
+from arena_kit.cli import main
+
+BATTLES = """\
+{"model_a": "x", "model_b": "y", "winner": "model_a", "question_id": "1"}
+{"model_a": "y", "model_b": "x", "winner": "model_b", "question_id": "2"}
+{"model_a": "x", "model_b": "y", "winner": "tie", "question_id": "3"}
+"""
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture
+def battles(tmp_path: Path) -> Path:
+    path = tmp_path / "battles.jsonl"
+    path.write_text(BATTLES)
+    return path
+
+
+def test_rate_json(battles: Path) -> None:
+    """`rate --json` prints the documented keys, best first, with what was dropped."""
+    found = json.loads(call("rate", battles, "--json").stdout)
+    assert set(found) == {"method", "settings", "ratings", "n_battles", "dropped"}
+    assert [row["model"] for row in found["ratings"]] == ["x", "y"]
+    assert {"model", "rating", "ci_low", "ci_high", "n_battles"} <= set(found["ratings"][0])
+    assert found["n_battles"] == 2
+    assert found["dropped"] == {"both_bad": 0, "inconsistent": 0, "tie": 1}
+
+
+def test_rate_settings(battles: Path) -> None:
+    """`--set` changes settings of the method, typed."""
+    found = json.loads(
+        call("rate", battles, "--json", "--set", "k=32", "--set", "ties=half").stdout
+    )
+    assert found["settings"]["k"] == 32.0
+    assert found["n_battles"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--set", "kk=3"], "unknown setting; known: k, initial, scale, n_perms"),
+        (["--set", "k"], "unknown setting"),
+        (["--set", "k=many"], "--set k: expected float, got 'many'"),
+        (["--set", "shuffle=maybe"], "expected bool, got 'maybe'"),
+        (["--set", "n_perms=0"], "n_perms must be 1 or more, not 0"),
+        (["--dimension", "taste"], "no dimension 'taste'"),
+    ],
+)
+def test_rate_usage(battles: Path, words: list[str], why: str) -> None:
+    """Wrong settings end with exit 2 and a sentence that says what is known."""
+    done = call("rate", battles, *words)
+    assert done.exit_code == 2
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BATTLES + "oops\n", "battles.jsonl:4: not valid JSON"),
+        (BATTLES.replace("tie", "draw"), "battles.jsonl:3: unknown winner 'draw'"),
+        ("", "no battles to rate: there are none"),
+    ],
+)
+def test_rate_bad_files(battles: Path, text: str, why: str) -> None:
+    """A file that cannot be rated ends with exit 2, file and line."""
+    battles.write_text(text)
+    done = call("rate", battles)
+    assert done.exit_code == 2
+    assert why in done.stderr
+
+
+def test_rate_missing_file(tmp_path: Path) -> None:
+    """A file that is not there is one sentence."""
+    done = call("rate", tmp_path / "nothing.jsonl")
+    assert done.exit_code == 2
+    assert "no such file" in done.stderr
+
+
+def test_rate_formats(tmp_path: Path, battles: Path) -> None:
+    """The same battles in any file format give the same ratings."""
+    from arena_kit import read_battles, write_battles
+
+    log = read_battles(battles)
+    expected = json.loads(call("rate", battles, "--json").stdout)
+    for suffix in ("jsonl.gz", "csv", "csv.gz", "parquet"):
+        path = tmp_path / f"other.{suffix}"
+        write_battles(path, log)
+        assert json.loads(call("rate", path, "--json").stdout) == expected, suffix
+
+
+def test_init(tmp_path: Path) -> None:
+    """`init` makes a workspace, and refuses a folder that holds something."""
+    done = call("init", tmp_path / "new")
+    assert done.exit_code == 0
+    assert (tmp_path / "new" / "params" / "tournament.yaml").is_file()
+    assert (tmp_path / "new" / "notebooks" / "pilot.ipynb").is_file()
+    again = call("init", tmp_path / "new")
+    assert again.exit_code == 2
+    assert "not an empty folder" in again.stderr
+
+
+def test_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside a workspace, `run` says how to make one."""
+    monkeypatch.chdir(tmp_path)
+    done = call("run", "pilot")
+    assert done.exit_code == 2
+    assert "arena-kit init" in done.stderr
+
+
+def test_compare_not_a_record(tmp_path: Path) -> None:
+    """Comparing something that is not a record says so."""
+    done = call("compare", tmp_path, tmp_path)
+    assert done.exit_code == 2
+    assert "no verdicts" in done.stderr
+
+
+def test_version_and_help() -> None:
+    """Version and help answer at once, and every command explains itself."""
+    assert __version__ in call("--version").stdout
+    listing = call("--help").stdout
+    for command in ("run", "rate", "compare", "init"):
+        assert command in listing
+        assert len(call(command, "--help").stdout.splitlines()) > 5

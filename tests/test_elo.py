@@ -1,0 +1,209 @@
+"""PermutationElo: published results, properties, and ratings that do not exist."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena_kit import Battle, BattleLog, Outcome, PermutationElo, RatingError, k_sweep
+
+QUICK = PermutationElo(n_perms=40, evidence_replicates=40, evidence_orders=4)
+SIDES = {"left": "model_a", "right": "model_b", "tie": "tie"}
+
+
+def battle(a: str, b: str, winner: str, question: str | None = None, **more: object) -> Battle:
+    return Battle(model_a=a, model_b=b, winner=Outcome(winner), question_id=question, **more)
+
+
+def ring(n: int = 30) -> list[Battle]:
+    """Three models that all meet, on n questions; a beats b beats c mostly."""
+    rows = []
+    for q in range(n):
+        upset = "model_b" if q % 4 == 0 else "model_a"
+        rows += [
+            battle("a", "b", upset, f"q{q}"),
+            battle("b", "c", upset if q % 8 else "model_a", f"q{q}"),
+            battle("a", "c", "model_a", f"q{q}"),
+        ]
+    return rows
+
+
+def test_llmfao_golden(data: Path) -> None:
+    """Elo with K 4 in file order equals the published llmfao scores to 1e-9."""
+    with gzip.open(data / "llmfao" / "crowd-comparisons.csv.gz", "rt") as lines:
+        log = BattleLog.from_battles(
+            battle(row["left"], row["right"], SIDES[row["winner"]]) for row in csv.DictReader(lines)
+        )
+    with (data / "llmfao" / "evalica" / "llmfao-golden.csv").open() as lines:
+        golden = {
+            row["item"]: float(row["score"])
+            for row in csv.DictReader(lines)
+            if row["algorithm"] == "elo"
+        }
+    in_order = PermutationElo(
+        k=4, initial=1000, n_perms=1, shuffle=False, ties="half", evidence_replicates=0
+    )
+    found = in_order(log)
+    assert set(found.models) == set(golden)
+    assert max(abs(found[m].rating - score) for m, score in golden.items()) < 1e-9
+
+
+def test_qlora_table(data: Path) -> None:
+    """Permutation Elo on the QLoRA verdicts matches the paper's table within Monte-Carlo error.
+
+    The paper averages 10,000 orders and rounds to whole numbers, so its own error is that of
+    10,000 orders plus half a point.
+    """
+    names = {"first": "model_a", "second": "model_b", "tie": "tie"}
+    with gzip.open(data / "qlora_gpt4_judge" / "verdicts.csv.gz", "rt") as lines:
+        log = BattleLog.from_battles(
+            battle(row["first_model"], row["second_model"], names[row["verdict"]])
+            for row in csv.DictReader(lines)
+            if row["bench"] == "oa" and row["verdict"] != "unparsed"
+        )
+    with (data / "qlora_gpt4_judge" / "published_elo.csv").open() as lines:
+        published = {r["model"]: float(r["oa_gpt4"]) for r in csv.DictReader(lines) if r["oa_gpt4"]}
+    found = PermutationElo(k=32, initial=1000, n_perms=1000, ties="half", evidence_replicates=0)(
+        log
+    )
+    for model, rating in published.items():
+        sem = found[model].extra["order_sem"]
+        assert sem is not None
+        margin = 3 * np.hypot(sem, sem * np.sqrt(1000 / 10_000)) + 0.5
+        assert abs(found[model].rating - rating) < margin
+
+
+def test_by_hand() -> None:
+    """One win from equal ratings moves K/2 points each way."""
+    log = BattleLog.from_battles([battle("x", "y", "model_b")])
+    found = PermutationElo(k=16, evidence_replicates=0)(log)
+    assert found["y"].rating == pytest.approx(1408)
+    assert found["x"].rating == pytest.approx(1392)
+    assert found.order == ("y", "x")
+
+
+def test_evidence_is_wider_than_the_shuffle() -> None:
+    """The evidence interval is many times wider than the Monte-Carlo error of the shuffle."""
+    found = PermutationElo(n_perms=500, evidence_replicates=200)(BattleLog.from_battles(ring()))
+    for rating in found.ratings:
+        assert rating.ci_low is not None
+        assert rating.ci_high is not None
+        assert rating.ci_low < rating.rating < rating.ci_high
+        sem = rating.extra["order_sem"]
+        assert sem is not None
+        assert rating.ci_high - rating.ci_low > 10 * sem
+
+
+def test_evidence_is_clustered() -> None:
+    """Copying every battle within its question adds no evidence; new questions do."""
+    once = ring(40)
+    copied = BattleLog.from_battles(b for b in once for _ in range(4))
+    fresh = BattleLog.from_battles(
+        replace(b, question_id=f"{b.question_id}-{n}") for b in once for n in range(4)
+    )
+    method = PermutationElo(k=4, n_perms=50, evidence_replicates=200, evidence_orders=10)
+    wide, narrow = (method(log)["a"].extra["evidence_se"] for log in (copied, fresh))
+    assert wide is not None
+    assert narrow is not None
+    assert wide > 1.6 * narrow, "four times the questions should halve the standard error"
+
+
+def test_one_question_has_no_interval() -> None:
+    """A single question cannot be resampled, so there is a rating but no interval."""
+    log = BattleLog.from_battles([battle("a", "b", "model_a", "q"), battle("b", "a", "tie", "q")])
+    rating = replace(QUICK, ties="half")(log)["a"]
+    assert rating.ci_low is None
+    assert rating.extra["evidence_se"] is None
+
+
+@given(
+    st.lists(st.sampled_from(["model_a", "model_b", "tie", "both_bad"]), min_size=6, max_size=12)
+)
+@settings(max_examples=25, deadline=None)
+def test_properties(winners: list[str]) -> None:
+    """Elo is zero-sum, deterministic, blind to names, and leaves its input alone."""
+    sides = [("a", "b"), ("b", "c"), ("c", "a")]
+    rows = [battle(*sides[i % 3], winner, f"q{i}") for i, winner in enumerate([*winners])] + [
+        battle(*pair, "model_a", f"z{n}") for n, pair in enumerate(sides)
+    ]
+    log = BattleLog.from_battles(rows)
+    before = log.columns()
+    found = QUICK(log)
+    assert sum(r.rating for r in found.ratings) == pytest.approx(3 * 1400, abs=1e-6)
+    assert QUICK(log).as_dict() == found.as_dict()
+    renamed = BattleLog.from_battles(
+        replace(b, model_a=f"x{b.model_a}", model_b=f"x{b.model_b}") for b in rows
+    )
+    for rating in found.ratings:
+        assert QUICK(renamed)[f"x{rating.model}"].rating == rating.rating
+    for name, column in log.columns().items():
+        assert (column == before[name]).all()
+
+
+def test_swapping_sides_changes_nothing() -> None:
+    """The same battles with sides exchanged give the same ratings."""
+    flip = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+    rows = ring()
+    swapped = [
+        replace(b, model_a=b.model_b, model_b=b.model_a, winner=Outcome(flip[b.winner]))
+        for b in rows
+    ]
+    one, two = (QUICK(BattleLog.from_battles(r)) for r in (rows, swapped))
+    for rating in one.ratings:
+        assert two[rating.model].rating == pytest.approx(rating.rating, abs=1e-9)
+
+
+def test_treatments() -> None:
+    """Dropped kinds are counted and change nothing; `half` makes them count."""
+    extra = [
+        battle("a", "b", "tie", "t"),
+        battle("a", "b", "both_bad", "t"),
+        battle("a", "b", "tie", "t", inconsistent=True),
+    ]
+    plain, more = BattleLog.from_battles(ring()), BattleLog.from_battles(ring() + extra)
+    found = QUICK(more)
+    assert found.dropped == {"tie": 1, "both_bad": 1, "inconsistent": 1}
+    assert [r.rating for r in found.ratings] == [r.rating for r in QUICK(plain).ratings]
+    halved = replace(QUICK, inconsistent="half")(more)
+    assert halved.dropped == {"tie": 1, "both_bad": 1, "inconsistent": 0}
+    assert halved.n_battles == found.n_battles + 1
+
+
+def test_sweep_is_the_same_rating_at_each_k() -> None:
+    """A sweep gives at each K exactly what rating with that K gives."""
+    log = BattleLog.from_battles(ring())
+    for k, found in k_sweep(QUICK, log, [1, 16, 32]).items():
+        assert found.as_dict() == replace(QUICK, k=k)(log).as_dict()
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([], "there are none"),
+        ([battle("a", "b", "tie")], "all were dropped .1 tie."),
+        ([battle("a", "b", "model_a"), battle("b", "c", "tie")], "no rating for c"),
+        ([battle("a", "b", "model_a"), battle("c", "d", "model_a")], "never met.*a, b; c, d"),
+        ([battle("a", "b", "model_a", weight=2.0)], "cannot use weights"),
+    ],
+)
+def test_ratings_that_do_not_exist(rows: list[Battle], why: str) -> None:
+    """Where no rating exists, the error names the cause."""
+    with pytest.raises(RatingError, match=why):
+        QUICK(BattleLog.from_battles(rows))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("k", 0), ("k", float("nan")), ("n_perms", 0), ("ties", "win"), ("evidence_replicates", 3)],
+)
+def test_settings_are_checked(setting: str, value: object) -> None:
+    """A setting outside its range is refused with its name and what is allowed."""
+    with pytest.raises(ValueError, match=f"{setting} must be .*not"):
+        PermutationElo(**{setting: value})

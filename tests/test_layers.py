@@ -1,0 +1,79 @@
+"""Imports point one way, and the light things stay light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "arena_kit"
+
+#: Floors from the ground up; a module may import its own floor and those below.
+FLOORS = [
+    ("battles", "prompts"),
+    ("store", "battle_files"),
+    ("rating",),
+    ("judging",),
+    ("reporting",),
+    ("settings", "runs", "artifacts", "workspace"),
+    ("study", "runner", "compare"),
+    ("cli", "__main__"),
+]
+#: What may not be imported although it stands below: these modules are pure.
+PURE = {
+    "rating": {"store", "battle_files"},
+    "judging.pairing": {"store", "battle_files"},
+    "judging.rendering": {"store", "battle_files"},
+    "judging.parsing": {"store", "battle_files"},
+    "judging.verdicts": {"store", "battle_files"},
+    "judging.quality": {"store", "battle_files"},
+}
+
+
+def modules() -> list[str]:
+    return sorted(
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    )
+
+
+def imports(module: str) -> set[str]:
+    tree = ast.parse((PACKAGE / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            if node.module == "arena_kit":
+                found |= {alias.name for alias in node.names if not alias.name.startswith("_")}
+            elif node.module.startswith("arena_kit."):
+                found.add(node.module.removeprefix("arena_kit."))
+    return found
+
+
+def floor(module: str) -> int:
+    top = module.split(".", maxsplit=1)[0]
+    return next(n for n, rooms in enumerate(FLOORS) if top in rooms)
+
+
+@pytest.mark.parametrize("module", modules())
+def test_imports_point_down(module: str) -> None:
+    """A module imports only its own floor and those below, and pure ones no file access."""
+    for other in imports(module):
+        assert floor(other) <= floor(module), f"{module} imports {other}, which stands above it"
+        for pure, forbidden in PURE.items():
+            if module == pure or module.startswith(f"{pure}."):
+                assert other not in forbidden, f"{module} is pure and must not import {other}"
+
+
+def test_import_is_light() -> None:
+    """`import arena_kit` and rating a log load no pandas, numba, papermill or matplotlib."""
+    code = (
+        "import sys, arena_kit; arena_kit.PermutationElo; arena_kit.read_battles; "
+        "heavy = {'pandas', 'numba', 'papermill', 'matplotlib', 'nbconvert', 'scipy'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,207 @@
+"""The verdict cache: answers are kept once, whole, and under everything that could change them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arena_kit.battles import DataError
+from arena_kit.judging.judges.scripted import ScriptedJudge
+from arena_kit.judging.ledger import Ledger, cache_key
+from arena_kit.judging.records import Answer, JudgeRequest, Status
+from arena_kit.judging.verdicts import presentations
+from arena_kit.prompts import Pair
+
+PAIR = Pair(dimension="tone", prompt_id="q1", entrant_a="ash", entrant_b="beech")
+FORWARD, BACKWARD = presentations(PAIR)
+REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", boundary="b")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """A ledger in a folder that does not exist yet."""
+    return Ledger(tmp_path / "cache" / "verdicts.sqlite")
+
+
+def answer(text: str = "B", status: Status = Status.OK) -> Answer:
+    return Answer(
+        request_id="tone:q1:ash:beech#1",
+        status=status,
+        text=text,
+        served_model="judge/x-2026",
+        usage={"input_tokens": 120, "output_tokens": 7},
+        cost_usd=0.0123,
+        detail="end_turn",
+    )
+
+
+def judge(model: str = "judge/x", settings: Mapping[str, object] | None = None) -> ScriptedJudge:
+    return ScriptedJudge(lambda request: None, model=model, settings=settings or {})
+
+
+def write_many(path: Path, name: str, start: Any) -> None:
+    """Put 200 answers one by one, beginning together with the other process."""
+    start.wait(60)
+    for i in range(200):
+        Ledger(path).put(name, [(f"{name}-{i}", answer(f"{name} says {i}"))])
+
+
+def test_an_answer_comes_back_as_it_was(ledger: Ledger) -> None:
+    """Text, served model, usage, cost and detail survive the round trip exactly."""
+    ledger.put("judge/x", [("k1", answer("Antwort: 最佳 \x00 \n")), ("k2", answer("A"))])
+    assert ledger.get(["k1", "k2"]) == {"k1": answer("Antwort: 最佳 \x00 \n"), "k2": answer("A")}
+    assert len(ledger) == 2
+
+
+def test_a_broken_character_does_not_lose_the_answer(ledger: Ledger) -> None:
+    """Half of a surrogate pair, as a cut-off emoji leaves behind, does not stop the keeping."""
+    ledger.put("judge/x", [("k1", answer("Calm \ud83d. Winner: B")), ("k2", answer("A"))])
+    assert set(ledger.get(["k1", "k2"])) == {"k1", "k2"}
+
+
+def test_unknown_keys_are_left_out(ledger: Ledger) -> None:
+    """Only cached keys come back, and asking an absent file makes none."""
+    assert ledger.get(["k1"]) == {}
+    assert len(ledger) == 0
+    assert not ledger.path.exists()
+    ledger.put("judge/x", [("k1", answer())])
+    assert set(ledger.get(["k1", "k2"])) == {"k1"}
+    assert ledger.get([]) == {}
+
+
+def test_many_keys_are_found_at_once(ledger: Ledger) -> None:
+    """More keys than SQLite takes in one statement are all looked up."""
+    ledger.put("judge/x", [(f"k{i}", answer(str(i))) for i in range(1_234)])
+    found = ledger.get(f"k{i}" for i in range(40_000))
+    assert {key: kept.text for key, kept in found.items()} == {
+        f"k{i}": str(i) for i in range(1_234)
+    }
+
+
+def test_a_second_put_does_not_overwrite(ledger: Ledger) -> None:
+    """The first answer under a key stays; new keys beside it are still kept."""
+    ledger.put("judge/x", [("k1", answer("first"))])
+    ledger.put("judge/x", [("k1", answer("second")), ("k2", answer("third"))])
+    assert {k: a.text for k, a in ledger.get(["k1", "k2"]).items()} == {
+        "k1": "first",
+        "k2": "third",
+    }
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.OK])
+def test_only_whole_answers_are_kept(ledger: Ledger, status: Status) -> None:
+    """An answer that ended in any other way than ok is not cached."""
+    ledger.put("judge/x", [("bad", answer(status=status)), ("good", answer())])
+    assert set(ledger.get(["bad", "good"])) == {"good"}
+
+
+def test_the_file_outlives_the_ledger_object(ledger: Ledger) -> None:
+    """Another ledger on the same path finds what the first one kept."""
+    ledger.put("judge/x", [("k1", answer())])
+    assert Ledger(ledger.path).get(["k1"]) == {"k1": answer()}
+
+
+def test_everything_that_could_change_an_answer_changes_the_key() -> None:
+    """Model, settings, system text, user text, position and attempt each make another key."""
+    keys = [
+        cache_key(judge(), REQUEST),
+        cache_key(judge(model="judge/y"), REQUEST),
+        cache_key(judge(settings={"effort": "low"}), REQUEST),
+        cache_key(judge(settings={"effort": "high"}), REQUEST),
+        cache_key(judge(), replace(REQUEST, system="Be kind.")),
+        cache_key(judge(), replace(REQUEST, user="B or A?")),
+        cache_key(judge(), replace(REQUEST, system="Be fair.A or B?", user="")),
+        cache_key(judge(), replace(REQUEST, presentation=BACKWARD)),
+        cache_key(judge(), replace(REQUEST, attempt=2)),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert cache_key(judge(), replace(REQUEST)) == keys[0]
+
+
+def test_the_key_does_not_depend_on_the_order_of_settings() -> None:
+    """The same settings written in another order, also inside, make the same key."""
+    one = {"effort": "low", "limits": {"tokens": 9, "seconds": 5}}
+    other = {"limits": {"seconds": 5, "tokens": 9}, "effort": "low"}
+    assert list(one) != list(other)
+    assert cache_key(judge(settings=one), REQUEST) == cache_key(judge(settings=other), REQUEST)
+
+
+def test_a_key_is_made_for_any_text() -> None:
+    """A half surrogate pair in a response does not stop its key from being made."""
+    assert cache_key(judge(), replace(REQUEST, user="\ud83d")) != cache_key(judge(), REQUEST)
+
+
+def test_a_file_that_is_not_sqlite_is_one_clear_error(tmp_path: Path) -> None:
+    """A text file in the ledger's place is named, and is left as it was."""
+    path = tmp_path / "verdicts.sqlite"
+    path.write_text("These are not the verdicts you are looking for. " * 50, encoding="utf-8")
+    before = path.read_bytes()
+    ledger = Ledger(path)
+    words = r"verdicts\.sqlite: the verdict cache cannot be used \(file is not a database\)"
+    with pytest.raises(DataError, match=words):
+        ledger.get(["k1"])
+    with pytest.raises(DataError, match=words):
+        ledger.put("judge/x", [("k1", answer())])
+    with pytest.raises(DataError, match=words):
+        len(ledger)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_in_the_place_of_the_file_is_one_clear_error(tmp_path: Path) -> None:
+    """A folder where the ledger should be is named."""
+    with pytest.raises(DataError, match="the verdict cache cannot be used"):
+        Ledger(tmp_path).put("judge/x", [("k1", answer())])
+
+
+def test_a_newer_schema_is_refused(ledger: Ledger) -> None:
+    """A file made by a later version is refused with both versions and left unchanged."""
+    ledger.put("judge/x", [("k1", answer())])
+    with sqlite3.connect(ledger.path) as con:
+        con.execute("PRAGMA user_version = 99")
+    con.close()
+    with pytest.raises(DataError, match=r"newer arena_kit \(schema 99, this one knows \d+\)"):
+        ledger.get(["k1"])
+    with pytest.raises(DataError, match=r"newer arena_kit \(schema 99"):
+        ledger.put("judge/x", [("k2", answer())])
+    with sqlite3.connect(ledger.path) as con:
+        assert con.execute("SELECT key FROM answers").fetchall() == [("k1",)]
+    con.close()
+
+
+def test_a_new_file_that_another_process_is_preparing_is_waited_for(ledger: Ledger) -> None:
+    """A first put waits for the short lock that another first put holds on the new file."""
+    ledger.path.parent.mkdir()
+    other = sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.3, other.execute, ["COMMIT"])
+    release.start()
+    try:
+        ledger.put("judge/x", [("k1", answer())])
+    finally:
+        release.join()
+        other.close()
+    assert ledger.get(["k1"]) == {"k1": answer()}
+
+
+def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger) -> None:
+    """Two processes that start on an absent file with 200 answers each leave all 400."""
+    ledger.path.parent.mkdir()
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(2)
+    writers = [context.Process(target=write_many, args=(ledger.path, name, start)) for name in "xy"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    keys = [f"{name}-{i}" for name in "xy" for i in range(200)]
+    found = ledger.get(keys)
+    assert len(found) == len(ledger) == 400
+    assert all(found[key].text == key.replace("-", " says ") for key in keys)

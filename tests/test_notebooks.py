@@ -1,0 +1,120 @@
+"""The notebooks keep their form: one parameters cell, checked outputs stored, nothing else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from arena_kit.runner import notebook_parameters
+from arena_kit.settings import RunParams
+from arena_kit.store import read_yaml
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+CHECKED = {"keep_output", "nbval-check-output"}
+
+
+def cells(path: Path, kind: str = "code") -> list[Any]:
+    return [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == kind]
+
+
+def tags(cell: Any) -> set[str]:
+    return set(cell.metadata.get("tags", []))
+
+
+def test_all_there() -> None:
+    """The three notebooks of a judged tournament exist."""
+    assert [path.stem for path in NOTEBOOKS] == ["headline", "k_sweep", "pilot"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+class TestForm:
+    """What every notebook must look like."""
+
+    def test_parameters(self, path: Path) -> None:
+        """One parameters cell declares exactly the run parameters, all visible to papermill."""
+        tagged = [cell for cell in cells(path) if "parameters" in tags(cell)]
+        assert len(tagged) == 1
+        lines = tagged[0].source.splitlines()
+        assert notebook_parameters(path) == set(RunParams.model_fields)
+        assert len(lines) == len(RunParams.model_fields)
+        for line in lines:
+            assert re.fullmatch(r"\w+: (str|int|float|bool|list|dict) = [^=#]+  # [^=]+", line), (
+                line
+            )
+
+    def test_defaults_match_params_file(self, path: Path) -> None:
+        """Running all cells by hand does what the params file does."""
+        (cell,) = (cell for cell in cells(path) if "parameters" in tags(cell))
+        declared: dict[str, Any] = {}
+        exec(cell.source, declared)
+        for key, value in read_yaml(ROOT / "params" / f"{path.stem}.yaml").items():
+            assert declared[key] == value, key
+
+    def test_outputs(self, path: Path) -> None:
+        """Checked cells store an output and a count; no other cell stores an output."""
+        checked = 0
+        for cell in cells(path):
+            if tags(cell) & CHECKED:
+                assert tags(cell) >= CHECKED
+                assert cell.outputs, f"checked cell without output: {cell.source}"
+                assert cell.execution_count, f"nbval skips a cell without a count: {cell.source}"
+                checked += 1
+            else:
+                assert not cell.outputs, f"stored output: {cell.source}"
+        assert 1 <= checked <= 3
+
+    def test_cells_are_short(self, path: Path) -> None:
+        """A cell is one call, not a program."""
+        for cell in cells(path):
+            assert len(cell.source.splitlines()) <= 15
+            assert not re.search(r"^\s*(def|class) ", cell.source, re.MULTILINE)
+
+    def test_story(self, path: Path) -> None:
+        """It has a title, asks a question, and says what it reads, writes and costs."""
+        node = nbformat.read(path, as_version=4)
+        first = node.cells[0].source
+        assert node.metadata["title"] == first.splitlines()[0].removeprefix("# ")
+        for word in ("**Question.**", "**Reads**", "**Writes**", "**Costs**"):
+            assert word in first
+
+    def test_metadata(self, path: Path) -> None:
+        """Nothing of the machine that ran it is stored."""
+        node = nbformat.read(path, as_version=4)
+        assert set(node.metadata) == {"kernelspec", "title"}
+        assert node.metadata["kernelspec"]["name"] == "python3"
+        assert str(Path.home()) not in path.read_text(encoding="utf-8")
+
+
+def test_nbval_notices_a_changed_k(workspace: Path) -> None:
+    """With another K in params/, nbval fails on the stored numbers; as shipped it passes."""
+    for other in ("headline", "k_sweep"):
+        (workspace / "notebooks" / f"{other}.ipynb").unlink()
+    shutil.copy(ROOT / "pyproject.toml", workspace)
+
+    def nbval() -> subprocess.CompletedProcess[str]:
+        words = ["-q", "-p", "no:cacheprovider", "--nbval-lax", "--nbval-current-env", "notebooks"]
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", *words],
+            cwd=workspace,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    as_shipped = nbval()
+    assert as_shipped.returncode == 0, as_shipped.stdout
+    path = workspace / "params" / "tournament.yaml"
+    path.write_text(path.read_text().replace("default_k: 16", "default_k: 32"))
+    changed = nbval()
+    assert changed.returncode == 1
+    assert "1 failed" in changed.stdout
+    assert "board_text" in changed.stdout

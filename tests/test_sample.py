@@ -1,0 +1,72 @@
+"""The sample tournament is what its data card says it is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import mean
+
+from arena_kit import Response
+from arena_kit.store import read_prompts, read_responses
+
+SAMPLE = Path(__file__).parent.parent / "sample"
+ENTRANTS = ("aspen", "birch", "cedar", "dogwood")
+PROMPTS = {prompt.prompt_id: prompt for prompt in read_prompts(SAMPLE / "prompts.jsonl")}
+RESPONSES = read_responses(SAMPLE / "responses", ENTRANTS, PROMPTS)
+HEDGE = re.compile(r"\b(may|might|could|perhaps|possibly|depends?|consider)\b", re.IGNORECASE)
+
+
+def test_counts() -> None:
+    """143 prompts: 24 recall and 69 vignettes with gold, 50 curated with a behaviour."""
+    assert Counter(p.source for p in PROMPTS.values()) == {
+        "open_recall": 24,
+        "vignette": 69,
+        "curated": 50,
+    }
+    assert all((p.gold_answer is None) == (p.source == "curated") for p in PROMPTS.values())
+    behaviors = Counter(p.expected_behavior for p in PROMPTS.values() if p.source == "curated")
+    assert behaviors == {"hedge": 20, "answer": 20, "abstain": 10}
+
+
+def test_everybody_answers() -> None:
+    """Every entrant answers every prompt, in its own words."""
+    assert set(RESPONSES) == {(e, p) for e in ENTRANTS for p in PROMPTS}
+    texts = Counter(response.response_text for response in RESPONSES.values())
+    assert max(texts.values()) == 1
+
+
+def of(entrant: str) -> list[Response]:
+    return [RESPONSES[entrant, prompt_id] for prompt_id in PROMPTS]
+
+
+def test_planted_errors() -> None:
+    """Only birch and dogwood carry planted errors, dogwood in 41 of 93 gold prompts."""
+    planted = Counter(
+        (r.entrant_id, PROMPTS[r.prompt_id].gold_answer is not None)
+        for r in RESPONSES.values()
+        if "planted_error" in r.diagnostics
+    )
+    assert planted == {
+        ("dogwood", True): 41,
+        ("dogwood", False): 11,
+        ("birch", True): 16,
+        ("birch", False): 18,
+    }
+
+
+def test_cedar_hedges() -> None:
+    """Cedar hedges several times as often as anybody else, birch least."""
+    rate = {
+        e: mean(len(HEDGE.findall(r.response_text)) / len(r.response_text.split()) for r in of(e))
+        for e in ENTRANTS
+    }
+    assert rate["cedar"] > 3 * max(rate["aspen"], rate["dogwood"])
+    assert rate["birch"] == min(rate.values())
+
+
+def test_says_it_is_not_advice() -> None:
+    """The data card says how the sample was made and that it is not medical advice."""
+    card = (SAMPLE / "DATA_CARD.md").read_text(encoding="utf-8")
+    assert "not medical advice" in card
+    assert "deliberate" in card

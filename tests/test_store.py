@@ -1,0 +1,491 @@
+"""Files appear whole or not at all, and what cannot be read is named by file and line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena_kit.battles import DataError
+from arena_kit.prompts import ExpectedBehavior, Prompt, Response
+from arena_kit.store import (
+    file_hash,
+    read_json,
+    read_lines,
+    read_prompts,
+    read_responses,
+    read_text,
+    read_yaml,
+    whole_file,
+    write_csv,
+    write_json,
+    write_jsonl,
+    write_text,
+)
+
+SAMPLE = Path(__file__).parent.parent / "sample"
+PROMPT = {"prompt_id": "p1", "text": "Why?", "source": "plain"}
+RESPONSE = {"entrant_id": "ash", "prompt_id": "p1", "response_text": "Because."}
+
+
+def lines(path: Path, *rows: object) -> Path:
+    """A JSONL file; a row that is already text is written as it stands."""
+    texts = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    path.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+    return path
+
+
+def only(folder: Path) -> str:
+    """The name of the only file in a folder, hidden ones counted."""
+    (path,) = folder.iterdir()
+    return path.name
+
+
+# Writing
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    """The old content stays until the block ends; then the new one is there, alone."""
+    path = tmp_path / "new" / "result.txt"
+    write_text(path, "old")
+    with whole_file(path) as part:
+        part.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert only(path.parent) == "result.txt"
+
+
+def fail_halfway(path: Path) -> None:
+    with whole_file(path) as part:
+        part.write_text("half of the n")
+        raise RuntimeError("the power went out")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    """When the block raises, the old file is untouched and nothing is left beside it."""
+    path = tmp_path / "result.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="the power went out"):
+        fail_halfway(path)
+    assert path.read_text() == "old"
+    assert only(tmp_path) == "result.txt"
+
+
+def test_a_failed_first_write_leaves_nothing(tmp_path: Path) -> None:
+    """When there was no old file, there is none afterwards."""
+    with pytest.raises(RuntimeError, match="the power went out"):
+        fail_halfway(tmp_path / "result.txt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_writers_do_not_share_a_part(tmp_path: Path) -> None:
+    """Two writers of one file each have their own temporary one; the last to finish wins."""
+    path = tmp_path / "result.txt"
+    with whole_file(path) as first:
+        first.write_text("first")
+        with whole_file(path) as second:
+            assert second != first
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from arena_kit import store
+from arena_kit.battle_files import write_battles
+from arena_kit.battles import Battle, BattleLog
+
+path, how = Path(sys.argv[1]), sys.argv[2]
+battle = Battle(model_a="ash", model_b="beech", winner="tie", question_id="q" * 9000)
+log = BattleLog.from_battles([battle])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+rows = [{"n": "x" * 100} for _ in range(1000)]
+try:
+    match how:
+        case "text": store.write_text(path, "x" * 100_000)
+        case "json": store.write_json(path, rows)
+        case "jsonl": store.write_jsonl(path, rows)
+        case "csv": store.write_csv(path, rows, ["n"])
+        case "battles": write_battles(path, log)
+except Exception as error:
+    print("refused:", type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("how", ["text", "json", "jsonl", "csv", "battles"])
+def test_a_full_disk_leaves_the_old_file(how: str, tmp_path: Path) -> None:
+    """A write that the system cuts short raises, and the old content is still whole."""
+    path = tmp_path / "result.jsonl"
+    path.write_text("old\n")
+    run = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path), how],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    assert run.stdout.startswith("refused:"), run.stderr
+    assert path.read_text() == "old\n"
+    assert only(tmp_path) == "result.jsonl"
+
+
+def test_json_is_written_one_way(tmp_path: Path) -> None:
+    """Keys are sorted, text stays readable, and the file ends in a newline."""
+    path = tmp_path / "result.json"
+    write_json(path, {"b": 1, "a": {"d": "é", "c": None}})
+    assert path.read_text(encoding="utf-8") == (
+        '{\n  "a": {\n    "c": null,\n    "d": "é"\n  },\n  "b": 1\n}\n'
+    )
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_json_never_holds_nan(value: float, tmp_path: Path) -> None:
+    """A number that is none is refused before the old file is touched."""
+    path = tmp_path / "result.json"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(path, {"rating": [1.0, value]})
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_jsonl(path, [{"rating": 1.0}, {"rating": value}])
+    assert path.read_text() == "old"
+    assert only(tmp_path) == "result.json"
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"), max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab\n", max_size=3), inner),
+    max_leaves=5,
+)
+rows = st.lists(
+    st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=3), values), max_size=4
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows)
+def test_rows_survive_their_file(
+    tmp_path_factory: pytest.TempPathFactory, wanted: list[dict[str, object]]
+) -> None:
+    """Written as JSON lines, zipped or not, or as one JSON file, rows come back the same."""
+    folder = tmp_path_factory.getbasetemp()
+    for name in ("rows.jsonl", "rows.jsonl.gz"):
+        write_jsonl(folder / name, wanted)
+        assert list(read_lines(folder / name)) == list(enumerate(wanted, 1))
+    write_json(folder / "rows.json", wanted)
+    assert read_json(folder / "rows.json") == wanted
+
+
+def test_a_csv_is_read_by_anyone(tmp_path: Path) -> None:
+    """A table is written with its header, quoted where needed."""
+    path = tmp_path / "table.csv"
+    write_csv(
+        path, [{"model": 'a,"b"\nc', "wins": 3}, {"model": "é", "wins": 0}], ["wins", "model"]
+    )
+    with path.open(newline="", encoding="utf-8") as table:
+        assert list(csv.reader(table)) == [["wins", "model"], ["3", 'a,"b"\nc'], ["0", "é"]]
+
+
+def test_a_csv_has_no_unknown_column(tmp_path: Path) -> None:
+    """A value without a column is refused, and no file appears."""
+    with pytest.raises(ValueError, match="loses"):
+        write_csv(tmp_path / "table.csv", [{"wins": 3, "loses": 1}], ["wins"])
+    assert list(tmp_path.iterdir()) == []
+
+
+# Reading whole files
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    """Every reader names the file that is not there."""
+    path = tmp_path / "nowhere"
+    for read in (read_text, read_json, read_yaml, read_prompts, file_hash):
+        with pytest.raises(DataError, match="nowhere: no such file"):
+            read(path)
+
+
+def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
+    """A file that is not UTF-8 is refused with the place of the first wrong byte."""
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"caf\xe9")
+    with pytest.raises(DataError, match=r"latin\.txt: not UTF-8 text \(byte 3\)"):
+        read_text(path)
+
+
+def test_malformed_json_is_named_with_its_line(tmp_path: Path) -> None:
+    """A JSON file that does not parse is an error with the line."""
+    path = tmp_path / "manifest.json"
+    path.write_text('{\n  "a": 1,\n  oops\n}\n')
+    with pytest.raises(DataError, match=r"manifest\.json:3: not valid JSON"):
+        read_json(path)
+
+
+def test_yaml_is_a_mapping(tmp_path: Path) -> None:
+    """Keys and values come out typed as YAML means them."""
+    path = tmp_path / "params.yaml"
+    path.write_text("k: 16\nscale: 1.0e-3\nnames: [a, b]\nnested: {fast: true}\n")
+    assert read_yaml(path) == {
+        "k": 16,
+        "scale": 0.001,
+        "names": ["a", "b"],
+        "nested": {"fast": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        ("k: 1\nn: 2\nk: 3\n", ":3", "key 'k' appears twice"),
+        ("a:\n  k: 1\n\n  k: 2\n", ":4", "key 'k' appears twice"),
+        ("a: [{k: 1, k: 1}]\n", ":1", "key 'k' appears twice"),
+        ("k: 1\nn: [1\n", ":3", "not valid YAML"),
+        ("k: 1\nn: *other\n", ":2", "not valid YAML .*undefined alias"),
+        ("k: !!python/object/apply:os.getcwd []\n", ":1", "not valid YAML"),
+        ("k: \x01\n", "", "not valid YAML"),
+        ("[a, b]: 1\n", "", "not valid YAML"),
+        ("day: 2024-13-45\n", "", "not valid YAML"),
+        ("- k\n", "", "expected a mapping of keys to values, got list"),
+        ("", "", "expected a mapping of keys to values, got NoneType"),
+    ],
+)
+def test_wrong_yaml_is_named(text: str, where: str, message: str, tmp_path: Path) -> None:
+    """A YAML file with a key given twice, bad syntax or no keys is an error with its place."""
+    path = tmp_path / "params.yaml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=rf"params\.yaml{where}.*{message}"):
+        read_yaml(path)
+
+
+def test_a_merge_key_is_merged(tmp_path: Path) -> None:
+    """The merge key of YAML works, and a key given beside it overrides the merged one."""
+    path = tmp_path / "params.yaml"
+    path.write_text("base: &base {k: 16, n: 500}\nfast:\n  <<: *base\n  n: 20\n")
+    assert read_yaml(path)["fast"] == {"k": 16, "n": 20}
+
+
+def test_a_hash_is_of_the_bytes(tmp_path: Path) -> None:
+    """The hash of a file is the SHA-256 of its bytes, as published for 'abc'."""
+    path = tmp_path / "abc"
+    path.write_bytes(b"abc")
+    assert file_hash(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+# Reading lines
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("{oops", "not valid JSON"),
+        ('{"a": NaN}', r"not valid JSON \(NaN is not a JSON number\)"),
+        ('{"a": -Infinity}', r"not valid JSON \(-Infinity is not a JSON number\)"),
+        ("[1]", "expected a JSON object, got list"),
+        ("null", "expected a JSON object, got NoneType"),
+        ("[" * 100_000, "not valid JSON"),
+    ],
+    ids=["syntax", "nan", "infinity", "list", "null", "deep"],
+)
+def test_a_malformed_line_is_named(row: str, message: str, tmp_path: Path) -> None:
+    """A line that is not a JSON object is named by its number; blank lines count."""
+    path = lines(tmp_path / "rows.jsonl", {"a": 1}, "", "  ", row)
+    with pytest.raises(DataError, match=rf"rows\.jsonl:4: {message}"):
+        list(read_lines(path))
+
+
+def test_a_line_that_is_not_text_is_named(tmp_path: Path) -> None:
+    """The line with the first byte that is not UTF-8 is the one named."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"a": 2}\n{"a": "\xff"}\n')
+    with pytest.raises(DataError, match=r"rows\.jsonl:3: not UTF-8 text"):
+        list(read_lines(path))
+
+
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
+    """A gzip file cut short, with flipped bits or unzipped is named, not half believed."""
+    whole = gzip.compress("".join(f'{{"a": "{i * 7919}"}}\n' for i in range(500)).encode())
+    flipped = bytearray(whole)
+    flipped[200] ^= 0xFF
+    flipped[201] ^= 0xFF
+    path = tmp_path / "rows.jsonl.gz"
+    for damaged in (whole[:-12], bytes(flipped), b'{"a": 1}\n'):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"rows\.jsonl\.gz:\d+: not a whole gzip file"):
+            list(read_lines(path))
+
+
+# Prompts
+
+
+def test_a_prompt_bank_is_read_in_order(tmp_path: Path) -> None:
+    """Prompts come in file order with their fields; keys nobody knows are left aside."""
+    full = {
+        "prompt_id": "p2",
+        "text": "Is <b>this</b> safe?",
+        "source": "curated",
+        "subject": "cardiology",
+        "expected_behavior": "hedge",
+        "tags": ["heart", "dose"],
+        "difficulty": 3,
+    }
+    path = lines(tmp_path / "prompts.jsonl", PROMPT | {"gold_answer": "So."}, "", full)
+    assert read_prompts(path) == [
+        Prompt(prompt_id="p1", text="Why?", source="plain", gold_answer="So."),
+        Prompt(
+            prompt_id="p2",
+            text="Is <b>this</b> safe?",
+            source="curated",
+            subject="cardiology",
+            expected_behavior=ExpectedBehavior.HEDGE,
+            tags=("heart", "dose"),
+        ),
+    ]
+
+
+def without(row: dict[str, str], *keys: str) -> dict[str, str]:
+    return {key: value for key, value in row.items() if key not in keys}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (PROMPT, "prompt_id 'p1' is already on line 1"),
+        ("{oops", "not valid JSON"),
+        ('{"prompt_id": "p2", "difficulty": NaN}', "not valid JSON .NaN is not a JSON number"),
+        (without(PROMPT, "text"), "missing 'text'"),
+        (without(PROMPT, "prompt_id", "source"), "missing 'prompt_id' and 'source'"),
+        (
+            PROMPT | {"prompt_id": "../x"},
+            r"prompt_id '\.\./x' is not a valid id; allowed: .*'\.\.'",
+        ),
+        (PROMPT | {"prompt_id": "p 2"}, "prompt_id 'p 2' is not a valid id"),
+        (PROMPT | {"prompt_id": 2}, "prompt_id 2 is not a valid id"),
+        (PROMPT | {"prompt_id": "p2", "source": "<b>"}, "source '<b>' is not a valid id"),
+        (
+            PROMPT | {"prompt_id": "p2", "text": "  "},
+            "text of prompt p2 must be a non-empty string",
+        ),
+        (
+            PROMPT | {"prompt_id": "p2", "text": None},
+            "text of prompt p2 must be a non-empty string",
+        ),
+        (
+            PROMPT | {"prompt_id": "p2", "expected_behavior": "maybe"},
+            "unknown expected_behavior 'maybe'; allowed: hedge, answer, abstain",
+        ),
+        (PROMPT | {"prompt_id": "p2", "tags": "heart"}, "tags"),
+        (PROMPT | {"prompt_id": "p2", "tags": 5}, "tags"),
+        (PROMPT | {"prompt_id": "p2", "gold_answer": 5}, "gold_answer"),
+    ],
+)
+def test_a_wrong_prompt_is_named_with_its_line(row: object, message: str, tmp_path: Path) -> None:
+    """A prompt that cannot be used is an error with the file, the line and the field."""
+    path = lines(tmp_path / "prompts.jsonl", PROMPT, "", row)
+    with pytest.raises(DataError, match=rf"prompts\.jsonl:3: .*{message}"):
+        read_prompts(path)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_an_empty_bank_is_refused(text: str, tmp_path: Path) -> None:
+    """A bank without prompts is an error, not a run without work."""
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"prompts\.jsonl: the prompt bank is empty"):
+        read_prompts(path)
+
+
+def test_the_sample_bank_is_as_described() -> None:
+    """The shipped bank has 24 + 69 prompts with gold and 50 without, 20/20/10 by behaviour."""
+    bank = read_prompts(SAMPLE / "prompts.jsonl")
+    by_source = {s: [p for p in bank if p.source == s] for s in {p.source for p in bank}}
+    assert {source: len(found) for source, found in by_source.items()} == {
+        "open_recall": 24,
+        "vignette": 69,
+        "curated": 50,
+    }
+    assert all(p.gold_answer for p in by_source["open_recall"] + by_source["vignette"])
+    assert not any(p.gold_answer for p in by_source["curated"])
+    behaviors = [p.expected_behavior for p in by_source["curated"]]
+    assert {b: behaviors.count(b) for b in ExpectedBehavior} == {
+        ExpectedBehavior.HEDGE: 20,
+        ExpectedBehavior.ANSWER: 20,
+        ExpectedBehavior.ABSTAIN: 10,
+    }
+
+
+# Responses
+
+
+def test_responses_are_found_by_entrant_and_prompt(tmp_path: Path) -> None:
+    """Each entrant has a file; a slash in its name becomes two underscores in the file's."""
+    lines(tmp_path / "responses_ash.jsonl", RESPONSE | {"p_correct": 1, "mood": "good"})
+    lines(
+        tmp_path / "responses_org__ash.jsonl",
+        RESPONSE | {"entrant_id": "org/ash", "prompt_id": "p2", "response_text": ""},
+    )
+    assert read_responses(tmp_path, ["ash", "org/ash"], ["p1", "p2"]) == {
+        ("ash", "p1"): Response(
+            entrant_id="ash", prompt_id="p1", response_text="Because.", p_correct=1
+        ),
+        ("org/ash", "p2"): Response(entrant_id="org/ash", prompt_id="p2", response_text=""),
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (RESPONSE, "a second response to 'p1'"),
+        (RESPONSE | {"entrant_id": "beech"}, "entrant_id 'beech' in the file of 'ash'"),
+        (RESPONSE | {"prompt_id": "p9"}, "prompt_id 'p9' is not in the prompt bank"),
+        (RESPONSE | {"prompt_id": "../x"}, r"prompt_id '\.\./x' is not a valid id"),
+        (RESPONSE | {"entrant_id": "../ash"}, r"entrant_id '\.\./ash' is not a valid id"),
+        (without(RESPONSE, "response_text"), "missing 'response_text'"),
+        (RESPONSE | {"response_text": None}, "response_text of p1"),
+        ("{oops", "not valid JSON"),
+        ('{"entrant_id": "ash", "p_correct": NaN}', "not valid JSON .NaN is not a JSON number"),
+        (RESPONSE | {"p_correct": 1.5}, "p_correct 1.5 is not a number from 0 to 1"),
+        (RESPONSE | {"p_correct": -0.1}, "p_correct -0.1 is not a number from 0 to 1"),
+        (RESPONSE | {"p_correct": "0.5"}, "p_correct '0.5' is not a number from 0 to 1"),
+        (RESPONSE | {"p_correct": True}, "p_correct True is not a number from 0 to 1"),
+        (json.dumps(RESPONSE)[:-1] + ', "p_correct": 1e999}', "p_correct inf is not a number"),
+    ],
+)
+def test_a_wrong_response_is_named_with_its_line(row: object, message: str, tmp_path: Path) -> None:
+    """A response under a wrong id, given twice or malformed is an error with its line."""
+    lines(tmp_path / "responses_ash.jsonl", RESPONSE, "", row)
+    with pytest.raises(DataError, match=rf"responses_ash\.jsonl:3: {message}"):
+        read_responses(tmp_path, ["ash"], ["p1"])
+
+
+def test_an_entrant_without_a_file_is_named(tmp_path: Path) -> None:
+    """A missing response file is an error, not an entrant without answers."""
+    with pytest.raises(DataError, match=r"responses_ash\.jsonl: no such file"):
+        read_responses(tmp_path, ["ash"], ["p1"])
+
+
+def test_an_entrant_cannot_reach_out_of_the_folder(tmp_path: Path) -> None:
+    """An entrant called ../secret names no file outside the folder of responses."""
+    lines(tmp_path / "secret.jsonl", RESPONSE)
+    (tmp_path / "responses").mkdir()
+    with pytest.raises(DataError, match=r"no such file|not a valid id"):
+        read_responses(tmp_path / "responses", ["../secret"], ["p1"])
+
+
+def test_the_sample_responses_cover_the_bank() -> None:
+    """The four shipped entrants each have a response file that fits the shipped bank."""
+    bank = [p.prompt_id for p in read_prompts(SAMPLE / "prompts.jsonl")]
+    entrants = ["aspen", "birch", "cedar", "dogwood"]
+    found = read_responses(SAMPLE / "responses", entrants, bank)
+    assert {entrant for entrant, _ in found} == set(entrants)

@@ -1,0 +1,299 @@
+"""Judging a tournament: every answer asked once, none lost, none invented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import combinations, permutations
+from pathlib import Path
+
+import pytest
+
+from arena_kit.judging.judges.base import Progress
+from arena_kit.judging.judges.scripted import ScriptedJudge
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Settlement, Status
+from arena_kit.judging.rendering import Rubric
+from arena_kit.judging.tournament import Material, OfflineError, judge_pairs
+from arena_kit.prompts import Pair, Prompt, Response
+
+ENTRANTS = ["ash", "beech", "cherry"]
+PROMPTS = ["q1", "q2"]
+PAIRS = [
+    Pair(dimension="tone", prompt_id=prompt_id, entrant_a=a, entrant_b=b)
+    for prompt_id in PROMPTS
+    for a, b in combinations(ENTRANTS, 2)
+]
+MATERIAL = Material(
+    prompts={p: Prompt(prompt_id=p, text=f"Question {p}?", source="plain") for p in PROMPTS},
+    responses={
+        (e, p): Response(entrant_id=e, prompt_id=p, response_text=f"{len(e)} words on {p}.")
+        for e in ENTRANTS
+        for p in PROMPTS
+    },
+    rubrics={"tone": Rubric(dimension="tone", version="1", text="Prefer the calmer one.")},
+    salt=b"salt",
+)
+FIRST_ASKED = {
+    f"tone:{prompt_id}:{first}:{second}#1"
+    for prompt_id in PROMPTS
+    for first, second in permutations(ENTRANTS, 2)
+}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "verdicts.sqlite")
+
+
+def by_name(request: JudgeRequest) -> str:
+    """Names the entrant that comes first in the alphabet, in whichever slot it stands."""
+    shown = request.presentation
+    winner = "A" if shown.first < shown.second else "B"
+    return f'{{"justification": "By name.", "winner": "{winner}"}}'
+
+
+def statuses(judgments: list[Judgment]) -> list[Status]:
+    return [v.status for j in judgments for v in (j.forward, j.backward)]
+
+
+def outcomes(judgments: list[Judgment]) -> list[tuple[Pair, Settlement, str | None]]:
+    return [(j.pair, j.settlement, j.winner) for j in judgments]
+
+
+def test_both_orders_of_every_pair_are_asked_once(ledger: Ledger) -> None:
+    """Six pairs make twelve requests, each once, and are settled in the order given."""
+    judge = ScriptedJudge(by_name)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger)
+    assert len(judge.asked) == 12
+    assert set(judge.asked) == FIRST_ASKED
+    assert outcomes(judgments) == [(p, Settlement.WINNER, p.entrant_a) for p in PAIRS]
+    assert len(ledger) == 12
+    assert {v.judge_model for j in judgments for v in (j.forward, j.backward)} == {"scripted/v1"}
+
+
+def test_a_second_run_asks_nothing(ledger: Ledger) -> None:
+    """A run on a full cache asks nothing and settles the same, its verdicts marked cached."""
+    first = judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger)
+    judge = ScriptedJudge(by_name)
+    second = judge_pairs(PAIRS, MATERIAL, judge, ledger)
+    assert judge.asked == []
+    assert outcomes(second) == outcomes(first)
+    assert [replace(j.forward, cached=False) for j in second] == [j.forward for j in first]
+    assert not any(v.cached for j in first for v in (j.forward, j.backward))
+    assert all(v.cached for j in second for v in (j.forward, j.backward))
+
+
+def test_a_larger_run_asks_only_for_what_is_new(ledger: Ledger) -> None:
+    """After a run on one prompt, a run on both asks for the other prompt alone."""
+    judge_pairs(PAIRS[:3], MATERIAL, ScriptedJudge(by_name), ledger)
+    judge = ScriptedJudge(by_name)
+    judge_pairs(PAIRS, MATERIAL, judge, ledger)
+    assert set(judge.asked) == {i for i in FIRST_ASKED if ":q2:" in i}
+    assert len(judge.asked) == 6
+
+
+def test_a_changed_response_is_asked_again_and_no_other(ledger: Ledger) -> None:
+    """Rewriting one response asks again for its own two pairs in both orders."""
+    judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger)
+    new = Response(entrant_id="ash", prompt_id="q1", response_text="Rewritten.")
+    changed = replace(MATERIAL, responses={**MATERIAL.responses, ("ash", "q1"): new})
+    judge = ScriptedJudge(by_name)
+    judge_pairs(PAIRS, changed, judge, ledger)
+    assert len(judge.asked) == 4
+    assert set(judge.asked) == {i for i in FIRST_ASKED if ":q1:" in i and "ash" in i}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ScriptedJudge(by_name, model="scripted/v2"),
+        ScriptedJudge(by_name, settings={"effort": "low"}),
+    ],
+    ids=["model", "settings"],
+)
+def test_another_judge_is_asked_for_itself(ledger: Ledger, other: ScriptedJudge) -> None:
+    """Answers of one judge do not serve a judge with another model or other settings."""
+    judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger)
+    judge_pairs(PAIRS, MATERIAL, other, ledger)
+    assert set(other.asked) == FIRST_ASKED
+
+
+def test_offline_lists_everything_missing_and_asks_nothing(ledger: Ledger) -> None:
+    """Offline on an empty cache names all twelve requests, asks none and writes nothing."""
+    judge = ScriptedJudge(by_name)
+    with pytest.raises(OfflineError, match="12 verdicts are not in the cache") as caught:
+        judge_pairs(PAIRS, MATERIAL, judge, ledger, offline=True)
+    assert len(caught.value.missing) == 12
+    assert set(caught.value.missing) == FIRST_ASKED
+    assert "tone:q2:cherry:beech#1" in str(caught.value)
+    assert judge.asked == []
+    assert len(ledger) == 0
+
+
+def test_offline_lists_only_what_is_missing(ledger: Ledger) -> None:
+    """Offline on a cache of one prompt names the six requests of the other."""
+    judge_pairs(PAIRS[:3], MATERIAL, ScriptedJudge(by_name), ledger)
+    with pytest.raises(OfflineError, match="6 verdicts") as caught:
+        judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger, offline=True)
+    assert set(caught.value.missing) == {i for i in FIRST_ASKED if ":q2:" in i}
+
+
+def test_offline_works_on_a_full_cache(ledger: Ledger) -> None:
+    """Offline on a full cache settles everything as before, without asking."""
+    first = judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger)
+    judge = ScriptedJudge(by_name)
+    assert outcomes(judge_pairs(PAIRS, MATERIAL, judge, ledger, offline=True)) == outcomes(first)
+    assert judge.asked == []
+
+
+@pytest.mark.parametrize("max_attempts", [1, 2, 3])
+def test_an_unreadable_answer_is_asked_for_a_bounded_number_of_times(
+    ledger: Ledger, max_attempts: int
+) -> None:
+    """A judge that never names a winner is asked max_attempts times and stays unparsable."""
+    judge = ScriptedJudge(lambda request: "Hard to say.")
+    judgments = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, max_attempts=max_attempts)
+    assert sorted(judge.asked) == sorted(
+        f"tone:q1:{order}#{attempt}"
+        for order in ("ash:beech", "beech:ash")
+        for attempt in range(1, max_attempts + 1)
+    )
+    assert statuses(judgments) == [Status.UNPARSABLE, Status.UNPARSABLE]
+    assert outcomes(judgments) == [(PAIRS[0], Settlement.INCOMPLETE, None)]
+    assert judgments[0].forward.raw_text == "Hard to say."
+
+
+def test_unreadable_answers_are_cached_too(ledger: Ledger) -> None:
+    """A second run does not pay again for answers that could not be read."""
+    judge_pairs(PAIRS, MATERIAL, ScriptedJudge(lambda r: "Hard to say."), ledger)
+    judge = ScriptedJudge(by_name)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger)
+    assert judge.asked == []
+    assert set(statuses(judgments)) == {Status.UNPARSABLE}
+
+
+def test_only_the_unreadable_order_is_asked_again(ledger: Ledger) -> None:
+    """A re-ask that can be read replaces the unreadable answer and no other."""
+
+    def script(request: JudgeRequest) -> str:
+        first_try = request.request_id == "tone:q1:beech:ash#1"
+        return "Hard to say." if first_try else by_name(request)
+
+    judge = ScriptedJudge(script)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger)
+    assert set(judge.asked) - FIRST_ASKED == {"tone:q1:beech:ash#2"}
+    assert outcomes(judgments)[0] == (PAIRS[0], Settlement.WINNER, "ash")
+    assert (judgments[0].forward.attempt, judgments[0].backward.attempt) == (1, 2)
+
+
+def test_offline_keeps_the_status_of_a_cached_unparsable_answer(ledger: Ledger) -> None:
+    """Offline, a cached answer that cannot be read is not missing: it stays unparsable."""
+
+    def script(request: JudgeRequest) -> str:
+        return "Hard to say." if request.presentation.first == "ash" else by_name(request)
+
+    judge_pairs(PAIRS, MATERIAL, ScriptedJudge(script), ledger, max_attempts=1)
+    judge = ScriptedJudge(by_name)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, offline=True, max_attempts=3)
+    assert judge.asked == []
+    assert statuses(judgments).count(Status.UNPARSABLE) == 4
+    assert statuses(judgments).count(Status.OK) == 8
+
+
+@pytest.mark.parametrize("status", [Status.REFUSED, Status.ERRORED, Status.TRUNCATED])
+def test_failed_answers_are_not_cached_and_are_asked_again(ledger: Ledger, status: Status) -> None:
+    """An answer that failed is counted, not settled, and asked for again on the next run."""
+
+    def script(request: JudgeRequest) -> str | Status:
+        return status if request.presentation.first == "cherry" else by_name(request)
+
+    judge = ScriptedJudge(script)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger)
+    assert len(judge.asked) == 12
+    assert statuses(judgments).count(status) == 4
+    assert [j.settlement for j in judgments].count(Settlement.INCOMPLETE) == 4
+    assert len(ledger) == 8
+
+    again = ScriptedJudge(by_name)
+    judgments = judge_pairs(PAIRS, MATERIAL, again, ledger)
+    assert len(again.asked) == 4
+    assert set(again.asked) == {i for i in FIRST_ASKED if i.split(":")[2] == "cherry"}
+    assert set(statuses(judgments)) == {Status.OK}
+
+
+def test_no_answer_at_all_is_missing_and_asked_again(ledger: Ledger) -> None:
+    """A request left without an answer is missing, and the next run asks for it."""
+    judgments = judge_pairs(PAIRS[:1], MATERIAL, ScriptedJudge(lambda request: None), ledger)
+    assert statuses(judgments) == [Status.MISSING, Status.MISSING]
+    assert outcomes(judgments) == [(PAIRS[0], Settlement.INCOMPLETE, None)]
+    again = ScriptedJudge(by_name)
+    judge_pairs(PAIRS[:1], MATERIAL, again, ledger)
+    assert len(again.asked) == 2
+
+
+def test_a_judge_that_fails_midway_keeps_what_it_answered(ledger: Ledger) -> None:
+    """Answers given before a crash are in the cache, and the next run asks for the rest."""
+    judge = ScriptedJudge(by_name)
+
+    def script(request: JudgeRequest) -> str:
+        if len(judge.asked) == 6:
+            raise ConnectionError("the line went dead")
+        return by_name(request)
+
+    judge.script = script
+    with pytest.raises(ConnectionError, match="the line went dead"):
+        judge_pairs(PAIRS, MATERIAL, judge, ledger)
+    assert len(ledger) == 5
+
+    again = ScriptedJudge(by_name)
+    judgments = judge_pairs(PAIRS, MATERIAL, again, ledger)
+    assert len(again.asked) == 7
+    assert set(again.asked) == FIRST_ASKED - set(judge.asked[:5])
+    assert set(statuses(judgments)) == {Status.OK}
+
+
+def test_an_interrupt_keeps_what_had_arrived(ledger: Ledger) -> None:
+    """Stopping while answers arrive leaves those that had arrived in the cache."""
+
+    def stop(done: int, total: int) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger, on_progress=stop)
+    assert len(ledger) == 4
+
+
+def test_progress_counts_cached_and_new_answers_to_the_end(ledger: Ledger) -> None:
+    """Progress begins with what is cached, rises one by one and ends with all."""
+    judge_pairs(PAIRS[:3], MATERIAL, ScriptedJudge(by_name), ledger)
+    seen: list[tuple[int, int]] = []
+
+    def note(done: int, total: int) -> None:
+        seen.append((done, total))
+
+    judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger, on_progress=note)
+    assert seen == [(done, 12) for done in range(6, 13)]
+
+
+@dataclass(slots=True)
+class LateJudge(ScriptedJudge):
+    """A script that is ready only at the third look and answers in reverse."""
+
+    looks: list[str] = field(default_factory=list)
+
+    def poll(self, ticket: str) -> Progress:
+        self.looks.append(ticket)
+        return Progress(done=12 if len(self.looks) >= 3 else 0, total=12)
+
+    def collect(self, ticket: str) -> Iterator[Answer]:
+        yield from reversed(list(ScriptedJudge.collect(self, ticket)))
+
+
+def test_a_late_judge_is_waited_for_and_joined_by_id(ledger: Ledger) -> None:
+    """Answers that come later and in another order are joined to their requests by id."""
+    judge = LateJudge(by_name)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger)
+    assert len(judge.looks) == 3
+    assert outcomes(judgments) == [(p, Settlement.WINNER, p.entrant_a) for p in PAIRS]
