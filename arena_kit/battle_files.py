@@ -6,6 +6,9 @@ codes. Only when something is wrong is the file walked again, to name the line.
 
 from __future__ import annotations
 
+import csv
+import gzip
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,8 +40,10 @@ FORMATS = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
 _COUNT_ALIASES = {"ties": "tie", "tie_bothbad": "both_bad"}
 #: Above this many distinct values a Python dict encodes faster than a DuckDB enum.
 _ENUM_LIMIT = 50_000
+_SECONDS = "try_cast(timestamp AS DOUBLE)"
 _MOMENT = (
-    "coalesce(to_timestamp(try_cast(timestamp AS DOUBLE)), try_cast(timestamp AS TIMESTAMPTZ))"
+    f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
+    f"WHEN abs({_SECONDS}) < 1e11 THEN to_timestamp({_SECONDS}) END"
 )
 
 
@@ -58,7 +63,8 @@ def read_battles(path: str | Path) -> BattleLog:
 def battles_from_frame(frame: pd.DataFrame) -> BattleLog:
     """A battle log from a pandas frame with the same columns as a file."""
     with _connection() as con:
-        con.register("incoming", frame)
+        known = [c for c in frame.columns if c in (*REQUIRED, *OPTIONAL)]
+        con.register("incoming", frame[known])
         return _log(con, "incoming", None)
 
 
@@ -77,17 +83,30 @@ def read_pair_counts(path: str | Path) -> BattleLog:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file")
+    names = ("model_a", "model_b", *COUNT_COLUMNS, *_COUNT_ALIASES)
     with _connection() as con:
-        con.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM {_reader(path)}")
-        table = con.execute("FROM raw").fetchnumpy()
-    columns = {_COUNT_ALIASES.get(name, name): np.asarray(c) for name, c in table.items()}
+        try:
+            con.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM {_reader(path, names)}")
+            counts = ", ".join(f'count("{c[0]}")' for c in con.execute("DESCRIBE raw").fetchall())
+            filled = con.execute(f"SELECT count(*), {counts} FROM raw").fetchone() or (0,)
+            table = con.execute("FROM raw").fetchnumpy()
+        except duckdb.Error as error:
+            raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
+    columns = {c: np.asarray(table[c]) for c, n in zip(table, filled[1:], strict=True) if n}
+    for alias, name in _COUNT_ALIASES.items():
+        if alias in columns and name in columns:
+            raise DataError(f"{path}: both {name} and {alias} are given")
+        if alias in columns:
+            columns[name] = columns.pop(alias)
     if missing := {"model_a", "model_b", "a_wins", "b_wins"} - set(columns):
         raise DataError(f"{path}: missing column {', '.join(sorted(missing))}")
+    holes = [c for c, n in zip(table, filled[1:], strict=True) if 0 < n < filled[0]]
+    if holes:
+        raise DataError(f"{path}: {holes[0]} is missing in some rows")
     try:
-        counts = [columns[n].astype(float) if n in columns else 0.0 for n in COUNT_COLUMNS]
-        return BattleLog.from_counts(
-            columns["model_a"].tolist(), columns["model_b"].tolist(), *counts
-        )
+        tallies = [columns[n].astype(float) if n in columns else 0.0 for n in COUNT_COLUMNS]
+        sides = [columns[side].astype(str).tolist() for side in ("model_a", "model_b")]
+        return BattleLog.from_counts(sides[0], sides[1], *tallies)
     except ValueError as error:
         raise DataError(f"{path}: {error}") from None
 
@@ -103,17 +122,24 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return con
 
 
-def _reader(path: Path) -> str:
-    """The DuckDB table function that reads this file, every column as text."""
-    name, file = path.name.lower(), _quoted(str(path))
+def _reader(path: Path, columns: Sequence[str] = (*REQUIRED, *OPTIONAL)) -> str:
+    """The DuckDB table function that reads this file, every column as text.
+
+    DuckDB takes a path for a pattern, and folders like `weight=7` for columns; neither is
+    meant here.
+    """
+    literal = re.sub(r"[\[*?]", lambda special: f"[{special[0]}]", str(path))
+    name, file = path.name.lower(), _quoted(literal)
+    plain = "hive_partitioning = false"
     if _is_jsonl(path):
-        kinds = ", ".join(f"{column}: 'VARCHAR'" for column in (*REQUIRED, *OPTIONAL))
-        columns = f"columns = {{{kinds}}}, maximum_object_size = 67108864"
-        return f"read_json({file}, format = 'newline_delimited', {columns})"
+        kinds = ", ".join(f"{column}: 'VARCHAR'" for column in columns)
+        form = f"columns = {{{kinds}}}, maximum_object_size = 67108864"
+        return f"read_json({file}, format = 'newline_delimited', {plain}, {form})"
     if name.endswith((".csv", ".csv.gz")):
-        return f"read_csv({file}, header = true, all_varchar = true, delim = ',', quote = '\"')"
+        form = "header = true, all_varchar = true, delim = ',', quote = '\"'"
+        return f"read_csv({file}, {plain}, {form})"
     if name.endswith(".parquet"):
-        return f"read_parquet({file})"
+        return f"read_parquet({file}, {plain})"
     raise DataError(f"{path}: unknown kind of battle file; allowed: {', '.join(FORMATS)}")
 
 
@@ -140,7 +166,7 @@ def _log(con: duckdb.DuckDBPyConnection, table: str, path: Path | None) -> Battl
         if missing := [column for column in REQUIRED if column not in present]:
             raise DataError(f"{name}: missing column {', '.join(missing)}")
         kept = [column for column in (*REQUIRED, *OPTIONAL) if column in present]
-        texts = ", ".join(f'CAST("{c}" AS VARCHAR) AS "{c}"' for c in kept)
+        texts = ", ".join(f"""nullif(CAST("{c}" AS VARCHAR), '') AS "{c}\"""" for c in kept)
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {texts} FROM {table}")
     except duckdb.Error as error:
         if path and _is_jsonl(path):
@@ -159,7 +185,20 @@ def _place(path: Path | None, row: int) -> str:
         return f" row {row}"
     if _is_jsonl(path):
         return f":{next(line for n, (line, _) in enumerate(read_lines(path)) if n == row)}"
-    return f":{row + 2}"
+    return f":{_csv_line(path, row)}"
+
+
+def _csv_line(path: Path, row: int) -> int:
+    """The line on which a data row of a CSV file ends; rows may hold line breaks."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    longest = csv.field_size_limit(2**31 - 1)
+    try:
+        with opened(path, "rt", encoding="utf-8", newline="") as lines:
+            reader = csv.reader(lines)
+            filled = (reader.line_num for cells in reader if any(cells))
+            return next(line for n, line in enumerate(filled) if n == row + 1)
+    finally:
+        csv.field_size_limit(longest)
 
 
 def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
@@ -275,7 +314,7 @@ def _refuse_value(con: duckdb.DuckDBPyConnection, column: str, wrong: str, allow
 def _refuse(con: duckdb.DuckDBPyConnection, column: str, wrong: str, message: str) -> None:
     query = f"SELECT rowid, {column} FROM raw WHERE {wrong} ORDER BY rowid LIMIT 1"
     if (row := con.execute(query).fetchone()) is not None:
-        raise _RowError(row[0], message.format(row[1]))
+        raise _RowError(row[0], message.format(str(row[1])[:60]))
 
 
 def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:

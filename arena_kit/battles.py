@@ -65,7 +65,7 @@ def read_outcome(label: object) -> Outcome:
     """The outcome a label stands for."""
     if isinstance(label, str) and label in OUTCOME_LABELS:
         return OUTCOME_LABELS[label]
-    raise DataError(f"unknown winner {label!r}; allowed: {', '.join(OUTCOME_LABELS)}")
+    raise DataError(f"unknown winner {_clip(label)}; allowed: {', '.join(OUTCOME_LABELS)}")
 
 
 def read_source(label: object) -> Source:
@@ -74,7 +74,7 @@ def read_source(label: object) -> Source:
         return Source(str(label))
     except ValueError:
         allowed = ", ".join(Source)
-        raise DataError(f"unknown source {label!r}; allowed: {allowed}") from None
+        raise DataError(f"unknown source {_clip(label)}; allowed: {allowed}") from None
 
 
 def check_id(value: object, what: str) -> str:
@@ -106,7 +106,7 @@ class Battle:
 
     `inconsistent` marks a judged pair whose two presentations disagreed: it has no
     winner, its `winner` field reads `tie`, and every rating method has a named setting
-    for it.
+    for it. A timestamp without a zone is UTC; an empty text is none.
     """
 
     model_a: str
@@ -130,10 +130,16 @@ class Battle:
             raise DataError(f"a battle needs two different models, but both are {self.model_a!r}")
         object.__setattr__(self, "winner", read_outcome(self.winner))
         object.__setattr__(self, "source", read_source(self.source))
-        if self.inconsistent and self.winner is not Outcome.TIE:
+        if self.inconsistent is True and self.winner is not Outcome.TIE:
             raise DataError(f"an inconsistent battle has winner 'tie', not {self.winner!r}")
-        if not (np.isfinite(self.weight) and self.weight > 0):
-            raise DataError(f"weight {self.weight!r} is not a positive finite number")
+        if not isinstance(self.weight, int | float) or not 0 < self.weight < float("inf"):
+            raise DataError(f"weight {_clip(self.weight)} is not a positive finite number")
+        if not isinstance(self.inconsistent, bool):
+            raise DataError(f"inconsistent {_clip(self.inconsistent)} is not true or false")
+        if self.timestamp is not None and self.timestamp.tzinfo is None:
+            object.__setattr__(self, "timestamp", self.timestamp.replace(tzinfo=UTC))
+        for name in ("question_id", "dimension", "judge_model", "battle_id", "session", "lane"):
+            object.__setattr__(self, name, getattr(self, name) or None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,6 +252,8 @@ class BattleLog:
     ) -> Self:
         """One weighted row per pair and outcome, from a table of counts with a row per pair."""
         columns = [np.asarray(c, float) for c in (a_wins, b_wins, tie, both_bad)]
+        if {len(model_b), *(len(c) for c in columns if c.ndim)} != {len(model_a)}:
+            raise DataError(f"every column of counts needs {len(model_a)} rows, as model_a has")
         table = np.stack([np.broadcast_to(c, len(model_a)) for c in columns], axis=1)
         if not np.all(np.isfinite(table) & (table >= 0)):
             raise DataError("a pair count is not a finite number >= 0")
@@ -298,6 +306,8 @@ class BattleLog:
     def select(self, rows: ArrayLike) -> Self:
         """The log of some battles (a mask or indices); models without one are left out."""
         index = np.asarray(rows)
+        if index.dtype == bool and len(index) != len(self):
+            raise IndexError(f"a mask of {len(index)} for {len(self)} battles")
         index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.intp)
         a, b = self.a[index], self.b[index]
         used = np.unique(np.concatenate([a, b]))

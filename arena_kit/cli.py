@@ -90,9 +90,7 @@ def run(
     from arena_kit.runner import RunFailedError, run_notebook
     from arena_kit.runs import find_root
 
-    given = {key: _value(value, key) for key, value in overrides}
-    if offline:
-        given["offline"] = True
+    given = dict(overrides) | ({"offline": "true"} if offline else {})
     try:
         record = run_notebook(
             name,
@@ -112,15 +110,6 @@ def run(
     _print_board(record.path)
     click.echo(f"report: {record.path / 'report.html'}")
     click.echo(record.path)
-
-
-def _value(text: str, key: str) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(text) if text else ""
-    except yaml.YAMLError:
-        raise DataError(f"-p {key}: {text!r} cannot be read as a value") from None
 
 
 def _console() -> Console:

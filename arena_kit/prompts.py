@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -34,6 +33,11 @@ class Prompt:
         check_id(self.prompt_id, "prompt_id")
         check_id(self.source, "source")
         _check_text(self.text, f"the text of prompt {self.prompt_id}")
+        for name in ("subject", "gold_answer"):
+            if not isinstance(getattr(self, name), str | None):
+                raise DataError(f"{name} of prompt {self.prompt_id} must be a string or null")
+        if isinstance(self.tags, str) or not all(isinstance(t, str) for t in _items(self.tags)):
+            raise DataError(f"tags of prompt {self.prompt_id} must be a list of strings")
         object.__setattr__(self, "tags", tuple(self.tags))
         if self.expected_behavior is not None:
             object.__setattr__(self, "expected_behavior", _behavior(self.expected_behavior))
@@ -55,7 +59,8 @@ class Response:
         check_id(self.prompt_id, "prompt_id")
         _check_text(self.response_text, f"response_text of {self.prompt_id}", empty=True)
         p = self.p_correct
-        if p is not None and not (isinstance(p, int | float) and math.isfinite(p) and 0 <= p <= 1):
+        number = isinstance(p, int | float) and not isinstance(p, bool)
+        if p is not None and not (number and 0 <= p <= 1):
             raise DataError(f"p_correct {p!r} is not a number from 0 to 1")
 
 
@@ -74,12 +79,17 @@ class Pair:
 
     @property
     def pair_id(self) -> str:
-        return f"{self.dimension}:{self.prompt_id}:{self.entrant_a}:{self.entrant_b}"
+        return "|".join((self.dimension, self.prompt_id, self.entrant_a, self.entrant_b))
 
 
 def _check_text(value: object, what: str, *, empty: bool = False) -> None:
     if not isinstance(value, str) or not (empty or value.strip()):
-        raise DataError(f"{what} must be a non-empty string, not {str(value)[:40]!r}")
+        wanted = "a string" if empty else "a non-empty string"
+        raise DataError(f"{what} must be {wanted}, not {str(value)[:40]!r}")
+
+
+def _items(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _behavior(value: object) -> ExpectedBehavior:

@@ -34,7 +34,7 @@ def run_notebook(
     *,
     root: Path,
     params_file: Path | None = None,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, str] | None = None,
     runs_dir: Path | None = None,
     progress: bool = True,
 ) -> Record:
@@ -74,25 +74,38 @@ def _parameters(
     notebook: Path,
     root: Path,
     params_file: Path | None,
-    overrides: Mapping[str, Any],
+    overrides: Mapping[str, str],
 ) -> dict[str, Any]:
-    file = params_file or root / "params" / f"{name}.yaml"
-    given = read_yaml(file) | dict(overrides)
+    file = params_file or Path("params") / f"{name}.yaml"
+    file = file if file.is_file() else root / file
+    given = read_yaml(file)
     allowed = notebook_parameters(notebook)
-    for key in given:
+    for key in [*given, *overrides]:
         if key not in allowed:
             where = "-p" if key in overrides else str(file)
             known = ", ".join(sorted(allowed))
             raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {known}")
+    given |= {key: _value(key, text, allowed[key]) for key, text in overrides.items()}
     validated(RunParams, given, f"parameters of {name}")
     return given
 
 
-def notebook_parameters(notebook: Path) -> set[str]:
-    """Names that a notebook's parameters cell declares, as papermill sees them."""
+def _value(key: str, text: str, kind: str) -> Any:
+    """A value typed on the command line: text stays text, anything else is read as YAML."""
+    import yaml
+
+    try:
+        return text if kind == "str" else yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise DataError(f"-p {key}: {text!r} cannot be read as {kind}") from None
+
+
+def notebook_parameters(notebook: Path) -> dict[str, str]:
+    """Names and types that a notebook's parameters cell declares, as papermill sees them."""
     import papermill
 
-    return set(papermill.inspect_notebook(str(notebook)))
+    found = papermill.inspect_notebook(str(notebook))
+    return {name: each["inferred_type_name"] for name, each in found.items()}
 
 
 def _execute(

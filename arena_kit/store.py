@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -51,7 +52,8 @@ def write_json(path: Path, value: object) -> None:
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """Write one JSON object per line, whole; gzipped when the name ends in .gz."""
-    with whole_file(path) as part, _open_text(part, "wt", gz=path.suffix == ".gz") as out:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with whole_file(path) as part, opened(part, "wt", encoding="utf-8") as out:
         for row in rows:
             out.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
 
@@ -79,16 +81,18 @@ def read_text(path: Path) -> str:
 def read_json(path: Path) -> Any:
     """A whole JSON file."""
     try:
-        return json.loads(read_text(path))
+        return json.loads(read_text(path), parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON ({error})") from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file whose top level is a mapping with each key once."""
     try:
         value = yaml.load(read_text(path), Loader=_UniqueKeys)  # noqa: S506 (a safe loader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, TypeError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else f"{path}"
         raise DataError(f"{where}: not valid YAML ({getattr(error, 'problem', error)})") from None
@@ -101,6 +105,8 @@ class _UniqueKeys(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 raise yaml.constructor.ConstructorError(
@@ -116,23 +122,21 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError(f"{path}: no such file")
     number = 0
     try:
-        with _open_text(path, "rt", gz=path.suffix == ".gz") as lines:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     yield number, _parse_line(line, f"{path}:{number}")
-    except UnicodeDecodeError:
-        raise DataError(f"{path}:{number + 1}: not UTF-8 text") from None
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path}:{number + 1}: not a whole gzip file ({error})") from None
 
 
-def _open_text(path: Path, mode: str, *, gz: bool) -> Any:
-    return (gzip.open if gz else open)(path, mode, encoding="utf-8")
-
-
-def _parse_line(line: str, where: str) -> dict[str, Any]:
+def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, parse_constant=_refuse_constant)
+        row = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        raise DataError(f"{where}: not UTF-8 text") from None
+    except RecursionError:
+        raise DataError(f"{where}: nested too deeply") from None
     except ValueError as error:
         message = getattr(error, "msg", str(error))
         raise DataError(f"{where}: not valid JSON ({message})") from None
@@ -173,7 +177,7 @@ def read_responses(
     known = set(prompt_ids)
     cache: dict[tuple[str, str], Response] = {}
     for entrant in entrants:
-        path = folder / f"responses_{entrant.replace('/', '__')}.jsonl"
+        path = responses_file(folder, entrant)
         for line, response in _read_nouns(path, Response):
             key = (response.entrant_id, response.prompt_id)
             if response.entrant_id != entrant:
@@ -188,6 +192,11 @@ def read_responses(
                 raise DataError(f"{path}:{line}: a second response to {response.prompt_id!r}")
             cache[key] = response
     return cache
+
+
+def responses_file(folder: Path, entrant: str) -> Path:
+    """Where an entrant's responses are; a slash in its id becomes two underscores."""
+    return folder / f"responses_{entrant.replace('/', '__')}.jsonl"
 
 
 def _read_nouns(path: Path, noun: type[Noun]) -> Iterator[tuple[int, Noun]]:

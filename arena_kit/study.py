@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from arena_kit.settings import (
     read_tournament,
     validated,
 )
-from arena_kit.store import file_hash, read_prompts, read_responses
+from arena_kit.store import file_hash, read_prompts, read_responses, responses_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -228,14 +229,16 @@ class Study:
     def _begin(self) -> None:
         if not self.record.attached:
             self.record.start(self.mode, self.params.model_dump(mode="json"))
+            atexit.register(_abandon, self.record)
         elo = self.tournament.elo
+        folder = self.root / self.tournament.responses
         self.record.update(
             tournament=self.tournament.model_dump(mode="json"),
             judge={"model": self.judge.model, "settings": dict(self.judge.settings)},
             entrants=sorted(self.tournament.entrants),
             dimensions=self.dimensions,
             prompt_set=self._prompt_set(),
-            responses={e: file_hash(self._responses_file(e)) for e in self.tournament.entrants},
+            responses={e: file_hash(responses_file(folder, e)) for e in self.tournament.entrants},
             rubrics={
                 name: {"version": rubric.version, "sha256": rubric.digest}
                 for name, rubric in self.material.rubrics.items()
@@ -261,9 +264,6 @@ class Study:
             "selected": len(self.prompts),
             "strata": strata,
         }
-
-    def _responses_file(self, entrant: str) -> Path:
-        return self.root / self.tournament.responses / f"responses_{entrant}.jsonl"
 
     def _counts(self, judgments: list[Judgment]) -> dict[str, Any]:
         return {
@@ -300,6 +300,12 @@ def _record(mode: str, params: RunParams, root: Path) -> Record:
     if params.run_dir:
         return Record.claim(root / params.run_dir)
     return Record.create(runs_folder(root), mode)
+
+
+def _abandon(record: Record) -> None:
+    """Close a record whose session ends before it was saved."""
+    if record.path.is_dir() and record.read().get("status") == "running":
+        record.finish(error="the session ended before the record was saved")
 
 
 def _settings(method: PermutationElo) -> dict[str, Any]:

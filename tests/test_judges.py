@@ -301,7 +301,10 @@ def test_another_recording_has_other_settings(tmp_path: Path) -> None:
             "missing second",
         ),
         (
-            '{"dimension": "d", "prompt_id": "q", "first": "a", "second": "b", "status": "fine"}',
+            (
+                '{"dimension": "d", "prompt_id": "q", "first": "a", "second": "b", "status": "fine", '
+                '"raw_text": ""}'
+            ),
             "unknown status 'fine'; allowed: ok, refused",
         ),
     ],

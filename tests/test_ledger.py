@@ -32,7 +32,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 def answer(text: str = "B", status: Status = Status.OK) -> Answer:
     return Answer(
-        request_id="tone:q1:ash:beech#1",
+        request_id="tone|q1|ash|beech#1",
         status=status,
         text=text,
         served_model="judge/x-2026",

@@ -43,7 +43,7 @@ class TestForm:
         tagged = [cell for cell in cells(path) if "parameters" in tags(cell)]
         assert len(tagged) == 1
         lines = tagged[0].source.splitlines()
-        assert notebook_parameters(path) == set(RunParams.model_fields)
+        assert set(notebook_parameters(path)) == set(RunParams.model_fields)
         assert len(lines) == len(RunParams.model_fields)
         for line in lines:
             assert re.fullmatch(r"\w+: (str|int|float|bool|list|dict) = [^=#]+  # [^=]+", line), (

@@ -129,6 +129,16 @@ def test_plain_papermill(workspace: Path) -> None:
     assert (workspace / "out.ipynb").is_file()
 
 
+def test_session_that_ends_early(workspace: Path) -> None:
+    """A notebook session that ends before saving leaves a failed record, not a running one."""
+    code = "from arena_kit import Study; Study.open('pilot', limit_pairs=2)"
+    subprocess.run([sys.executable, "-c", code], cwd=workspace, check=True, timeout=60)
+    (record,) = (workspace / "runs").iterdir()
+    manifest = json.loads((record / "manifest.json").read_text())
+    assert manifest["status"] == "failed"
+    assert "ended before" in manifest["error"]
+
+
 def test_compare(workspace: Path) -> None:
     """Comparing two runs shows the setting that changed, flipped verdicts and moved ratings."""
     first = arena_kit("run", "pilot", *TINY, cwd=workspace).stdout.splitlines()[-1]

@@ -35,7 +35,7 @@ MATERIAL = Material(
     salt=b"salt",
 )
 FIRST_ASKED = {
-    f"tone:{prompt_id}:{first}:{second}#1"
+    f"tone|{prompt_id}|{first}|{second}#1"
     for prompt_id in PROMPTS
     for first, second in permutations(ENTRANTS, 2)
 }
@@ -89,7 +89,7 @@ def test_a_larger_run_asks_only_for_what_is_new(ledger: Ledger) -> None:
     judge_pairs(PAIRS[:3], MATERIAL, ScriptedJudge(by_name), ledger)
     judge = ScriptedJudge(by_name)
     judge_pairs(PAIRS, MATERIAL, judge, ledger)
-    assert set(judge.asked) == {i for i in FIRST_ASKED if ":q2:" in i}
+    assert set(judge.asked) == {i for i in FIRST_ASKED if "|q2|" in i}
     assert len(judge.asked) == 6
 
 
@@ -101,7 +101,7 @@ def test_a_changed_response_is_asked_again_and_no_other(ledger: Ledger) -> None:
     judge = ScriptedJudge(by_name)
     judge_pairs(PAIRS, changed, judge, ledger)
     assert len(judge.asked) == 4
-    assert set(judge.asked) == {i for i in FIRST_ASKED if ":q1:" in i and "ash" in i}
+    assert set(judge.asked) == {i for i in FIRST_ASKED if "|q1|" in i and "ash" in i}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_offline_lists_everything_missing_and_asks_nothing(ledger: Ledger) -> No
         judge_pairs(PAIRS, MATERIAL, judge, ledger, offline=True)
     assert len(caught.value.missing) == 12
     assert set(caught.value.missing) == FIRST_ASKED
-    assert "tone:q2:cherry:beech#1" in str(caught.value)
+    assert "tone|q2|cherry|beech#1" in str(caught.value)
     assert judge.asked == []
     assert len(ledger) == 0
 
@@ -136,7 +136,7 @@ def test_offline_lists_only_what_is_missing(ledger: Ledger) -> None:
     judge_pairs(PAIRS[:3], MATERIAL, ScriptedJudge(by_name), ledger)
     with pytest.raises(OfflineError, match="6 verdicts") as caught:
         judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger, offline=True)
-    assert set(caught.value.missing) == {i for i in FIRST_ASKED if ":q2:" in i}
+    assert set(caught.value.missing) == {i for i in FIRST_ASKED if "|q2|" in i}
 
 
 def test_offline_works_on_a_full_cache(ledger: Ledger) -> None:
@@ -155,8 +155,8 @@ def test_an_unreadable_answer_is_asked_for_a_bounded_number_of_times(
     judge = ScriptedJudge(lambda request: "Hard to say.")
     judgments = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, max_attempts=max_attempts)
     assert sorted(judge.asked) == sorted(
-        f"tone:q1:{order}#{attempt}"
-        for order in ("ash:beech", "beech:ash")
+        f"tone|q1|{order}#{attempt}"
+        for order in ("ash|beech", "beech|ash")
         for attempt in range(1, max_attempts + 1)
     )
     assert statuses(judgments) == [Status.UNPARSABLE, Status.UNPARSABLE]
@@ -177,12 +177,12 @@ def test_only_the_unreadable_order_is_asked_again(ledger: Ledger) -> None:
     """A re-ask that can be read replaces the unreadable answer and no other."""
 
     def script(request: JudgeRequest) -> str:
-        first_try = request.request_id == "tone:q1:beech:ash#1"
+        first_try = request.request_id == "tone|q1|beech|ash#1"
         return "Hard to say." if first_try else by_name(request)
 
     judge = ScriptedJudge(script)
     judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger)
-    assert set(judge.asked) - FIRST_ASKED == {"tone:q1:beech:ash#2"}
+    assert set(judge.asked) - FIRST_ASKED == {"tone|q1|beech|ash#2"}
     assert outcomes(judgments)[0] == (PAIRS[0], Settlement.WINNER, "ash")
     assert (judgments[0].forward.attempt, judgments[0].backward.attempt) == (1, 2)
 
@@ -218,7 +218,7 @@ def test_failed_answers_are_not_cached_and_are_asked_again(ledger: Ledger, statu
     again = ScriptedJudge(by_name)
     judgments = judge_pairs(PAIRS, MATERIAL, again, ledger)
     assert len(again.asked) == 4
-    assert set(again.asked) == {i for i in FIRST_ASKED if i.split(":")[2] == "cherry"}
+    assert set(again.asked) == {i for i in FIRST_ASKED if i.split("|")[2] == "cherry"}
     assert set(statuses(judgments)) == {Status.OK}
 
 

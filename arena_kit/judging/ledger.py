@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from arena_kit.judging.rendering import VERDICT_SCHEMA
 
 SCHEMA_VERSION = 1
 _CHUNK = 500
+_PATIENCE = 60.0
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
@@ -85,7 +87,7 @@ class Ledger:
                 key,
                 judge_model,
                 answer.request_id,
-                answer.text,
+                answer.text.encode("utf-8", "replace").decode(),
                 answer.served_model,
                 json.dumps(answer.usage, sort_keys=True),
                 answer.cost_usd,
@@ -112,8 +114,8 @@ class Ledger:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with closing(sqlite3.connect(self.path, timeout=60)) as con:
-                con.execute("PRAGMA journal_mode = WAL")
+            with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as con:
+                _write_ahead(con)
                 con.execute("PRAGMA synchronous = FULL")
                 self._check_schema(con)
                 yield con
@@ -131,6 +133,20 @@ class Ledger:
             with con:
                 con.execute(_SCHEMA)
                 con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _write_ahead(con: sqlite3.Connection) -> None:
+    """Turn on WAL; on a new file SQLite refuses this at once while another process does it."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            con.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _answer(

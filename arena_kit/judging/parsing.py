@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from arena_kit.judging.records import Slot
@@ -24,29 +23,33 @@ class Reading:
 def read_verdict(text: str) -> Reading:
     """The verdict in a judge's text, or none where it is absent or contradicts itself.
 
-    A JSON object with a `winner` counts first. Otherwise the last statement of a verdict
-    in the text counts: `[[A]]`, "Winner: B", "Best answer: 2", "I choose option 3", "the
-    better response is the first", "both are equally good", in a few languages. Numbers
-    name slots in order, and 3 (or C), the third choice of three, a tie.
+    A JSON object with a `winner` settles it, whatever it says (the last one, outermost).
+    Otherwise the last statement of a verdict in the text counts: `[[A]]`, "Winner: B", "Best
+    answer: 2", "I choose option 3", "the better response is the first", "both are equally
+    good", in a few languages. Numbers name slots in order, and 3 (or C), the third choice
+    of three, a tie.
     """
     text = text[-_LONGEST:]
-    for found in _objects(text):
-        if (winner := _slot(found.get("winner"))) is not None:
-            return Reading(winner=winner, justification=str(found.get("justification", "")))
+    if (found := _last_object(text)) is not None:
+        winner = _slot(found["winner"])
+        return Reading(winner=winner, justification=str(found.get("justification", "")))
     return Reading(winner=_last_statement(text), justification=text.strip()[-_TAIL:])
 
 
-def _objects(text: str) -> Iterator[dict[str, object]]:
-    """The JSON objects in a text that have a winner, last first."""
+def _last_object(text: str) -> dict[str, object] | None:
+    """The last JSON object in a text that has a winner; objects inside others do not count."""
     decoder = json.JSONDecoder()
-    starts = [match.start() for match in re.finditer(r"\{", text)][-50:]
-    for start in reversed(starts):
+    last, end = None, 0
+    for start in [match.start() for match in re.finditer(r"\{", text)][-50:]:
+        if start < end:
+            continue
         try:
-            value, _ = decoder.raw_decode(text, start)
-        except ValueError:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) and "winner" in value:
-            yield value
+            last = value
+    return last
 
 
 _WORDS = {
@@ -58,7 +61,7 @@ _SLOTS = {word: slot for slot, words in _WORDS.items() for word in words.split()
 _LETTERS = "(?-i:[ABC])"  # capitals only: "a" is an article
 _LABEL = (
     rf"(?P<label>{_LETTERS}|{'|'.join(word for word in _SLOTS if len(word) > 1 or word.isdigit())})"
-    r"(?!\w)(?![./]\d)"
+    r"(?!\w)(?![./]\d)(?!\"? (?:or|and) \"?(?-i:[ABC])(?!\w))"  # not "2/5", not "A or B"
 )
 _THING = (
     r"(?:assistant|response|answer|option|model|candidate|number|respuesta|opci[oó]n|asistente"
@@ -72,16 +75,16 @@ _FILLER = (
 )
 _BEST = (
     r"(?:best|better|superior|stronger|preferred|winning|mejor|millor|meilleure?|beste[rn]?"
-    r"|лучший|лучшим|лучше|最佳|最好的|更好的)\s*"
-    r"(?:assistant|choice|option|opci[oó]n|respuesta|resposta|réponse|antwort|ответ(?:ом)?"
-    r"|вариант|答案|回答)?"
+    r"|лучший|лучшим|лучше|最佳|最好的|更好的)"
+    r"(?:\s*(?:assistant|choice|option|opci[oó]n|respuesta|resposta|réponse|antwort|ответ(?:ом)?"
+    r"|вариант|答案|回答))?"
 )
 _DECIDED = r"(?:winner|verdict|choice|decision|final answer|выбор|выбираю|elijo|选择)"
-_CHOSE = r"(?<!not )(?<!cannot )(?<!can't )\b(?:choose|select|pick|prefer|vote for|go with)"
+_CHOSE = r"(?<!not )(?<!n['’]t )(?<!unable to )\b(?:choose|select|pick|prefer|vote for|go with)"
 _LEADS = (
-    r"(?:['’]s)?\s*(?:answer|response)?\s*(?:is|was|wins?)"
+    r"(?:['’]s)?\s*(?:answer|response)?\s*(?:wins\b|(?:is|was)"
     r"(?:\s*(?:the|a|as|clearly|slightly|much|overall|considered|therefore))*\s*"
-    r"(?:better|best|superior|stronger|winner|preferred|preferable)"
+    r"(?:better|best|superior|stronger|winner|preferred|preferable))"
 )
 _STATEMENTS = [
     re.compile(pattern, re.IGNORECASE)
@@ -90,13 +93,13 @@ _STATEMENTS = [
         rf"{_DECIDED}{_FILLER}{_NAMED}",
         rf"{_BEST}{_FILLER}{_NAMED}",
         rf"{_CHOSE}{_FILLER}{_NAMED}",
-        rf"{_THING}\s*{_LABEL}{_LEADS}",
+        rf"(?<!nor ){_THING}\s*{_LABEL}{_LEADS}",
     )
 ]
 _EQUAL = re.compile(
     r"\b(?:both|two|they|responses|answers|assistants)\b[^.\n]{0,60}?"
-    r"\b(?:equally|equivalent|tied|tie|equal in|on par)\b"
-    r"|\bit(?:'s| is) a tie\b|\bequally (?:good|helpful|bad)\b",
+    r"(?<!not )\b(?:equally|equivalent|tied|(?<!\")tie|equal in|on par)\b"
+    r"|\bit(?:'s| is) a tie\b|(?<!not )\bequally (?:good|helpful|bad)\b",
     re.IGNORECASE,
 )
 
@@ -104,23 +107,25 @@ _EQUAL = re.compile(
 def _slot(value: object) -> Slot | None:
     if not isinstance(value, str | int):
         return None
-    words = re.findall(r"\w+", str(value).lower())
+    words = re.findall(r"[^\W_]+", str(value).lower())
     named = {_SLOTS[word] for word in words if word in _SLOTS}
     return named.pop() if len(named) == 1 else None
 
 
 def _last_statement(text: str) -> Slot | None:
     """The slot of the last statement; none where the last sentence names two."""
-    tail = text[-_TAIL:]
+    tail = re.sub(r"([^\w\n])\1{2,}", r"\1\1", text[-_TAIL:])  # runs of marks say nothing
     found = [
         (match.end(), _SLOTS[match["label"].lower()])
         for statement in _STATEMENTS
         for match in statement.finditer(tail)
     ]
+    equal = max((match.end() for match in _EQUAL.finditer(tail)), default=-1)
+    last = max((end for end, _ in found), default=-1)
+    if equal > last:
+        return Slot.TIE
     if not found:
-        equal = [match.end() for match in _EQUAL.finditer(tail)]
-        return Slot.TIE if equal else None
-    last = max(end for end, _ in found)
+        return None
     sentence_start = max(tail.rfind(mark, 0, last - 1) for mark in ("\n", ". ", "。"))
     named = {slot for end, slot in found if end > sentence_start}
     return named.pop() if len(named) == 1 else None

@@ -48,7 +48,7 @@ class Presentation:
 
     @property
     def request_id(self) -> str:
-        return f"{self.pair.dimension}:{self.pair.prompt_id}:{self.first}:{self.second}"
+        return "|".join((self.pair.dimension, self.pair.prompt_id, self.first, self.second))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ def _silent(_done: int, _total: int) -> None:
     pass
 
 
-_SAVE_EVERY = 500
+_SAVE_EVERY = 50
 _LONGEST_WAIT = 60.0
 
 

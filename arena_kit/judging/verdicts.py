@@ -74,7 +74,7 @@ def settle(forward: Verdict, backward: Verdict) -> Judgment:
 
 
 def _settlement(forward: Verdict, backward: Verdict) -> tuple[Settlement, str | None]:
-    if forward.winner is None or backward.winner is None:
+    if any(v.winner is None or v.status is not Status.OK for v in (forward, backward)):
         return Settlement.INCOMPLETE, None
     if forward.winner is Slot.TIE and backward.winner is Slot.TIE:
         return Settlement.TIE, None
@@ -88,7 +88,14 @@ def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
     by_pair: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
     for verdict in verdicts:
         by_pair[verdict.presentation.pair][verdict.presentation.first] = verdict
-    return [settle(found[pair.entrant_a], found[pair.entrant_b]) for pair, found in by_pair.items()]
+    return [
+        settle(*(found.get(shown.first) or _absent(shown) for shown in presentations(pair)))
+        for pair, found in by_pair.items()
+    ]
+
+
+def _absent(presentation: Presentation) -> Verdict:
+    return Verdict(presentation=presentation, status=Status.MISSING, detail="never asked")
 
 
 def to_battles(judgments: Iterable[Judgment]) -> BattleLog:

@@ -16,6 +16,13 @@ from arena_kit.store import read_lines
 
 Key = tuple[str, str, str, str]
 _KEY = ("dimension", "prompt_id", "first", "second")
+_KINDS: dict[str, Any] = {
+    "raw_text": str,
+    "served_model": str | None,
+    "usage": dict | None,
+    "cost_usd": int | float | None,
+    "detail": str | None,
+}
 
 
 @dataclass(slots=True)
@@ -57,11 +64,11 @@ class ReplayJudge(ImmediateJudge):
         return Answer(
             request_id=request.request_id,
             status=Status.OK if row["status"] == Status.UNPARSABLE else Status(row["status"]),
-            text=row.get("raw_text", ""),
-            served_model=row.get("served_model", ""),
-            usage=row.get("usage", {}),
-            cost_usd=row.get("cost_usd", 0.0),
-            detail=row.get("detail", ""),
+            text=row["raw_text"],
+            served_model=row.get("served_model") or "",
+            usage=row.get("usage") or {},
+            cost_usd=row.get("cost_usd") or 0.0,
+            detail=row.get("detail") or "",
         )
 
 
@@ -69,6 +76,8 @@ def _recorded(file: Path) -> Iterable[tuple[Key, dict[str, Any]]]:
     for line, row in read_lines(file):
         if missing := [name for name in (*_KEY, "status") if not isinstance(row.get(name), str)]:
             raise DataError(f"{file}:{line}: missing {', '.join(missing)}")
+        if wrong := [name for name, kind in _KINDS.items() if not isinstance(row.get(name), kind)]:
+            raise DataError(f"{file}:{line}: {wrong[0]} is not of the right kind")
         if row["status"] not in list(Status):
             allowed = ", ".join(Status)
             raise DataError(f"{file}:{line}: unknown status {row['status']!r}; allowed: {allowed}")
