@@ -79,9 +79,7 @@ def bench_elo() -> bool:
     def peer() -> None:
         for _ in range(sample):
             order = rng.permutation(n)
-            evalica.elo(
-                a[order], b[order], winners[order].tolist(), index=index, initial=1000, k=4
-            )
+            evalica.elo(a[order], b[order], winners[order].tolist(), index=index, initial=1000, k=4)
 
     theirs = best(peer) * n_orders / sample
     told = f"{theirs / ours:.1f} times faster, bar 25"

@@ -302,8 +302,8 @@ def test_another_recording_has_other_settings(tmp_path: Path) -> None:
         ),
         (
             (
-                '{"dimension": "d", "prompt_id": "q", "first": "a", "second": "b", "status": "fine", '
-                '"raw_text": ""}'
+                '{"dimension": "d", "prompt_id": "q", "first": "a", "second": "b", '
+                '"status": "fine", "raw_text": ""}'
             ),
             "unknown status 'fine'; allowed: ok, refused",
         ),
