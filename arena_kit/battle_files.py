@@ -10,6 +10,7 @@ import csv
 import gzip
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles import (
     COUNT_COLUMNS,
+    OUTCOME_LABELS,
     OUTCOMES,
     TEXT_COLUMNS,
     TIE,
@@ -38,8 +40,6 @@ REQUIRED = ("model_a", "model_b", "winner")
 OPTIONAL = (*TEXT_COLUMNS, "battle_id", "timestamp", "weight", "inconsistent")
 FORMATS = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
 _COUNT_ALIASES = {"ties": "tie", "tie_bothbad": "both_bad"}
-#: Above this many distinct values a Python dict encodes faster than a DuckDB enum.
-_ENUM_LIMIT = 50_000
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 _MOMENT = (
     f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
@@ -166,7 +166,7 @@ def _log(con: duckdb.DuckDBPyConnection, table: str, path: Path | None) -> Battl
         if missing := [column for column in REQUIRED if column not in present]:
             raise DataError(f"{name}: missing column {', '.join(missing)}")
         kept = [column for column in (*REQUIRED, *OPTIONAL) if column in present]
-        texts = ", ".join(f"""nullif(CAST("{c}" AS VARCHAR), '') AS "{c}\"""" for c in kept)
+        texts = ", ".join(f'CAST("{c}" AS VARCHAR) AS "{c}"' for c in kept)
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {texts} FROM {table}")
     except duckdb.Error as error:
         if path and _is_jsonl(path):
@@ -202,77 +202,114 @@ def _csv_line(path: Path, row: int) -> int:
 
 
 def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
-    """The columns that hold anything; a required one must be complete."""
+    """The optional columns that hold anything; a required one must be complete."""
     for column in REQUIRED:
         _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
-    counts = ", ".join(f"count({column})" for column in kept)
-    found = con.execute(f"SELECT {counts} FROM raw").fetchone() or ()
-    return {column for column, n in zip(kept, found, strict=True) if n}
+    return {column for column in kept if column not in REQUIRED and _any(con, column)}
+
+
+def _any(con: duckdb.DuckDBPyConnection, column: str) -> bool:
+    query = f"SELECT 1 FROM raw WHERE {column} IS NOT NULL LIMIT 1"
+    return con.execute(query).fetchone() is not None
 
 
 def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
-    text = {column: _labels(con, column) for column in TEXT_COLUMNS if column in filled}
-    sides = _labels(con, "model_a", "model_b")
-    half = len(sides.codes) // 2
-    a, b = sides.codes[:half], sides.codes[half:]
+    groups: dict[str, tuple[str, ...]] = {"model": ("model_a", "model_b")}
+    groups |= {column: (column,) for column in TEXT_COLUMNS if column in filled}
+    with ThreadPoolExecutor() as pool:  # names are looked up while DuckDB fetches the next
+        coding = {name: pool.submit(_coded, *_hashed(con, c)) for name, c in groups.items()}
+        outcome = _outcomes(con)
+        ids = _values(con, "battle_id") if "battle_id" in filled else None
+        labels = {name: _checked(name, future.result()) for name, future in coding.items()}
+    sides = labels.pop("model")
+    a, b = np.split(sides.codes, 2)
     if np.any(same := a == b):
         row = int(np.argmax(same))
         raise _RowError(row, f"both models are {sides.names[a[row]]!r}")
-    winners = _labels(con, "winner")
-    codes = np.array([OUTCOMES.index(read_outcome(w)) for w in winners.names], np.int8)
-    outcome = codes[winners.codes]
     return BattleLog(
         models=tuple(sides.names),
         a=a,
         b=b,
         outcome=outcome,
-        battle_id=_values(con, "battle_id") if "battle_id" in filled else None,
+        battle_id=ids,
         timestamp=_timestamps(con) if "timestamp" in filled else None,
         weight=_weights(con) if "weight" in filled else None,
         inconsistent=_inconsistent(con, outcome) if "inconsistent" in filled else None,
-        **text,
+        **labels,
     )
 
 
+def _outcomes(con: duckdb.DuckDBPyConnection) -> NDArray[np.int8]:
+    cases = " ".join(
+        f"WHEN '{label}' THEN {OUTCOMES.index(outcome)}"
+        for label, outcome in OUTCOME_LABELS.items()
+    )
+    codes = _values(con, f"CASE winner {cases} ELSE -1 END::TINYINT")
+    if np.any(codes < 0):
+        row = int(np.argmax(codes < 0))
+        try:
+            read_outcome(_values(con, "winner")[row])
+        except DataError as error:
+            raise _RowError(row, str(error)) from None
+    return codes
+
+
+def _hashed(
+    con: duckdb.DuckDBPyConnection, columns: Sequence[str]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The distinct names of some columns in order, their hashes, and the hash of every row:
+    64-bit hashes are quicker to fetch and to look up than strings.
+    """
+    distinct = " UNION ".join(f"SELECT {c} AS v FROM raw WHERE {c} IS NOT NULL" for c in columns)
+    ordered = f"SELECT v, hash(v) FROM (SELECT DISTINCT v FROM ({distinct})) ORDER BY v"
+    names, hashes = map(np.asarray, con.execute(ordered).fetchnumpy().values())
+    if len(np.unique(hashes)) < len(hashes):
+        raise DataError(f"two names in {columns[0]} share a 64-bit hash; rename one of them")
+    wanted = ", ".join(f"hash({column})" for column in columns)
+    rows = con.execute(f"SELECT {wanted} FROM raw").fetchnumpy().values()
+    return names, hashes, np.concatenate([np.asarray(row) for row in rows])
+
+
+def _coded(names: NDArray[Any], hashes: NDArray[Any], rows: NDArray[Any]) -> Labels:
+    """Codes of rows, found by their hashes; -1 where a hash is no name's, as that of NULL.
+
+    The upper bits of a hash lead to the place where names like it begin; a few steps on
+    find the name itself.
+    """
+    order = np.argsort(hashes).astype(np.int32)
+    known = np.append(hashes[order], np.uint64(2**64 - 1))
+    shift = np.uint64(64 - max(4, (8 * len(names)).bit_length()))
+    begins = np.searchsorted(known >> shift, np.arange(1 << (64 - int(shift)))).astype(np.int32)
+    place = begins[rows >> shift]
+    while np.any(later := known[place] < rows):
+        place += later
+    codes = np.append(order, np.int32(-1))[place]
+    codes[known[place] != rows] = -1
+    return Labels(names.astype(object), codes)
+
+
 _CHECKS: dict[str, Callable[[str], object]] = {
-    "model_a": check_model_name,
-    "winner": read_outcome,
+    "model": check_model_name,
     "source": read_source,
 }
 
 
-def _labels(con: duckdb.DuckDBPyConnection, *columns: str) -> Labels:
-    """Codes of one column, or of several stacked over one set of names, all checked."""
-    distinct = " UNION ".join(f"SELECT {c} AS v FROM raw WHERE {c} IS NOT NULL" for c in columns)
-    con.execute(f"CREATE OR REPLACE TEMP TABLE names AS SELECT DISTINCT v FROM ({distinct})")
-    names = [row[0] for row in con.execute("FROM names").fetchall()]
-    labels = (_by_enum if 0 < len(names) <= _ENUM_LIMIT else _by_dict)(con, columns)
-    for code, name in enumerate(labels.names):
+def _checked(name: str, labels: Labels) -> Labels:
+    """The labels, if every name may stand in this column; an empty optional text is none."""
+    if name != "model" and len(labels.names) and not labels.names[0]:
+        labels = Labels(labels.names[1:], np.maximum(labels.codes - 1, -1))
+    for code, value in enumerate(labels.names):
         try:
-            _CHECKS.get(columns[0], str)(name)
+            _CHECKS.get(name, str)(value)
         except DataError as error:
-            row = int(np.argmax(labels.codes == code)) % (len(labels.codes) // len(columns))
-            raise _RowError(row, str(error)) from None
+            first = int(np.argmax(labels.codes == code))
+            rows = len(labels.codes) // (2 if name == "model" else 1)
+            raise _RowError(first % rows, str(error)) from None
     return labels
 
 
-def _by_enum(con: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> Labels:
-    """Codes through a DuckDB enum; the table is made first because that uses every core."""
-    con.execute("DROP TYPE IF EXISTS name; CREATE TYPE name AS ENUM (FROM names)")
-    names = con.execute("SELECT unnest(enum_range(NULL::name))").fetchall()
-    codes = ", ".join(f"coalesce(enum_code({c}::name)::INTEGER, -1) AS {c}" for c in columns)
-    con.execute(f"CREATE OR REPLACE TEMP TABLE coded AS SELECT {codes} FROM raw")
-    coded = con.execute("FROM coded").fetchnumpy()
-    return Labels.sorted([*(row[0] for row in names), None], np.concatenate(list(coded.values())))
-
-
-def _by_dict(con: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> Labels:
-    return Labels.of(value for column in columns for value in _values(con, column).tolist())
-
-
 def _values(con: duckdb.DuckDBPyConnection, expression: str) -> NDArray[Any]:
-    con.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS SELECT {expression} AS v FROM raw")
-    column = con.execute("FROM wanted").fetchnumpy()["v"]
+    column = con.execute(f"SELECT {expression} AS v FROM raw").fetchnumpy()["v"]
     if isinstance(column, np.ma.MaskedArray):
         plain = column.data.astype(object)
         plain[np.ma.getmaskarray(column)] = None

@@ -338,7 +338,7 @@ def test_a_typed_frame_is_read() -> None:
         ({"model_a": None}, "model_a is missing"),
         ({"model_b": None}, "model_b is missing"),
         ({"model_b": "ash"}, "both models are 'ash'"),
-        ({"model_a": ""}, "model_a is missing"),
+        ({"model_a": ""}, "model name '' is not valid; allowed: 1 to 256 printable"),
         ({"model_b": "a\u0007"}, "model name .* is not valid; allowed: 1 to 256 printable"),
         ({"source": "crowd"}, "unknown source 'crowd'; allowed: llm-judge, human"),
         ({"weight": "NaN"}, "weight 'NaN' is not a positive finite number"),
