@@ -13,9 +13,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "arena_kit.battles": "Battle BattleLog DataError Outcome Source",
     "arena_kit.prompts": "ExpectedBehavior Pair Prompt Response",
-    "arena_kit.battle_files": (
-        "battles_from_frame read_battles read_pair_counts write_battles write_pair_counts"
-    ),
+    "arena_kit.battle_files": "battles_from_frame read_battles write_battles",
+    "arena_kit.pair_counts": "read_pair_counts write_pair_counts",
     "arena_kit.rating.base": "Rating RatingError Ratings",
     "arena_kit.rating.elo": "PermutationElo k_sweep",
     "arena_kit.judging.records": "Judgment Settlement Slot Status Verdict",

@@ -6,9 +6,6 @@ codes. Only when something is wrong is the file walked again, to name the line.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles import (
-    COUNT_COLUMNS,
     OUTCOME_LABELS,
     OUTCOMES,
     TEXT_COLUMNS,
@@ -31,15 +27,14 @@ from arena_kit.battles import (
     read_outcome,
     read_source,
 )
-from arena_kit.store import read_lines, whole_file
+from arena_kit.store import read_lines
+from arena_kit.tabular import connection, csv_line, is_jsonl, table_of, write_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REQUIRED = ("model_a", "model_b", "winner")
 OPTIONAL = (*TEXT_COLUMNS, "battle_id", "timestamp", "weight", "inconsistent")
-FORMATS = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
-_COUNT_ALIASES = {"ties": "tie", "tie_bothbad": "both_bad"}
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 _MOMENT = (
     f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
@@ -54,15 +49,13 @@ def read_battles(path: str | Path) -> BattleLog:
     present; ignores columns it does not know, refuses values it does not know.
     """
     path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    with _connection() as con:
-        return _log(con, _reader(path), path)
+    with connection() as con:
+        return _log(con, table_of(path, (*REQUIRED, *OPTIONAL)), path)
 
 
 def battles_from_frame(frame: pd.DataFrame) -> BattleLog:
     """A battle log from a pandas frame with the same columns as a file."""
-    with _connection() as con:
+    with connection() as con:
         known = [c for c in frame.columns if c in (*REQUIRED, *OPTIONAL)]
         con.register("incoming", frame[known])
         return _log(con, "incoming", None)
@@ -73,82 +66,7 @@ def write_battles(path: str | Path, log: BattleLog) -> None:
     columns: dict[str, Any] = dict(log.columns())
     if "timestamp" in columns:
         columns["timestamp"] = _iso(columns["timestamp"])
-    _write_columns(Path(path), columns)
-
-
-def read_pair_counts(path: str | Path) -> BattleLog:
-    """A weighted log from a table with a row per pair: model_a, model_b, a_wins, b_wins and,
-    where counted, tie (or ties) and both_bad (or tie_bothbad).
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    names = ("model_a", "model_b", *COUNT_COLUMNS, *_COUNT_ALIASES)
-    with _connection() as con:
-        try:
-            con.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM {_reader(path, names)}")
-            counts = ", ".join(f'count("{c[0]}")' for c in con.execute("DESCRIBE raw").fetchall())
-            filled = con.execute(f"SELECT count(*), {counts} FROM raw").fetchone() or (0,)
-            table = con.execute("FROM raw").fetchnumpy()
-        except duckdb.Error as error:
-            raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
-    columns = {c: np.asarray(table[c]) for c, n in zip(table, filled[1:], strict=True) if n}
-    for alias, name in _COUNT_ALIASES.items():
-        if alias in columns and name in columns:
-            raise DataError(f"{path}: both {name} and {alias} are given")
-        if alias in columns:
-            columns[name] = columns.pop(alias)
-    if missing := {"model_a", "model_b", "a_wins", "b_wins"} - set(columns):
-        raise DataError(f"{path}: missing column {', '.join(sorted(missing))}")
-    holes = [c for c, n in zip(table, filled[1:], strict=True) if 0 < n < filled[0]]
-    if holes:
-        raise DataError(f"{path}: {holes[0]} is missing in some rows")
-    try:
-        tallies = [columns[n].astype(float) if n in columns else 0.0 for n in COUNT_COLUMNS]
-        sides = [columns[side].astype(str).tolist() for side in ("model_a", "model_b")]
-        return BattleLog.from_counts(sides[0], sides[1], *tallies)
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
-
-
-def write_pair_counts(path: str | Path, log: BattleLog) -> None:
-    """Write the counts of every pair of a log, as `read_pair_counts` reads them."""
-    _write_columns(Path(path), log.pair_counts())
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    con = duckdb.connect()
-    con.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
-    return con
-
-
-def _reader(path: Path, columns: Sequence[str] = (*REQUIRED, *OPTIONAL)) -> str:
-    """The DuckDB table function that reads this file, every column as text.
-
-    DuckDB takes a path for a pattern, and folders like `weight=7` for columns; neither is
-    meant here.
-    """
-    literal = re.sub(r"[\[*?]", lambda special: f"[{special[0]}]", str(path))
-    name, file = path.name.lower(), _quoted(literal)
-    plain = "hive_partitioning = false"
-    if _is_jsonl(path):
-        kinds = ", ".join(f"{column}: 'VARCHAR'" for column in columns)
-        form = f"columns = {{{kinds}}}, maximum_object_size = 67108864"
-        return f"read_json({file}, format = 'newline_delimited', {plain}, {form})"
-    if name.endswith((".csv", ".csv.gz")):
-        form = "header = true, all_varchar = true, delim = ',', quote = '\"'"
-        return f"read_csv({file}, {plain}, {form})"
-    if name.endswith(".parquet"):
-        return f"read_parquet({file}, {plain})"
-    raise DataError(f"{path}: unknown kind of battle file; allowed: {', '.join(FORMATS)}")
-
-
-def _is_jsonl(path: Path) -> bool:
-    return path.name.lower().endswith((".jsonl", ".jsonl.gz"))
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    write_columns(Path(path), columns)
 
 
 class _RowError(DataError):
@@ -169,7 +87,7 @@ def _log(con: duckdb.DuckDBPyConnection, table: str, path: Path | None) -> Battl
         texts = ", ".join(f'CAST("{c}" AS VARCHAR) AS "{c}"' for c in kept)
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {texts} FROM {table}")
     except duckdb.Error as error:
-        if path and _is_jsonl(path):
+        if path and is_jsonl(path):
             for _ in read_lines(path):  # raises at the line that DuckDB stumbled over
                 pass
         raise DataError(f"{name}: {str(error).splitlines()[0]}") from None
@@ -183,22 +101,9 @@ def _place(path: Path | None, row: int) -> str:
     """Where a row stands: `:line` in a text file, its number elsewhere."""
     if path is None or path.suffix == ".parquet":
         return f" row {row}"
-    if _is_jsonl(path):
+    if is_jsonl(path):
         return f":{next(line for n, (line, _) in enumerate(read_lines(path)) if n == row)}"
-    return f":{_csv_line(path, row)}"
-
-
-def _csv_line(path: Path, row: int) -> int:
-    """The line on which a data row of a CSV file ends; rows may hold line breaks."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    longest = csv.field_size_limit(2**31 - 1)
-    try:
-        with opened(path, "rt", encoding="utf-8", newline="") as lines:
-            reader = csv.reader(lines)
-            filled = (reader.line_num for cells in reader if any(cells))
-            return next(line for n, line in enumerate(filled) if n == row + 1)
-    finally:
-        csv.field_size_limit(longest)
+    return f":{csv_line(path, row)}"
 
 
 def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
@@ -358,20 +263,3 @@ def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:
     text = np.datetime_as_string(moments, unit="us", timezone="UTC").astype(object)
     text[np.isnat(moments)] = None
     return text
-
-
-def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    name = path.name.lower()
-    if _is_jsonl(path):
-        kind = "FORMAT json"
-    elif name.endswith((".csv", ".csv.gz")):
-        kind = "FORMAT csv, HEADER"
-    elif name.endswith(".parquet"):
-        kind = "FORMAT parquet"
-    else:
-        raise DataError(f"{path}: unknown kind of battle file; allowed: {', '.join(FORMATS)}")
-    if name.endswith(".gz"):
-        kind += ", COMPRESSION gzip"
-    with _connection() as con, whole_file(path) as part:
-        con.register("outgoing", columns)
-        con.execute(f"COPY outgoing TO {_quoted(str(part))} ({kind})")

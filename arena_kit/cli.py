@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
@@ -16,11 +16,6 @@ from arena_kit import __version__
 from arena_kit.battles import BattleLog, DataError
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from arena_kit.compare import Comparison
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,6 +82,7 @@ def run(
     the last line printed. Exit codes: 0 finished, 1 failed (the record is kept), 2 wrong
     usage or input, 3 refused.
     """
+    from arena_kit import terminal
     from arena_kit.runner import RunFailedError, run_notebook
     from arena_kit.runs import find_root
 
@@ -107,42 +103,9 @@ def run(
     if as_json:
         click.echo(json.dumps(record.read(), indent=2, sort_keys=True))
         return
-    _print_board(record.path)
+    terminal.show_board(record.path)
     click.echo(f"report: {record.path / 'report.html'}")
     click.echo(record.path)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=False)
-
-
-def _print_board(record: Path) -> None:
-    from rich.table import Table
-
-    from arena_kit.runs import open_record
-    from arena_kit.store import read_json
-
-    primary = read_json(record / "elo_results.json")["primary"]
-    table = Table(title="Elo with 95% evidence intervals", title_justify="left")
-    for column in ("dimension", "rank", "entrant", "Elo", "95% evidence interval"):
-        right = column in ("rank", "Elo", "95% evidence interval")
-        table.add_column(column, justify="right" if right else "left")
-    for dimension in open_record(record)["dimensions"]:
-        ranked = sorted(primary[dimension].values(), key=lambda entry: -entry["mean"])
-        if not ranked:
-            table.add_row(dimension, "–", "not rated; the report says why", "", "")
-        for rank, entry in enumerate(ranked, 1):
-            interval = _interval(entry["evidence_ci95_low"], entry["evidence_ci95_high"])
-            shown = dimension if rank == 1 else ""
-            table.add_row(shown, str(rank), entry["entrant_id"], f"{entry['mean']:.0f}", interval)
-        table.add_section()
-    _console().print(table)
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{low:.0f} to {high:.0f}"
 
 
 @main.command()
@@ -163,17 +126,18 @@ def rate(
     A file with several dimensions is rated one by one. A battles.jsonl inside a run
     record is rated with that record's settings, so its ratings come out again.
     """
+    from arena_kit import terminal
     from arena_kit.battle_files import read_battles
 
     battles = read_battles(file)
-    rated = METHODS[method](**(_recorded_settings(file, method) | _settings(method, changes)))
-    results = {
-        name: _rate_one(rated, log, name) for name, log in _dimensions(battles, dimension).items()
-    }
+    spec = _method(method, _recorded_settings(file, method) | _settings(method, changes))
+    results, unrated = _rate_each(spec, _dimensions(battles, dimension))
     if as_json:
-        click.echo(json.dumps(_rated_json(results), indent=2, allow_nan=False))
-    else:
-        _print_ratings(results)
+        click.echo(json.dumps(_rated_json(results, unrated), indent=2, allow_nan=False))
+        return
+    for name, why in unrated.items():
+        click.echo(f"{name} is not rated: {why}", err=True)
+    terminal.show_ratings(results)
 
 
 def _dimensions(battles: BattleLog, wanted: str | None) -> dict[str, BattleLog]:
@@ -185,11 +149,27 @@ def _dimensions(battles: BattleLog, wanted: str | None) -> dict[str, BattleLog]:
     return {wanted: found[wanted]}
 
 
-def _rate_one(method: PermutationElo, log: BattleLog, dimension: str) -> Ratings:
+def _rate_each(
+    method: PermutationElo, logs: dict[str, BattleLog]
+) -> tuple[dict[str, Ratings], dict[str, str]]:
+    """Ratings of every dimension that has one, and why the others have none."""
+    rated: dict[str, Ratings] = {}
+    unrated: dict[str, str] = {}
+    for name, log in logs.items():
+        try:
+            rated[name] = method(log)
+        except RatingError as error:
+            unrated[name] = str(error)
+    if not rated:
+        raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
+    return rated, unrated
+
+
+def _method(name: str, settings: dict[str, Any]) -> PermutationElo:
     try:
-        return method(log)
-    except RatingError as error:
-        raise RatingError(f"{dimension}: {error}" if dimension else str(error)) from None
+        return METHODS[name](**settings)
+    except ValueError as error:
+        raise DataError(f"--set: {error}") from None
 
 
 def _recorded_settings(file: Path, method: str) -> dict[str, Any]:
@@ -213,10 +193,6 @@ def _settings(method: str, changes: tuple[str, ...]) -> dict[str, Any]:
         if not equals or key not in known:
             raise DataError(f"--set {change!r}: unknown setting; known: {', '.join(known)}")
         out[key] = _typed(key, text, str(known[key]))
-    try:
-        METHODS[method](**out)
-    except ValueError as error:
-        raise DataError(f"--set: {error}") from None
     return out
 
 
@@ -234,9 +210,9 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _rated_json(results: dict[str, Ratings]) -> dict[str, Any]:
+def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[str, Any]:
     some = next(iter(results.values()))
-    several = len(results) > 1
+    several = len(results) + len(unrated) > 1
     dropped = {
         kind: sum(ratings.dropped[kind] for ratings in results.values()) for kind in some.dropped
     }
@@ -250,22 +226,7 @@ def _rated_json(results: dict[str, Ratings]) -> dict[str, Any]:
         ],
         "n_battles": sum(ratings.n_battles for ratings in results.values()),
         "dropped": dropped,
-    }
-
-
-def _print_ratings(results: dict[str, Ratings]) -> None:
-    from rich.table import Table
-
-    for name, ratings in results.items():
-        dropped = ", ".join(f"{n} {kind}" for kind, n in ratings.dropped.items() if n)
-        counted = f"{ratings.n_battles} battles" + (f", dropped: {dropped}" if dropped else "")
-        table = Table(title=f"{name or ratings.method} ({counted})", title_justify="left")
-        for column in ("rank", "model", "rating", "95% evidence interval", "battles"):
-            table.add_column(column, justify="left" if column == "model" else "right")
-        for rank, r in enumerate(ratings.ratings, 1):
-            interval = _interval(r.ci_low, r.ci_high)
-            table.add_row(str(rank), r.model, f"{r.rating:.1f}", interval, str(r.n_battles))
-        _console().print(table)
+    } | ({"unrated": unrated} if unrated else {})
 
 
 @main.command()
@@ -281,53 +242,14 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
     """
     from dataclasses import asdict
 
+    from arena_kit import terminal
     from arena_kit.compare import compare_records
 
     found = compare_records(before, after)
     if as_json:
         click.echo(json.dumps(asdict(found), indent=2, allow_nan=False))
     else:
-        _print_comparison(found)
-
-
-def _print_comparison(found: Comparison) -> None:
-    from rich.table import Table
-
-    console = _console()
-    settings = Table(title="Settings and inputs that differ", title_justify="left")
-    for column in ("key", "before", "after"):
-        settings.add_column(column, overflow="fold")
-    for key, (old, new) in found.settings.items():
-        settings.add_row(key, str(old), str(new))
-    console.print(settings if found.settings else "Settings and inputs: no difference.")
-    console.print(
-        f"Verdicts: {len(found.flips)} of {found.n_shared} shared presentations changed; "
-        f"{found.only_before} only before, {found.only_after} only after."
-    )
-    for flip in found.flips[:10]:
-        console.print(
-            f"  {flip.dimension} {flip.prompt_id} {flip.first} | {flip.second}: "
-            f"{flip.before} → {flip.after}",
-            markup=False,
-        )
-    if len(found.flips) > 10:
-        console.print(f"  … and {len(found.flips) - 10} more (--json lists all)")
-    ratings = Table(title="Ratings", title_justify="left")
-    for column in ("dimension", "entrant", "before", "after", "change", "intervals"):
-        ratings.add_column(
-            column, justify="left" if column in ("dimension", "entrant") else "right"
-        )
-    for delta in found.deltas:
-        apart = {True: "overlap", False: "apart", None: "–"}[delta.overlap]
-        ratings.add_row(
-            delta.dimension,
-            delta.entrant,
-            f"{delta.before:.0f} [{_interval(*delta.before_interval)}]",
-            f"{delta.after:.0f} [{_interval(*delta.after_interval)}]",
-            f"{delta.change:+.1f}",
-            apart,
-        )
-    console.print(ratings)
+        terminal.show_comparison(found)
 
 
 @main.command()

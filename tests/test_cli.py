@@ -82,6 +82,22 @@ def test_rate_bad_files(battles: Path, text: str, why: str) -> None:
     assert why in done.stderr
 
 
+def test_rate_keeps_going(battles: Path) -> None:
+    """A dimension without a rating is named; the others are rated all the same."""
+    rows = [json.loads(line) | {"dimension": "taste"} for line in BATTLES.splitlines()]
+    rows.append({"model_a": "x", "model_b": "y", "winner": "tie", "dimension": "smell"})
+    battles.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = json.loads(call("rate", battles, "--json").stdout)
+    assert {row["dimension"] for row in found["ratings"]} == {"taste"}
+    assert "all were dropped" in found["unrated"]["smell"]
+
+
+def test_rate_shows_names_as_they_are(battles: Path) -> None:
+    """A model name that looks like terminal markup is shown, not obeyed."""
+    battles.write_text(BATTLES.replace('"x"', '"[red]x[/red]"'))
+    assert "[red]x[/red]" in call("rate", battles).stdout
+
+
 def test_rate_missing_file(tmp_path: Path) -> None:
     """A file that is not there is one sentence."""
     done = call("rate", tmp_path / "nothing.jsonl")

@@ -14,22 +14,23 @@ PACKAGE = Path(__file__).parent.parent / "arena_kit"
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
     ("battles", "prompts"),
-    ("store", "battle_files"),
+    ("store", "tabular", "battle_files", "pair_counts"),
     ("rating",),
     ("judging",),
     ("reporting",),
     ("settings", "runs", "artifacts", "workspace"),
     ("study", "runner", "compare"),
-    ("cli", "__main__"),
+    ("cli", "terminal", "__main__"),
 ]
+FILES = {"store", "tabular", "battle_files", "pair_counts"}
 #: What may not be imported although it stands below: these modules are pure.
 PURE = {
-    "rating": {"store", "battle_files"},
-    "judging.pairing": {"store", "battle_files"},
-    "judging.rendering": {"store", "battle_files"},
-    "judging.parsing": {"store", "battle_files"},
-    "judging.verdicts": {"store", "battle_files"},
-    "judging.quality": {"store", "battle_files"},
+    "rating": FILES,
+    "judging.pairing": FILES,
+    "judging.rendering": FILES,
+    "judging.parsing": FILES,
+    "judging.verdicts": FILES,
+    "judging.quality": FILES,
 }
 
 

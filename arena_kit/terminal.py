@@ -1,0 +1,112 @@
+"""Tables in the terminal. Names may come from anywhere, so they are shown as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from arena_kit.compare import Comparison
+from arena_kit.rating.base import Ratings
+from arena_kit.runs import open_record
+from arena_kit.store import read_json
+
+_LEFT = ("dimension", "entrant", "model", "key")
+_SHOWN_FLIPS = 10
+
+
+def show_board(record: Path) -> None:
+    """The leaderboard of a run record."""
+    primary = read_json(record / "elo_results.json")["primary"]
+    rows: list[Sequence[str]] = []
+    for dimension in open_record(record)["dimensions"]:
+        ranked = sorted(primary[dimension].values(), key=lambda entry: -entry["mean"])
+        if not ranked:
+            rows.append((dimension, "–", "not rated; the report says why", "", ""))
+        rows += [
+            (
+                dimension if rank == 1 else "",
+                str(rank),
+                entry["entrant_id"],
+                f"{entry['mean']:.0f}",
+                _interval(entry["evidence_ci95_low"], entry["evidence_ci95_high"]),
+            )
+            for rank, entry in enumerate(ranked, 1)
+        ]
+    columns = ("dimension", "rank", "entrant", "Elo", "95% evidence interval")
+    _print("Elo with 95% evidence intervals", columns, rows, section="dimension")
+
+
+def show_ratings(results: Mapping[str, Ratings]) -> None:
+    """Ratings of a battles file, a table per dimension."""
+    columns = ("rank", "model", "rating", "95% evidence interval", "battles")
+    for name, ratings in results.items():
+        dropped = ", ".join(f"{n} {kind}" for kind, n in ratings.dropped.items() if n)
+        counted = f"{ratings.n_battles} battles" + (f", dropped: {dropped}" if dropped else "")
+        rows = [
+            (
+                str(rank),
+                rating.model,
+                f"{rating.rating:.1f}",
+                _interval(rating.ci_low, rating.ci_high),
+                str(rating.n_battles),
+            )
+            for rank, rating in enumerate(ratings.ratings, 1)
+        ]
+        _print(f"{name or ratings.method} ({counted})", columns, rows)
+
+
+def show_comparison(found: Comparison) -> None:
+    """Settings that differ, verdicts that flipped, ratings that moved."""
+    if found.settings:
+        rows = [(key, str(old), str(new)) for key, (old, new) in found.settings.items()]
+        _print("Settings and inputs that differ", ("key", "before", "after"), rows)
+    else:
+        _say("Settings and inputs: no difference.")
+    _say(
+        f"Verdicts: {len(found.flips)} of {found.n_shared} shared presentations changed; "
+        f"{found.only_before} only before, {found.only_after} only after."
+    )
+    for flip in found.flips[:_SHOWN_FLIPS]:
+        shown = f"{flip.dimension} {flip.prompt_id} {flip.first} | {flip.second}"
+        _say(f"  {shown}: {flip.before} → {flip.after}")
+    if len(found.flips) > _SHOWN_FLIPS:
+        _say(f"  … and {len(found.flips) - _SHOWN_FLIPS} more (--json lists all)")
+    columns = ("dimension", "entrant", "before", "after", "change", "intervals")
+    moved = [
+        (
+            delta.dimension,
+            delta.entrant,
+            f"{delta.before:.0f} ({_interval(*delta.before_interval)})",
+            f"{delta.after:.0f} ({_interval(*delta.after_interval)})",
+            f"{delta.change:+.1f}",
+            {True: "overlap", False: "apart", None: "–"}[delta.overlap],
+        )
+        for delta in found.deltas
+    ]
+    _print("Ratings", columns, moved)
+
+
+def _print(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, section: str = ""
+) -> None:
+    table = Table(title=Text(title), title_justify="left")
+    for column in columns:
+        left = column in _LEFT
+        table.add_column(column, justify="left" if left else "right", overflow="fold")
+    for n, row in enumerate(rows):
+        if section and n and row[columns.index(section)]:
+            table.add_section()
+        table.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def _say(text: str) -> None:
+    Console(highlight=False).print(Text(text), soft_wrap=True)
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{low:.0f} to {high:.0f}"
