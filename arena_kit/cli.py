@@ -22,6 +22,8 @@ R = TypeVar("R")
 
 METHODS: dict[str, type[PermutationElo]] = {"permutation-elo": PermutationElo}
 WRONG_INPUT, REFUSED = 2, 3
+#: Elo updates from which `rate` warns that it takes more than a few seconds.
+_LONG = 500_000_000
 
 
 def _plain_errors(command: Callable[P, R]) -> Callable[P, R]:
@@ -131,6 +133,7 @@ def rate(
 
     battles = read_battles(file)
     spec = _method(method, _recorded_settings(file, method) | _settings(method, changes))
+    _warn_if_long(spec, len(battles))
     results, unrated = _rate_each(spec, _dimensions(battles, dimension))
     if as_json:
         click.echo(json.dumps(_rated_json(results, unrated), indent=2, allow_nan=False))
@@ -138,6 +141,17 @@ def rate(
     for name, why in unrated.items():
         click.echo(f"{name} is not rated: {why}", err=True)
     terminal.show_ratings(results)
+
+
+def _warn_if_long(method: PermutationElo, n_battles: int) -> None:
+    """Say beforehand what a large file costs, and how to have it cheaper."""
+    replays = method.n_perms + method.evidence_replicates * method.evidence_orders
+    if n_battles * replays > _LONG:
+        click.echo(
+            f"{n_battles} battles x {replays} replays take a while; "
+            "--set evidence_replicates=0 leaves the intervals out",
+            err=True,
+        )
 
 
 def _dimensions(battles: BattleLog, wanted: str | None) -> dict[str, BattleLog]:

@@ -62,7 +62,7 @@ class EloSettings(_Strict):
     both_bad: Treatment = "drop"
     inconsistent: Treatment = "drop"
     evidence_replicates: int = Field(default=500, ge=20)
-    evidence_orders: int = Field(default=20, ge=1)
+    evidence_orders: int = Field(default=10, ge=1)
 
     def method(self) -> PermutationElo:
         """The rating method these settings describe."""

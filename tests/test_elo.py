@@ -115,6 +115,29 @@ def test_evidence_is_clustered() -> None:
     assert wide > 1.6 * narrow, "four times the questions should halve the standard error"
 
 
+def test_evidence_is_what_other_questions_would_show() -> None:
+    """The evidence SE is the spread of ratings over fresh samples, within 15 %.
+
+    60 samples of 300 battles between four known skills: the spread of the 60 ratings is
+    itself known to about 5 % once averaged over models. K 32 makes the noise of the order
+    about as large as that of the evidence, so leaving it in would show.
+    """
+    rng = np.random.default_rng(1)
+    skills = np.array([-120.0, -40.0, 40.0, 120.0])
+    method = PermutationElo(k=32, n_perms=200, evidence_replicates=200, evidence_orders=1)
+    ratings, errors = [], []
+    for seed in range(60):
+        a = rng.integers(0, 4, 300, dtype=np.int32)
+        b = ((a + rng.integers(1, 4, 300)) % 4).astype(np.int32)
+        lost = rng.random(300) > 1 / (1 + 10 ** ((skills[b] - skills[a]) / 400))
+        log = BattleLog(models=("p", "q", "r", "s"), a=a, b=b, outcome=lost.astype(np.int8))
+        found = replace(method, seed=seed)(log)
+        ratings.append([found[m].rating for m in log.models])
+        errors.append([found[m].extra["evidence_se"] or 0.0 for m in log.models])
+    true_spread = np.std(ratings, axis=0, ddof=1).mean()
+    assert np.mean(errors) == pytest.approx(true_spread, rel=0.15)
+
+
 def test_one_question_has_no_interval() -> None:
     """A single question cannot be resampled, so there is a rating but no interval."""
     log = BattleLog.from_battles([battle("a", "b", "model_a", "q"), battle("b", "a", "tie", "q")])

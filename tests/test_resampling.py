@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arena_kit.rating import resampling
-from arena_kit.rating.resampling import interval, resampled_sets
+from arena_kit.rating.resampling import denoised, interval, resampled_sets
 from arena_kit.rating.stability import _down_to
 
 CLUSTERS = np.array([0, 1, 0, 2, 2, 2, 1], np.int32)
@@ -52,6 +52,21 @@ def test_interval_by_hand() -> None:
     assert abs(low[0] - 2.5) < 1e-9
     assert abs(high[0] - 97.5) < 1e-9
     assert abs(se[0] - np.sqrt(101 * 102 / 12)) < 1e-9
+
+
+def test_denoised_by_hand() -> None:
+    """Noise of a quarter of the variance shrinks every deviation by sqrt(3/4)."""
+    replicates = np.array([[-2.0], [2.0]] * 50)
+    spread = replicates.var(ddof=1)
+    found = denoised(replicates, np.array([spread / 4]))
+    np.testing.assert_allclose(found, replicates * np.sqrt(0.75))
+
+
+def test_denoised_keeps_what_cannot_be_told_from_noise() -> None:
+    """Noise as large as the spread still leaves the share that n resamples cannot resolve."""
+    replicates = np.random.default_rng(0).normal(size=(200, 3))
+    found = denoised(replicates, replicates.var(axis=0, ddof=1))
+    np.testing.assert_allclose(found.var(axis=0) / replicates.var(axis=0), 2 * np.sqrt(2 / 200))
 
 
 def test_down_to() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from arena_kit.battles import A_WINS, B_WINS, BattleLog
 from arena_kit.rating.base import Rating, RatingError, Ratings, check_connected, kinds
 from arena_kit.rating.replay import EloRule, Games, replay_in_order, replay_orders, shuffle_seeds
-from arena_kit.rating.resampling import interval, resampled_sets
+from arena_kit.rating.resampling import denoised, interval, resampled_sets
 
 Treatment = Literal["drop", "half"]
 
@@ -40,8 +40,8 @@ class PermutationElo:
         out, `half` scores them half a win for each side.
     evidence_replicates, evidence_orders
         Resamples behind the evidence interval (0 computes none), and orders averaged in
-        each. A replicate keeps 1/`evidence_orders` of the variance of a single order, so
-        the interval errs on the wide side.
+        each. What the shuffle adds to the spread of resamples is taken out again, as far
+        as so many resamples can tell it from the evidence.
     """
 
     k: float = 16.0
@@ -54,7 +54,7 @@ class PermutationElo:
     both_bad: Treatment = "drop"
     inconsistent: Treatment = "drop"
     evidence_replicates: int = 500
-    evidence_orders: int = 20
+    evidence_orders: int = 10
 
     def __post_init__(self) -> None:
         _require(np.isfinite(self.k) and self.k > 0, "k", self.k, "a number above 0")
@@ -99,7 +99,10 @@ def k_sweep(
     games = Games(a=log.a, b=log.b, score=_scores(log), n_models=len(log.models))
     rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
     traces = _traces(method, games, rules)
-    replicates = _replicates(method, games, rules, log.clusters())
+    order_variance = traces.var(axis=1, ddof=1) if traces.shape[1] > 1 else 0.0 * traces[:, 0]
+    replicates = denoised(
+        _replicates(method, games, rules, log.clusters()), order_variance / method.evidence_orders
+    )
     return {
         each.k: Ratings(
             method="permutation-elo",

@@ -52,6 +52,24 @@ def _expand(
     return sets, sizes
 
 
+def denoised(replicates: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replicates, shaped (…, resamples, models), without the variance `noise` that has nothing
+    to do with what was resampled: each is drawn towards the mean of all.
+
+    A variance from n resamples is known to about its share 2·sqrt(2/n) (two standard
+    errors). What is left is never less than that share: the interval may stay too wide, but
+    does not claim to know more than the resamples can tell.
+    """
+    n = replicates.shape[-2]
+    if n < 2:
+        return replicates
+    spread = np.nanvar(replicates, axis=-2, ddof=1)
+    share = np.divide(noise, spread, out=np.zeros_like(spread), where=spread > 0)
+    kept = np.sqrt(np.clip(1 - share, min(1.0, 2 * np.sqrt(2 / n)), 1))[..., None, :]
+    centre = np.nanmean(replicates, axis=-2, keepdims=True)
+    return np.asarray(centre + kept * (replicates - centre))
+
+
 def interval(
     replicates: NDArray[np.float64], level: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
