@@ -207,8 +207,7 @@ def permutation_spread(ratings: Mapping[str, Ratings]) -> Figure:
             whiskerprops={"color": _SOFT}, capprops={"color": _SOFT},
         )  # fmt: skip
         ax.set_yticks(range(1, len(order) + 1), order)
-        ax.set(title=dimension, xlabel="Elo of one order (box: middle half, whiskers: 95%)")
-        ax.xaxis.label.set_fontsize(8)
+        ax.set(title=dimension, xlabel="Elo of a single order")
         ax.tick_params(length=0)
     return figure
 
