@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import os
@@ -123,7 +124,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
-            for number, line in enumerate(lines, 1):
+            for number, raw in enumerate(lines, 1):
+                line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
                 if line.strip():
                     yield number, _parse_line(line, f"{path}:{number}")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

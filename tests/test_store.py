@@ -491,3 +491,10 @@ def test_the_sample_responses_cover_the_bank() -> None:
     entrants = ["aspen", "birch", "cedar", "dogwood"]
     found = read_responses(SAMPLE / "responses", entrants, bank)
     assert {entrant for entrant, _ in found} == set(entrants)
+
+
+def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
+    """A byte order mark and CRLF line ends, as some editors write them, are read past."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\r\n{"a": 2}\r\n')
+    assert list(read_lines(path)) == [(1, {"a": 1}), (3, {"a": 2})]
