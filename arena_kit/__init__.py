@@ -5,8 +5,7 @@ Names are loaded when first used, so `import arena_kit` costs next to nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from importlib import import_module as _import_module
 
 __version__ = "0.1.0"
 
@@ -31,13 +30,14 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names.spli
 __all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604 (names come from the table above)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'arena_kit' has no attribute {name!r}")
     module = _HOME[name]
     if module == "arena_kit.reporting":
-        return import_module(f"{module}.{name}")
-    return getattr(import_module(module), name)
+        return _import_module(f"{module}.{name}")
+    found: object = getattr(_import_module(module), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -61,7 +61,10 @@ def write_results(
 ) -> None:
     """battles.jsonl, elo_results.json, elo_per_perm.npz and pairwise_winrates.csv."""
     write_battles(folder / "battles.jsonl", battles)
-    write_json(folder / "elo_results.json", elo_results(primary, sweep, dimensions, default_k))
+    decisive = {d: int(log.decisive().sum()) for d, log in battles.by_dimension().items()}
+    results = elo_results(primary, sweep, dimensions, default_k)
+    results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in dimensions}
+    write_json(folder / "elo_results.json", results)
     with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
         np.savez(out, **_traces(primary))
     write_csv(folder / "pairwise_winrates.csv", pairwise_winrates(battles), WINRATE_COLUMNS)
@@ -80,7 +83,6 @@ def elo_results(
             d: {f"{k:g}": _entries(ratings) for k, ratings in sweep.get(d, {}).items()}
             for d in dimensions
         },
-        "n_decisive_matches": {d: primary[d].n_battles if d in primary else 0 for d in dimensions},
     }
 
 
@@ -89,13 +91,14 @@ def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:
 
 
 def _entry(rating: Rating) -> dict[str, Any]:
-    sem = rating.extra["order_sem"] or 0.0
+    sem = rating.extra["order_sem"]
+    half = None if sem is None else _NORMAL_95 * sem
     return {
         "entrant_id": rating.model,
         "mean": rating.rating,
         "sem": sem,
-        "ci95_low": rating.rating - _NORMAL_95 * sem,
-        "ci95_high": rating.rating + _NORMAL_95 * sem,
+        "ci95_low": None if half is None else rating.rating - half,
+        "ci95_high": None if half is None else rating.rating + half,
         "evidence_se": rating.extra["evidence_se"],
         "evidence_ci95_low": rating.ci_low,
         "evidence_ci95_high": rating.ci_high,

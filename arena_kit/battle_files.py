@@ -92,9 +92,19 @@ def _log(con: duckdb.DuckDBPyConnection, table: str, path: Path | None) -> Battl
                 pass
         raise DataError(f"{name}: {str(error).splitlines()[0]}") from None
     try:
-        return _encode(con, _filled(con, kept))
+        log = _encode(con, _filled(con, kept))
     except _RowError as error:
         raise DataError(f"{name}{_place(path, error.row)}: {error}") from None
+    if path and is_jsonl(path) and _has_constants(log):
+        for _ in read_lines(path):  # refuses a bare NaN, which DuckDB reads as a name
+            pass
+    return log
+
+
+def _has_constants(log: BattleLog) -> bool:
+    columns = [getattr(log, column) for column in TEXT_COLUMNS]
+    names = {*log.models, *(name for c in columns if c is not None for name in c.names)}
+    return not names.isdisjoint(("NaN", "Infinity", "-Infinity"))
 
 
 def _place(path: Path | None, row: int) -> str:

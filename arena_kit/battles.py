@@ -177,11 +177,6 @@ class Labels:
         remap[used] = np.arange(len(used))
         return type(self)(self.names[used], remap[codes])
 
-    def counts(self) -> dict[str, int]:
-        """How many rows carry each name."""
-        n = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
-        return {str(name): int(k) for name, k in zip(self.names, n, strict=True)}
-
 
 TEXT_COLUMNS = ("source", "question_id", "dimension", "judge_model", "session", "lane")
 
@@ -192,7 +187,7 @@ class BattleLog:
 
     `a` and `b` index `models` (sorted names), `outcome` indexes `OUTCOMES`. A column that
     no battle has is None. Build one with `from_battles` or `from_counts`, or read one with
-    `arena_kit.store.read_battles`, from a file or a pandas frame.
+    `read_battles` (a file) or `battles_from_frame` (pandas).
     """
 
     models: tuple[str, ...]

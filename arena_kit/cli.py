@@ -254,14 +254,12 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
     Shows parameters and inputs that differ, verdicts that flipped, and how far each
     rating moved, with both evidence intervals.
     """
-    from dataclasses import asdict
-
     from arena_kit import terminal
     from arena_kit.compare import compare_records
 
     found = compare_records(before, after)
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2, allow_nan=False))
+        click.echo(json.dumps(found.as_dict(), indent=2, allow_nan=False))
     else:
         terminal.show_comparison(found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,10 @@ class Delta:
             return None
         return low <= high2 and low2 <= high
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"change": self.change, "overlap": self.overlap}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -62,6 +66,10 @@ class Comparison:
     only_after: int
     flips: list[Flip]
     deltas: list[Delta]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"deltas": [delta.as_dict() for delta in self.deltas]}
 
 
 def compare_records(before: Path, after: Path) -> Comparison:

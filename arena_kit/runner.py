@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from arena_kit.store import read_yaml
 #: What an error inside a notebook means to scripts; anything else is a failed run.
 EXIT_CODES = {"DataError": 2, "OfflineError": 3, "LockedError": 3}
 FAILED = 1
+_LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
 
 class RunFailedError(RuntimeError):
@@ -52,12 +53,13 @@ def run_notebook(
         else Record.create(runs_dir or runs_folder(root), name)
     )
     parameters["run_dir"] = str(record.path.resolve())
-    record.start(name, parameters)
+    resolved = validated(RunParams, parameters, f"parameters of {name}")
+    record.start(name, resolved.model_dump(mode="json"))
     try:
         _execute(notebook, record, parameters, root, progress=progress)
+        export_report(record.path / "report.ipynb", record.path / "report.html")
     except BaseException as error:
         raise _failure(error, record) from error
-    export_report(record.path / "report.ipynb", record.path / "report.html")
     record.finish()
     return record
 
@@ -115,7 +117,8 @@ def _execute(
     from traitlets.config import Config
 
     with _kernel_environment(record), tempfile.TemporaryDirectory(prefix="arena-kit-") as private:
-        manager = {"transport": "ipc", "ip": f"{private}/kernel"}
+        short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
+        manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
         papermill.execute_notebook(
             str(notebook),
             str(record.path / "report.ipynb"),
@@ -130,7 +133,7 @@ def _execute(
 @contextmanager
 def _kernel_environment(record: Record) -> Iterator[None]:
     """Variables for the kernel: it joins this record and is this environment's Python."""
-    changes = {TOKEN_VARIABLE: record.token, "JUPYTER_PREFER_ENV_PATH": "1"}
+    changes = {TOKEN_VARIABLE: record.pass_on(), "JUPYTER_PREFER_ENV_PATH": "1"}
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -147,7 +150,6 @@ def _failure(error: BaseException, record: Record) -> RunFailedError:
     kind = str(getattr(error, "ename", type(error).__name__))
     told = str(getattr(error, "evalue", error) or "interrupted")
     record.finish(error=f"{kind}: {told}")
-    report = record.path / "report.ipynb"
-    if report.is_file():
-        export_report(report, record.path / "report.html")
+    with suppress(Exception):  # the reason above is what counts; a report of it is a courtesy
+        export_report(record.path / "report.ipynb", record.path / "report.html")
     return RunFailedError(told, record, EXIT_CODES.get(kind, FAILED))

@@ -73,7 +73,9 @@ class Record:
         """Take a folder for this run; refuse one that another run has taken."""
         path.mkdir(parents=True, exist_ok=True)
         claim = path / ".claim"
-        token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
+        token = _inherited(path) or secrets.token_hex(16)
+        if not claim.exists() and any(path.iterdir()):
+            raise LockedError(f"{path} holds files of its own; choose a new or empty run_dir")
         try:
             with claim.open("x", encoding="utf-8") as out:
                 out.write(token)
@@ -87,7 +89,11 @@ class Record:
     @property
     def attached(self) -> bool:
         """Whether a runner outside this process owns the record and will close it."""
-        return os.environ.get(TOKEN_VARIABLE) == self.token
+        return _inherited(self.path) == self.token
+
+    def pass_on(self) -> str:
+        """What a runner puts into the environment so that its kernel may join this record."""
+        return f"{self.token}:{self.path.resolve()}"
 
     def read(self) -> dict[str, Any]:
         """The manifest as it stands; empty before it is first written."""
@@ -119,6 +125,12 @@ class Record:
         """Close the record as finished, or as failed with the reason."""
         status = "failed" if error else "finished"
         return self.update(status=status, finished_at=utc_now(), error=error)
+
+
+def _inherited(path: Path) -> str | None:
+    """The token of this record, where a runner passed it on to this process."""
+    token, _, folder = os.environ.get(TOKEN_VARIABLE, "").partition(":")
+    return token if token and Path(folder) == path.resolve() else None
 
 
 def open_record(path: str | Path) -> dict[str, Any]:

@@ -15,6 +15,16 @@ from arena_kit.rating.elo import PermutationElo, Treatment
 from arena_kit.store import read_text, read_yaml
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
+
+
+def _dimension(value: str) -> str:
+    """A dimension names a file of its own, so it may hold no slash."""
+    if "/" in check_id(value, "dimension"):
+        raise ValueError(f"dimension {value!r} must not hold a slash")
+    return value
+
+
+DimensionId = Annotated[str, AfterValidator(_dimension)]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -91,7 +101,7 @@ class TournamentFile(_Strict):
     responses: Path
     verdicts: Path
     missing_responses: Missing = "listwise"
-    dimensions: dict[Id, DimensionSettings] = Field(min_length=1)
+    dimensions: dict[DimensionId, DimensionSettings] = Field(min_length=1)
     judge: JudgeSettings
     elo: EloSettings
 
@@ -172,7 +182,7 @@ def _known_keys(model: type[BaseModel], path: tuple[Any, ...]) -> str:
     for part in path:
         field = model.model_fields.get(part)
         kind = field.annotation if field else None
-        if kind is dict or getattr(kind, "__origin__", None) is dict:
+        if getattr(kind, "__origin__", None) is dict:
             kind = kind.__args__[1]  # type: ignore[union-attr]
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             model = kind

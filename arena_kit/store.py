@@ -144,7 +144,18 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
         raise DataError(f"{where}: not valid JSON ({message})") from None
     if not isinstance(row, dict):
         raise DataError(f"{where}: expected a JSON object, got {type(row).__name__}")
-    return row
+    return _mended(row) if b"\\ud" in line.lower() else row
+
+
+def _mended(value: Any) -> Any:
+    """The value with halves of cut-off characters replaced: no file could hold them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    return value
 
 
 def _refuse_constant(name: str) -> None:

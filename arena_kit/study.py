@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.quality import PositionBias, position_bias
 from arena_kit.judging.records import Judgment
-from arena_kit.judging.tournament import Material, OnProgress, judge_pairs
+from arena_kit.judging.tournament import Material, OfflineError, OnProgress, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
 from arena_kit.prompts import Prompt, Response
 from arena_kit.rating.base import RatingError, Ratings
@@ -34,7 +34,15 @@ from arena_kit.settings import (
     read_tournament,
     validated,
 )
-from arena_kit.store import file_hash, read_prompts, read_responses, responses_file
+from arena_kit.store import (
+    file_hash,
+    read_prompts,
+    read_responses,
+    read_text,
+    responses_file,
+    whole_file,
+    write_jsonl,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,7 +131,7 @@ class Study:
                 self.material,
                 self.judge,
                 self.ledger,
-                offline=self.params.offline,
+                offline=self.params.offline and self.params.judge != "replay",
                 max_attempts=self.tournament.judge.max_attempts,
                 on_progress=show,
             )
@@ -153,11 +161,14 @@ class Study:
                 rated[dimension] = k_sweep(self.method, log, ks)
             except RatingError as error:
                 unrated[dimension] = str(error)
+            else:
+                if absent := sorted({*self.tournament.entrants} - {*log.models}):
+                    unrated[dimension] = f"{', '.join(absent)} (no battle)"
         return rated, unrated
 
     @property
     def ratings(self) -> dict[str, Ratings]:
-        """Ratings per dimension; those that do not exist are in `unrated`, with the reason."""
+        """Ratings per dimension; what does not exist is in `unrated`, with the reason."""
         return {dimension: by_k[self.method.k] for dimension, by_k in self._rated[0].items()}
 
     @property
@@ -167,6 +178,7 @@ class Study:
 
     @property
     def unrated(self) -> dict[str, str]:
+        """Per dimension, what has no rating and why: the dimension, or some entrants."""
         return self._rated[1]
 
     @cached_property
@@ -278,6 +290,9 @@ class Study:
         try:
             yield
         except BaseException as error:
+            if isinstance(error, OfflineError):
+                missing = ({"request_id": request_id} for request_id in error.missing)
+                write_jsonl(self.record.path / "missing.jsonl", missing)
             if not self.record.attached:
                 self.record.finish(error=f"{type(error).__name__}: {error}")
             raise
@@ -289,11 +304,14 @@ def _judge(mode: str, params: RunParams, tournament: TournamentFile, root: Path)
     if params.judge == "replay":
         if not params.replay_from:
             raise DataError("judge 'replay' needs replay_from, a record or a verdicts file")
-        return ReplayJudge.from_record(root / params.replay_from, params.judge_model)
-    judge = baseline_judge(models.baseline)
-    if model != judge.model:
-        raise DataError(f"judge 'baseline' is the model {judge.model!r}, not {model!r}")
-    return judge
+        judge = ReplayJudge.from_record(root / params.replay_from)
+        if params.judge_model not in ("", judge.model):
+            raise DataError(f"the recording is by {judge.model!r}, not {params.judge_model!r}")
+        return judge
+    baseline = baseline_judge(models.baseline)
+    if model != baseline.model:
+        raise DataError(f"judge 'baseline' is the model {baseline.model!r}, not {model!r}")
+    return baseline
 
 
 def _record(mode: str, params: RunParams, root: Path) -> Record:
@@ -315,13 +333,17 @@ def _settings(method: PermutationElo) -> dict[str, Any]:
 def _salt(root: Path) -> bytes:
     """The workspace's secret behind the boundaries, made at first use."""
     path = root / ".arena_kit" / "salt"
-    path.parent.mkdir(exist_ok=True)
+    if not path.exists():
+        with suppress(FileExistsError), whole_file(path.with_name(".salt.new")) as part:
+            part.write_text(secrets.token_hex(32), encoding="utf-8")
+            path.hardlink_to(part)  # the first of several processes wins
     try:
-        with path.open("x", encoding="utf-8") as out:
-            out.write(secrets.token_hex(32))
-    except FileExistsError:
-        pass
-    return bytes.fromhex(path.read_text(encoding="utf-8"))
+        salt = bytes.fromhex(read_text(path))
+    except ValueError:
+        salt = b""
+    if len(salt) != 32:
+        raise DataError(f"{path}: not a salt of 32 bytes; delete it to make a new one")
+    return salt
 
 
 def _cost(judgments: list[Judgment]) -> dict[str, float]:

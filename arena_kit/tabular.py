@@ -45,7 +45,8 @@ def table_of(path: Path, columns: Sequence[str]) -> str:
         form = f"columns = {{{kinds}}}, maximum_object_size = 67108864"
         return f"read_json({file}, format = 'newline_delimited', {form})"
     if _ends(path, ".csv", ".csv.gz"):
-        return f"read_csv({file}, header = true, all_varchar = true, delim = ',', quote = '\"')"
+        form = "delim = ',', quote = '\"', escape = '\"', comment = '', skip = 0"
+        return f"read_csv({file}, header = true, all_varchar = true, {form})"
     if _ends(path, ".parquet"):
         return f"read_parquet({file})"
     raise _unknown(path)
@@ -75,7 +76,7 @@ def csv_line(path: Path, row: int) -> int:
     try:
         with opened(path, "rt", encoding="utf-8", newline="") as lines:
             reader = csv.reader(lines)
-            filled = (reader.line_num for cells in reader if any(cells))
+            filled = (reader.line_num for cells in reader if cells)
             return next(line for n, line in enumerate(filled) if n == row + 1)
     finally:
         csv.field_size_limit(longest)

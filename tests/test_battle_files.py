@@ -628,3 +628,32 @@ def test_a_published_label_outside_the_table_is_refused(data: Path) -> None:
         first = next(n for n, text in enumerate(lines, 1) if "tie (inconsistent)" in text)
     with pytest.raises(DataError, match=rf":{first}: unknown winner 'tie \(inconsistent\)'"):
         read_battles(path)
+
+
+def test_rows_that_look_like_comments_are_rows(tmp_path: Path) -> None:
+    """Ids that begin with # are data; no row of a CSV file is skipped."""
+    path = tmp_path / "hash.csv"
+    ids = [f"#{i}" if i % 10 == 0 else str(i) for i in range(1000)]
+    path.write_text("battle_id,model_a,model_b,winner\n" + "".join(f"{i},x,y,tie\n" for i in ids))
+    log = read_battles(path)
+    assert log.battle_id is not None
+    assert log.battle_id.tolist() == ids
+
+
+def test_a_bare_nan_is_no_name(tmp_path: Path) -> None:
+    """A bare NaN where a name belongs is refused with its line; the text "NaN" is a name."""
+    path = tmp_path / "nan.jsonl"
+    good = '{"model_a": "NaN", "model_b": "y", "winner": "tie"}\n'
+    path.write_text(good)
+    assert read_battles(path).models == ("NaN", "y")
+    path.write_text(good + good.replace('"NaN"', "NaN"))
+    with pytest.raises(DataError, match=r"nan.jsonl:2: .*NaN is not a JSON number"):
+        read_battles(path)
+
+
+def test_a_row_of_commas_is_named_with_its_line(tmp_path: Path) -> None:
+    """A row that holds only commas counts as a row, and is the one complained about."""
+    path = tmp_path / "commas.csv"
+    path.write_text("model_a,model_b,winner\nx,y,tie\n,,\n")
+    with pytest.raises(DataError, match=r"commas.csv:3: model_a is missing"):
+        read_battles(path)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, Outcome, PermutationElo, RatingError, k_sweep
+from arena_kit.battles import Labels
 
 QUICK = PermutationElo(n_perms=40, evidence_replicates=40, evidence_orders=4)
 SIDES = {"left": "model_a", "right": "model_b", "tie": "tie"}
@@ -109,18 +110,24 @@ def test_evidence_is_clustered() -> None:
         replace(b, question_id=f"{b.question_id}-{n}") for b in once for n in range(4)
     )
     method = PermutationElo(k=4, n_perms=50, evidence_replicates=200, evidence_orders=10)
-    wide, narrow = (method(log)["a"].extra["evidence_se"] for log in (copied, fresh))
+    alone, wide, narrow = (
+        method(log)["a"].extra["evidence_se"]
+        for log in (BattleLog.from_battles(once), copied, fresh)
+    )
+    assert alone is not None
     assert wide is not None
     assert narrow is not None
+    assert wide > 0.9 * alone, "copies must not make anybody surer"
     assert wide > 1.6 * narrow, "four times the questions should halve the standard error"
 
 
 def test_evidence_is_what_other_questions_would_show() -> None:
     """The evidence SE is the spread of ratings over fresh samples, within 15 %.
 
-    60 samples of 300 battles between four known skills: the spread of the 60 ratings is
-    itself known to about 5 % once averaged over models. K 32 makes the noise of the order
-    about as large as that of the evidence, so leaving it in would show.
+    60 samples of 60 questions with five battles each between four known skills, where each
+    question favours some models (SD 150 Elo): the spread of the 60 ratings is itself known
+    to about 5 % once averaged over models. K 32 makes the noise of the order about as large
+    as that of the evidence, so leaving it in would show.
     """
     rng = np.random.default_rng(1)
     skills = np.array([-120.0, -40.0, 40.0, 120.0])
@@ -129,8 +136,17 @@ def test_evidence_is_what_other_questions_would_show() -> None:
     for seed in range(60):
         a = rng.integers(0, 4, 300, dtype=np.int32)
         b = ((a + rng.integers(1, 4, 300)) % 4).astype(np.int32)
-        lost = rng.random(300) > 1 / (1 + 10 ** ((skills[b] - skills[a]) / 400))
-        log = BattleLog(models=("p", "q", "r", "s"), a=a, b=b, outcome=lost.astype(np.int8))
+        question = np.repeat(np.arange(60, dtype=np.int32), 5)
+        level = skills + rng.normal(0, 150, (60, 4))
+        gap = level[question, a] - level[question, b]
+        lost = rng.random(300) > 1 / (1 + 10 ** (-gap / 400))
+        log = BattleLog(
+            models=("p", "q", "r", "s"),
+            a=a,
+            b=b,
+            outcome=lost.astype(np.int8),
+            question_id=Labels(np.array([f"{q:02d}" for q in range(60)], object), question),
+        )
         found = replace(method, seed=seed)(log)
         ratings.append([found[m].rating for m in log.models])
         errors.append([found[m].extra["evidence_se"] or 0.0 for m in log.models])
@@ -138,12 +154,21 @@ def test_evidence_is_what_other_questions_would_show() -> None:
     assert np.mean(errors) == pytest.approx(true_spread, rel=0.15)
 
 
-def test_one_question_has_no_interval() -> None:
-    """A single question cannot be resampled, so there is a rating but no interval."""
-    log = BattleLog.from_battles([battle("a", "b", "model_a", "q"), battle("b", "a", "tie", "q")])
-    rating = replace(QUICK, ties="half")(log)["a"]
-    assert rating.ci_low is None
-    assert rating.extra["evidence_se"] is None
+def test_few_questions_have_no_interval() -> None:
+    """A model seen on fewer than ten questions has a rating but no interval; others have one."""
+    newcomer = [battle("a", "new", "model_a", f"q{n}") for n in range(9)]
+    found = QUICK(BattleLog.from_battles(ring() + newcomer))
+    assert found["new"].ci_low is None
+    assert found["new"].extra["evidence_se"] is None
+    assert found["a"].ci_low is not None
+    more = [*newcomer, battle("a", "new", "model_b", "q9")]
+    assert QUICK(BattleLog.from_battles(ring() + more))["new"].ci_low is not None
+
+
+def test_one_order_has_no_order_error() -> None:
+    """From a single order nothing can be said about the error of the average."""
+    found = replace(QUICK, n_perms=1)(BattleLog.from_battles(ring()))
+    assert found["a"].extra["order_sem"] is None
 
 
 @given(

@@ -232,7 +232,7 @@ def test_every_setting_that_changes_answers_is_declared() -> None:
 
 
 def test_a_record_is_replayed_by_dimension_prompt_and_order(tmp_path: Path) -> None:
-    """Each recorded verdict answers its own presentation, with its text, usage and cost."""
+    """Each recorded verdict answers its own presentation, with its text and usage, for free."""
     facts, back = requests("factuality")
     charm, _ = requests("charm")
     said = '{"justification": "Other.", "winner": "tie"}'
@@ -247,7 +247,7 @@ def test_a_record_is_replayed_by_dimension_prompt_and_order(tmp_path: Path) -> N
             text=text,
             served_model="judge/x-2026",
             usage={"input_tokens": 7},
-            cost_usd=0.25,
+            cost_usd=0.0,
         )
         for request, text in ((charm, said), (facts, str(row(facts)["raw_text"])))
     ]

@@ -46,6 +46,10 @@ def imports(module: str) -> set[str]:
     tree = ast.parse((PACKAGE / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
     found = set()
     for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            found |= {n.removeprefix("arena_kit.") for n in names if n.startswith("arena_kit.")}
+        assert not (isinstance(node, ast.ImportFrom) and node.level), "imports are absolute"
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             if node.module == "arena_kit":
                 found |= {alias.name for alias in node.names if not alias.name.startswith("_")}

@@ -364,3 +364,26 @@ def test_real_texts_are_read_as_labelled(real_texts: Texts) -> None:
     ]
     assert len(labelled["labels"]) == 60
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "slot"),
+    [
+        ("Winner: B. Both responses are equally long, though.", Slot.B),
+        ("I choose B. I pick 3 reasons below.", Slot.B),
+        ("Verdict: Response A is worse", None),
+        ("Winner: A/B", None),
+        ("Winner: A & B", None),
+        ("I cannot say that response A is better.", None),
+        ('{"winner": "no clear winner, it is a wash"}', None),
+        ('{"winner": "a tie"}', Slot.TIE),
+        ("A", Slot.A),
+        ("Answer: B", Slot.B),
+        ("winner: b", Slot.B),
+        ("{'winner': 'A'}", Slot.A),
+        ("It was not accurate.\n\nBest answer: 1", Slot.A),
+    ],
+)
+def test_asides_and_denials(text: str, slot: Slot | None) -> None:
+    """A formal verdict stands whatever is said around it, and what is denied is no verdict."""
+    assert read_verdict(text).winner is slot

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from arena_kit import runner
 from arena_kit.compare import compare_records
 from tests.test_study import ARTIFACTS
 
@@ -43,6 +44,7 @@ def test_run(workspace: Path) -> None:
     manifest = json.loads((record / "manifest.json").read_text())
     assert manifest["status"] == "finished"
     assert manifest["parameters"]["n_perms"] == 20
+    assert manifest["parameters"]["seed"] == -1, "parameters that were not given stand there too"
     text = (record / "report.html").read_text()
     assert "<script" not in text
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
@@ -66,6 +68,18 @@ def test_failed_run(workspace: Path) -> None:
     record = Path(done.stdout.splitlines()[-1])
     assert json.loads((record / "manifest.json").read_text())["status"] == "failed"
     assert (record / "report.html").is_file()
+
+
+def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose report cannot be written is a failed run, not one that runs for ever."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(runner, "export_report", full)
+    with pytest.raises(runner.RunFailedError, match="No space left") as caught:
+        runner.run_notebook("pilot", root=workspace, overrides={"limit_pairs": "2"}, progress=False)
+    assert caught.value.record.read()["status"] == "failed"
 
 
 def test_json(workspace: Path) -> None:

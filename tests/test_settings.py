@@ -43,6 +43,7 @@ def test_shipped_file(workspace: Path) -> None:
         ({"elo__K": 3}, "unknown key .elo.K'; allowed: n_perms, shuffle_seed"),
         ({"dimensions__factuality__weight": 3}, "unknown key.*allowed: rubric, version"),
         ({"entrants": ["aspen"]}, "entrants: .*at least 2"),
+        ({"dimensions": {"a/b": {"rubric": "r", "version": "1"}}}, "must not hold a slash"),
         ({"entrants": ["aspen", "../x"]}, "is not a valid id"),
         ({"elo__default_k": -1}, "elo.default_k: .*greater than 0, got '-1'"),
         ({"elo__n_perms": "many"}, "elo.n_perms: .*integer.*got 'many'"),

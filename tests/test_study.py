@@ -119,6 +119,7 @@ def test_failed_run_is_kept(workspace: Path) -> None:
     manifest = study.record.read()
     assert manifest["status"] == "failed"
     assert "not in the cache" in manifest["error"]
+    assert len(rows(study.record.path / "missing.jsonl")) == 384
 
 
 def test_replay(workspace: Path) -> None:
@@ -214,6 +215,37 @@ def test_taken_record(workspace: Path) -> None:
     Study.open("pilot", run_dir="runs/mine", **SMALL)
     with pytest.raises(LockedError, match="belongs to another run"):
         Study.open("pilot", run_dir="runs/mine", **SMALL)
+
+
+def test_foreign_folder(workspace: Path) -> None:
+    """A folder that holds somebody's files is not taken for a record."""
+    (workspace / "mine").mkdir()
+    (workspace / "mine" / "battles.jsonl").write_text("mine")
+    with pytest.raises(LockedError, match="holds files of its own"):
+        Study.open("pilot", run_dir="mine", **SMALL)
+    assert (workspace / "mine" / "battles.jsonl").read_text() == "mine"
+
+
+def test_broken_salt(workspace: Path) -> None:
+    """An empty or damaged salt is refused: boundaries made from it could be guessed."""
+    (workspace / ".arena_kit").mkdir()
+    (workspace / ".arena_kit" / "salt").write_text("")
+    with pytest.raises(DataError, match="not a salt of 32 bytes"):
+        Study.open("pilot", **SMALL)
+
+
+def test_absent_entrant(workspace: Path) -> None:
+    """An entrant without any battle is named, not left out in silence."""
+    study = Study.open("pilot", limit_pairs=2, n_perms=20)
+    assert study.unrated["factuality"] == "dogwood (no battle)"
+    assert set(study.ratings["factuality"].models) == {"aspen", "birch", "cedar"}
+
+
+def test_cut_off_characters(workspace: Path) -> None:
+    """Half of a cut-off character in a response is replaced; the run goes on."""
+    path = workspace / "sample" / "responses" / "responses_birch.jsonl"
+    path.write_text(path.read_text().replace('"response_text": "', '"response_text": "\\ud83d', 1))
+    assert Study.open("pilot", **SMALL).save().read()["status"] == "finished"
 
 
 def test_two_at_once(workspace: Path) -> None:

@@ -10,6 +10,7 @@ from arena_kit.judging.records import Slot
 
 _LONGEST = 200_000
 _TAIL = 3_000
+_SHORT = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,19 +60,24 @@ _WORDS = {
 }
 _SLOTS = {word: slot for slot, words in _WORDS.items() for word in words.split()}
 _LETTERS = "(?-i:[ABC])"  # capitals only: "a" is an article
+_NOT_ALONE = r"(?!\"?\s*(?:/|&|,|\bor\b|\band\b)\s*\"?(?:[ABC123]|tie)(?!\w))"  # "A or B", "A/B"
+_NOT_BLAMED = r"(?!\s+(?:is|was)\s+(?:not|worse|wrong|weaker|inferior))"
 _LABEL = (
     rf"(?P<label>{_LETTERS}|{'|'.join(word for word in _SLOTS if len(word) > 1 or word.isdigit())})"
-    r"(?!\w)(?![./]\d)(?!\"? (?:or|and) \"?(?-i:[ABC])(?!\w))"  # not "2/5", not "A or B"
+    rf"(?!\w)(?![./]\d){_NOT_ALONE}{_NOT_BLAMED}"
 )
 _THING = (
     r"(?:assistant|response|answer|option|model|candidate|number|respuesta|opci[oó]n|asistente"
     r"|assistente|ассистента?|ассистентом|вариант|ответ|помощника?|助手|答案|选项|回答)"
 )
-_NAMED = rf"(?:{_THING}\s*)?[#*\"'(\[]*{_LABEL}"
+_NO_COUNT = r"(?!(?<=\d)\s+(?!as\b|because\b|since\b|is\b|\()\w)"  # "3 reasons" names no slot
+_NAMED = (
+    rf"(?:{_THING}\s*[#*\"'(\[]*{_LABEL}|[#*\"'(\[]*{_LABEL.replace('label', 'bare')}{_NO_COUNT})"
+)
 _FILLER = (
     r"(?:\s*(?:is|was|to|be|would|goes|comes|the|that|one|an|of|from|by|provided|given|answer"
     r"|response|overall|here|therefore|es|és|est|ist|la|el|die|del|de|von|celle|dada|por|это"
-    r"|является|от|дал|是|l['’]|[-—–:：=*\"]))*\s*"
+    r"|является|от|дал|是|l['’]|[-—–:：=*\"']))*\s*"
 )
 _BEST = (
     r"(?:best|better|superior|stronger|preferred|winning|mejor|millor|meilleure?|beste[rn]?"
@@ -80,22 +86,37 @@ _BEST = (
     r"|вариант|答案|回答))?"
 )
 _DECIDED = r"(?:winner|verdict|choice|decision|final answer|выбор|выбираю|elijo|选择)"
-_CHOSE = r"(?<!not )(?<!n['’]t )(?<!unable to )\b(?:choose|select|pick|prefer|vote for|go with)"
+_CHOSE = r"\b(?:choose|select|pick|prefer|vote for|go with)"
 _LEADS = (
     r"(?:['’]s)?\s*(?:answer|response)?\s*(?:wins\b|(?:is|was)"
     r"(?:\s*(?:the|a|as|clearly|slightly|much|overall|considered|therefore))*\s*"
     r"(?:better|best|superior|stronger|winner|preferred|preferable))"
 )
-_STATEMENTS = [
-    re.compile(pattern, re.IGNORECASE)
+#: Forms that exist to give a verdict; the last of them outranks anything said in prose.
+_FORMAL = [
+    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
     for pattern in (
         rf"\[\[\s*{_LABEL}\s*\]\]",
+        rf"(?:{_DECIDED}|{_BEST}(?:\s+answer)?)['\"*]*\s*[:：=]{_FILLER}{_NAMED}",
+        r"(?:winner|verdict|answer)['\"*]*\s*[:：=]\s*['\"*]*(?P<label>[ABCabc]|tie)['\"*.}\s]*$",
+    )
+]
+_PROSE = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
         rf"{_DECIDED}{_FILLER}{_NAMED}",
         rf"{_BEST}{_FILLER}{_NAMED}",
         rf"{_CHOSE}{_FILLER}{_NAMED}",
-        rf"(?<!nor ){_THING}\s*{_LABEL}{_LEADS}",
+        rf"{_THING}\s*{_LABEL}{_LEADS}",
     )
 ]
+_DENIED = re.compile(
+    r"(?:\b(?:cannot|can['’]t|not|neither|nor|unable|hardly)|n['’]t)[^\w.\n]+(?:\w+[^\w.\n]+){0,2}$",
+    re.IGNORECASE,
+)
+_VALUE = re.compile(
+    rf"\W*(?:(?:the|an?)\s+)?(?:{_THING}[\s_]*)?(?P<label>{'|'.join(_SLOTS)})\W*", re.IGNORECASE
+)
 _EQUAL = re.compile(
     r"\b(?:both|two|they|responses|answers|assistants)\b[^.\n]{0,60}?"
     r"(?<!not )\b(?:equally|equivalent|tied|(?<!\")tie|equal in|on par)\b"
@@ -105,27 +126,36 @@ _EQUAL = re.compile(
 
 
 def _slot(value: object) -> Slot | None:
-    if not isinstance(value, str | int):
-        return None
-    words = re.findall(r"[^\W_]+", str(value).lower())
-    named = {_SLOTS[word] for word in words if word in _SLOTS}
-    return named.pop() if len(named) == 1 else None
+    """The slot that a whole value names, and nothing but names."""
+    found = _VALUE.fullmatch(str(value)) if isinstance(value, str | int) else None
+    return _SLOTS[found["label"].lower()] if found else None
 
 
 def _last_statement(text: str) -> Slot | None:
-    """The slot of the last statement; none where the last sentence names two."""
+    """The slot of the last formal verdict, or of the last thing said where there is none;
+    nothing where the last sentence names two.
+    """
     tail = re.sub(r"([^\w\n])\1{2,}", r"\1\1", text[-_TAIL:])  # runs of marks say nothing
-    found = [
-        (match.end(), _SLOTS[match["label"].lower()])
-        for statement in _STATEMENTS
-        for match in statement.finditer(tail)
-    ]
-    equal = max((match.end() for match in _EQUAL.finditer(tail)), default=-1)
+    formal = _statements(_FORMAL, tail)
+    found = formal or _statements(_PROSE, tail)
     last = max((end for end, _ in found), default=-1)
-    if equal > last:
+    equal = max((match.end() for match in _EQUAL.finditer(tail)), default=-1)
+    if equal > last and not formal:
         return Slot.TIE
     if not found:
-        return None
+        return _slot(text.strip()) if len(text) < _SHORT else None
     sentence_start = max(tail.rfind(mark, 0, last - 1) for mark in ("\n", ". ", "。"))
     named = {slot for end, slot in found if end > sentence_start}
     return named.pop() if len(named) == 1 else None
+
+
+def _statements(patterns: list[re.Pattern[str]], tail: str) -> list[tuple[int, Slot]]:
+    """Where each statement ends and which slot it names; denied ones are left out."""
+    found = []
+    for pattern in patterns:
+        for match in pattern.finditer(tail):
+            groups = match.groupdict()
+            label = groups.get("label") or groups.get("bare") or ""
+            if not _DENIED.search(tail[max(0, match.start() - 40) : match.start()]):
+                found.append((match.end(), _SLOTS[label.lower()]))
+    return found

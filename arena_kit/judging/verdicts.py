@@ -40,7 +40,8 @@ def verdict_of(
             judge_model=judge_model,
             detail="the judge returned no answer",
         )
-    reading = read_verdict(answer.text) if answer.status is Status.OK else None
+    text = _whole(answer.text)
+    reading = read_verdict(text) if answer.status is Status.OK else None
     status = answer.status
     if reading is not None and reading.winner is None:
         status = Status.UNPARSABLE
@@ -48,8 +49,8 @@ def verdict_of(
         presentation=request.presentation,
         status=status,
         winner=reading.winner if reading else None,
-        justification=reading.justification if reading else "",
-        raw_text=answer.text,
+        justification=_whole(reading.justification) if reading else "",
+        raw_text=text,
         judge_model=judge_model,
         served_model=answer.served_model,
         usage=answer.usage,
@@ -58,6 +59,11 @@ def verdict_of(
         attempt=request.attempt,
         detail=answer.detail,
     )
+
+
+def _whole(text: str) -> str:
+    """The text with halves of cut-off characters replaced: no file could hold them."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def settle(forward: Verdict, backward: Verdict) -> Judgment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,12 +79,6 @@ class Ratings:
             "n_battles": self.n_battles,
             "dropped": self.dropped,
         }
-
-
-class Method(Protocol):
-    """A frozen dataclass of settings; calling it rates a log."""
-
-    def __call__(self, battles: BattleLog) -> Ratings: ...
 
 
 def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:

@@ -16,6 +16,9 @@ from arena_kit.rating.resampling import denoised, interval, resampled_sets
 
 Treatment = Literal["drop", "half"]
 
+#: Questions a model must be seen on before its interval is shown; see design/.
+MIN_QUESTIONS = 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermutationElo:
@@ -130,12 +133,13 @@ def _replicates(
 ) -> NDArray[np.float64]:
     """Mean ratings of each resample, shaped (rules, resamples, models).
 
-    NaN where a model was not drawn at all. One question alone cannot be resampled, so it
-    gives no resamples.
+    NaN where a model was not drawn, and for models seen on too few questions to say how
+    sure a rating is.
     """
     n, orders = method.evidence_replicates, method.evidence_orders
     out = [np.empty((len(rules), 0, games.n_models))]
-    if clusters.max() == 0:
+    enough = _questions(games, clusters) >= MIN_QUESTIONS
+    if not enough.any():
         return out[0]
     seeds = shuffle_seeds(method.seed, n * orders, stream=1)
     done = 0
@@ -144,7 +148,7 @@ def _replicates(
         ratings = replay_orders(games, rules, some, sets=sets, sizes=sizes)
         shape = (len(rules), len(sets), orders, games.n_models)
         means = ratings.reshape(shape).mean(axis=2)
-        out.append(np.where(_drawn(games, sets, sizes), means, np.nan))
+        out.append(np.where(_drawn(games, sets, sizes) & enough, means, np.nan))
         done += len(sets)
     return np.concatenate(out, axis=1)
 
@@ -174,6 +178,18 @@ def _scores(log: BattleLog) -> NDArray[np.float64]:
     return np.where(log.outcome == A_WINS, 1.0, np.where(log.outcome == B_WINS, 0.0, 0.5))
 
 
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _questions(games: Games, clusters: NDArray[np.int32]) -> NDArray[np.intp]:
+    """On how many questions each model was seen."""
+    n = int(clusters.max()) + 1
+    sides = np.concatenate([games.a, games.b]).astype(np.int64)
+    cells = np.unique(sides * n + np.concatenate([clusters, clusters]))
+    return np.bincount(cells // n, minlength=games.n_models)
+
+
 def _drawn(games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which models take part in each resample."""
     seen = np.zeros((len(sets), games.n_models), bool)
@@ -188,20 +204,17 @@ def _ranked(
     log: BattleLog, traces: NDArray[np.float64], replicates: NDArray[np.float64]
 ) -> tuple[Rating, ...]:
     mean = traces.mean(axis=0)
-    sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * 0.0
+    sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
     n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
-    se, low, high = interval(replicates) if len(replicates) else (None, None, None)
+    se, low, high = interval(replicates)
     rows = [
         Rating(
             model=model,
             rating=float(mean[i]),
-            ci_low=None if low is None else float(low[i]),
-            ci_high=None if high is None else float(high[i]),
+            ci_low=_known(low[i]),
+            ci_high=_known(high[i]),
             n_battles=int(n_battles[i]),
-            extra={
-                "order_sem": float(sem[i]),
-                "evidence_se": None if se is None else float(se[i]),
-            },
+            extra={"order_sem": _known(sem[i]), "evidence_se": _known(se[i])},
         )
         for i, model in enumerate(log.models)
     ]

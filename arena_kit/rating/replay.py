@@ -2,8 +2,8 @@
 
 Two engines compute the same thing. NumPy moves all replays forward in lockstep and needs
 no compiler; above `COMPILED_FROM` updates the Numba kernels of `kernels` take over where
-Numba is installed. Both draw the same orders from the same counters, so a result depends
-neither on the engine nor on the number of threads.
+Numba is installed. Both draw the same orders from the same counters, so a result does not
+depend on the number of threads, and on the engine only by rounding (1e-9).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -63,17 +64,26 @@ def denoised(replicates: NDArray[np.float64], noise: NDArray[np.float64]) -> NDA
     n = replicates.shape[-2]
     if n < 2:
         return replicates
-    spread = np.nanvar(replicates, axis=-2, ddof=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a model without resamples stays NaN
+        spread = np.nanvar(replicates, axis=-2, ddof=1)
+        centre = np.nanmean(replicates, axis=-2, keepdims=True)
     share = np.divide(noise, spread, out=np.zeros_like(spread), where=spread > 0)
     kept = np.sqrt(np.clip(1 - share, min(1.0, 2 * np.sqrt(2 / n)), 1))[..., None, :]
-    centre = np.nanmean(replicates, axis=-2, keepdims=True)
     return np.asarray(centre + kept * (replicates - centre))
 
 
 def interval(
     replicates: NDArray[np.float64], level: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Standard deviation and percentile interval of each column, ignoring NaN."""
+    """Standard deviation and percentile interval of each column, ignoring NaN; NaN for a
+    column without two values.
+    """
     tail = 100 * (1 - level) / 2
-    low, high = np.nanpercentile(replicates, [tail, 100 - tail], axis=0)
-    return np.nanstd(replicates, axis=0, ddof=1), low, high
+    se, low, high = np.full((3, replicates.shape[1]), np.nan)
+    known = np.sum(~np.isnan(replicates), axis=0) >= 2
+    if known.any():
+        found = replicates[:, known]
+        low[known], high[known] = np.nanpercentile(found, [tail, 100 - tail], axis=0)
+        se[known] = np.nanstd(found, axis=0, ddof=1)
+    return se, low, high

@@ -31,7 +31,11 @@ class Stability:
     share_above: tuple[float, ...]
     lowest_k_tried: float
     smallest_ordered_k: float | None
-    smallest_separated_k: float | None
+
+    @property
+    def separated_ks(self) -> tuple[float, ...]:
+        """Ks of the sweep at which the evidence interval of the gap lies above zero."""
+        return tuple(k for k, low in zip(self.ks, self.low, strict=True) if low > 0)
 
     @property
     def ordered_everywhere(self) -> bool:
@@ -49,8 +53,7 @@ def neighbour_stability(
 
     `smallest_ordered_k` is the smallest K down to which `above` still leads at every K
     tried, on a grid finer than the sweep and reaching below it; None where it does not
-    lead even at the default. `smallest_separated_k` asks the same of the evidence
-    interval of the gap, on the sweep's own grid.
+    lead even at the default.
     """
     order = sweep[default_k].order
     fine = _fine_means(sweep, default_k, method, battles)
@@ -80,13 +83,13 @@ def _follow(
     for ratings in sweep.values():
         i, j = ratings.models.index(above), ratings.models.index(below)
         lead = ratings.replicates[:, i] - ratings.replicates[:, j]
-        low, high = np.nanpercentile(lead, [2.5, 97.5]) if len(lead) else (np.nan, np.nan)
+        lead = lead[~np.isnan(lead)]
+        low, high = np.percentile(lead, [2.5, 97.5]) if len(lead) else (np.nan, np.nan)
         gaps.append(ratings[above].rating - ratings[below].rating)
         lows.append(float(low))
         highs.append(float(high))
         shares.append(float(np.mean(lead > 0)) if len(lead) else float("nan"))
     leads = {k: fine[k][above].rating > fine[k][below].rating for k in sorted(fine)}
-    separated = {k: low > 0 for k, low in zip(sweep, lows, strict=True)}
     return Stability(
         above=above,
         below=below,
@@ -97,7 +100,6 @@ def _follow(
         share_above=tuple(shares),
         lowest_k_tried=min(fine),
         smallest_ordered_k=_down_to(leads, default_k),
-        smallest_separated_k=_down_to(separated, default_k),
     )
 
 

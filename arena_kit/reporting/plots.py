@@ -147,11 +147,12 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
     spread = max(0.1, 1.25 * float(np.nanmax(np.abs(rate - 0.5) + half, initial=0.0)))
     left.set_xlim(max(0, 0.5 - spread), min(1, 0.5 + spread))
     left.set(title="slot A named (50%: order ignored)", xlabel="share of decisive verdicts, ±95%")
-    flips = np.array([b.flip_rate if b.flip_rate is not None else 0.0 for b in bias.values()])
+    flips = np.array([np.nan if b.flip_rate is None else b.flip_rate for b in bias.values()])
     right.barh(y, flips, height=0.5, color=_WARM)
     for at, value in zip(y, flips, strict=True):
-        right.annotate(f" {100 * value:.1f}%", (value, at), va="center", fontsize=9)
-    right.set_xlim(0, max(0.05, 1.3 * float(flips.max(initial=0.0))))
+        told = "unknown" if np.isnan(value) else f"{100 * value:.1f}%"
+        right.annotate(f" {told}", (np.nan_to_num(value), at), va="center", fontsize=9)
+    right.set_xlim(0, max(0.05, 1.3 * float(np.nanmax(flips, initial=0.0))))
     right.set(title="the two orders disagree", xlabel="share of pairs with both answers")
     left.set_yticks(y, list(bias))
     left.set_ylim(-0.6, len(bias) - 0.4)
@@ -173,13 +174,16 @@ def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
     for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
         rows = list(reversed(found.ratings))
         y = np.arange(len(rows))
-        sem = np.array([row.extra["order_sem"] or 0.0 for row in rows])
-        evidence = np.array([row.extra["evidence_se"] or 0.0 for row in rows])
+        sem, evidence = (
+            np.array([np.nan if row.extra[name] is None else row.extra[name] for row in rows])
+            for name in ("order_sem", "evidence_se")
+        )
         ax.barh(y + 0.19, evidence, height=0.34, color=_ACCENT, label="evidence SE")
         ax.barh(y - 0.19, sem, height=0.34, color=_WARM, label="order SEM")
         for at, big, small in zip(y, evidence, sem, strict=True):
-            ax.annotate(f" {big:.1f}", (big, at + 0.19), va="center", fontsize=8)
-            ax.annotate(f" {small:.2f}", (small, at - 0.19), va="center", fontsize=8)
+            for value, y_at, digits in ((big, at + 0.19, 1), (small, at - 0.19, 2)):
+                told = "unknown" if np.isnan(value) else f"{value:.{digits}f}"
+                ax.annotate(f" {told}", (np.nan_to_num(value), y_at), va="center", fontsize=8)
         ax.set_yticks(y, [row.model for row in rows])
         ax.set(title=dimension, xlabel="Elo points")
         ax.tick_params(length=0)

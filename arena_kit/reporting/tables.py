@@ -98,7 +98,7 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Shown:
             "requests (both orders)": 2 * n,
             "pairs dropped": pairing.dropped_pairs.get(dimension, 0),
         }
-        for dimension, n in pairing.counts().items()
+        for dimension, n in (dict.fromkeys(pairing.dropped_pairs, 0) | pairing.counts()).items()
     ]
     return table(pd.DataFrame(rows), name="pairs")
 
@@ -130,7 +130,7 @@ def board_frame(ratings: Mapping[str, Ratings]) -> pd.DataFrame:
             "entrant": rating.model,
             "Elo": f"{rating.rating:.0f}",
             "95% evidence interval": _interval(rating),
-            "order SEM": f"{rating.extra['order_sem']:.1f}",
+            "order SEM": _one(rating.extra["order_sem"]),
             "battles": rating.n_battles,
         }
         for dimension, found in ratings.items()
@@ -141,13 +141,13 @@ def board_frame(ratings: Mapping[str, Ratings]) -> pd.DataFrame:
 
 
 def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> Shown:
-    """The ranking per dimension; dimensions without a rating say why."""
+    """The ranking per dimension; what has no rating is named below it, with the reason."""
     frame = board_frame(ratings)
 
     def look(gt: GT) -> GT:
         gt = gt.cols_align("right", columns=["Elo", "95% evidence interval", "order SEM"])
         for dimension, why in unrated.items():
-            gt = gt.tab_source_note(f"{dimension} is not rated: {why}")
+            gt = gt.tab_source_note(f"Not rated on {dimension}: {why}")
         return gt
 
     return table(frame, name="board", group="dimension", style=look)
@@ -157,13 +157,17 @@ def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> st
     """The ranking as text, the same on every machine: for quoting and for checks."""
     lines = []
     for dimension, found in ratings.items():
-        lines.append(f"{dimension} ({found.n_battles} decisive battles)")
+        lines.append(f"{dimension} ({found.n_battles} battles)")
         lines += [
             f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {_interval(rating):>12}"
             for rank, rating in enumerate(found.ratings, 1)
         ]
-    lines += [f"{dimension}: not rated, {why}" for dimension, why in unrated.items()]
+    lines += [f"not rated on {dimension}: {why}" for dimension, why in unrated.items()]
     return "\n".join(lines)
+
+
+def _one(value: float | None) -> str:
+    return _DASH if value is None else f"{value:.1f}"
 
 
 def _interval(rating: Rating) -> str:
@@ -312,22 +316,24 @@ def _answer(stability: Mapping[str, Sequence[Stability]]) -> str:
     moved = [f"{p.above} and {p.below} on {d}" for d, p in pairs if not p.ordered_everywhere]
     kept = "No: every neighbour keeps its place at every K of the sweep"
     order = f"Yes: {', '.join(moved)} change places within the sweep" if moved else kept
-    weak = sum(p.smallest_separated_k is None for _, p in pairs)
+    weak = sum(not p.separated_ks for _, p in pairs)
     return f"{order}; {weak} of {len(pairs)} neighbours are not separated by the evidence."
 
 
 def _ordered(pair: Stability) -> str:
     if pair.smallest_ordered_k is None:
         return "not at all"
-    if pair.smallest_ordered_k == pair.lowest_k_tried:
+    if pair.smallest_ordered_k == pair.lowest_k_tried and pair.ordered_everywhere:
         return f"at every K tried (from {pair.lowest_k_tried:.3g})"
-    return f"down to K {pair.smallest_ordered_k:.3g}"
+    above = "" if pair.ordered_everywhere else ", but not at every K of the sweep"
+    return f"down to K {pair.smallest_ordered_k:.3g}{above}"
 
 
 def _separated(pair: Stability) -> str:
-    if pair.smallest_separated_k is None:
-        return "not at all"
-    return f"down to K {pair.smallest_separated_k:.3g}"
+    ks = pair.separated_ks
+    if len(ks) in (0, len(pair.ks)):
+        return "at every K of the sweep" if ks else "at no K"
+    return "at K " + ", ".join(f"{k:g}" for k in ks)
 
 
 def readiness_table(checks: Sequence[Check]) -> Shown:

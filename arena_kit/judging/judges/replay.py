@@ -30,7 +30,7 @@ class ReplayJudge(ImmediateJudge):
     """Answers from recorded verdict lines, found by dimension, prompt and both entrants.
 
     The recorded raw text is repeated and read again; what was not recorded stays
-    without an answer. Costs are those of the recording.
+    without an answer. Repeating costs nothing; what the recording cost is in its record.
     """
 
     recorded: dict[Key, dict[str, Any]] = field(repr=False)
@@ -46,14 +46,14 @@ class ReplayJudge(ImmediateJudge):
         self._digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     @classmethod
-    def from_record(cls, path: Path, model: str = "") -> ReplayJudge:
+    def from_record(cls, path: Path) -> ReplayJudge:
         """Verdicts of a run record (its folder), or of one verdicts JSONL file."""
         files = sorted((path / "verdicts").glob("*.jsonl")) if path.is_dir() else [path]
         if not files:
             raise DataError(f"{path}: no verdicts/*.jsonl to replay")
         recorded = dict(entry for file in files for entry in _recorded(file))
         models = sorted({str(row.get("judge_model", "")) for row in recorded.values()})
-        return cls(recorded=recorded, model=model or " + ".join(filter(None, models)) or "replay")
+        return cls(recorded=recorded, model=" + ".join(filter(None, models)) or "replay")
 
     def answer(self, request: JudgeRequest) -> Answer | None:
         shown = request.presentation
@@ -67,7 +67,6 @@ class ReplayJudge(ImmediateJudge):
             text=row["raw_text"],
             served_model=row.get("served_model") or "",
             usage=row.get("usage") or {},
-            cost_usd=row.get("cost_usd") or 0.0,
             detail=row.get("detail") or "",
         )
 
