@@ -59,7 +59,7 @@ def measure(questions: int, per_question: int, effect: float, k: float, samples:
 
 
 def main() -> None:
-    """Print the table; small numbers of questions are measured although reports show no interval."""
+    """Print the table, also for fewer questions than reports show an interval for."""
     elo.MIN_QUESTIONS = 2
     measure(5, 20, 150, 16, 150)
     measure(10, 20, 150, 16, 150)
