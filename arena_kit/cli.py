@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -39,6 +40,8 @@ def _plain_errors(command: Callable[P, R]) -> Callable[P, R]:
             _stop(str(error), WRONG_INPUT)
         except LockedError as error:
             _stop(str(error), REFUSED)
+        except OSError as error:
+            _stop(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), WRONG_INPUT)
         raise AssertionError  # _stop does not return
 
     return wrapped
@@ -89,6 +92,7 @@ def run(
     from arena_kit.runs import find_root
 
     given = dict(overrides) | ({"offline": "true"} if offline else {})
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # leaves a failed record
     try:
         record = run_notebook(
             name,

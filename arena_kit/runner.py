@@ -12,7 +12,7 @@ from typing import Any
 from arena_kit.battles import DataError
 from arena_kit.reporting.html import export_report
 from arena_kit.runs import TOKEN_VARIABLE, Record, runs_folder
-from arena_kit.settings import RunParams, validated
+from arena_kit.settings import DEFAULT_TOURNAMENT, RunParams, read_tournament, validated
 from arena_kit.store import read_yaml
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
@@ -46,6 +46,7 @@ def run_notebook(
     """
     notebook = _notebook(name, root)
     parameters = _parameters(name, notebook, root, params_file, overrides or {})
+    read_tournament(root / parameters.get("tournament", DEFAULT_TOURNAMENT))
     folder = parameters.get("run_dir")
     record = (
         Record.claim(root / folder)
@@ -148,7 +149,7 @@ def _kernel_environment(record: Record) -> Iterator[None]:
 
 def _failure(error: BaseException, record: Record) -> RunFailedError:
     kind = str(getattr(error, "ename", type(error).__name__))
-    told = str(getattr(error, "evalue", error) or "interrupted")
+    told = str(getattr(error, "evalue", error)) or "interrupted; run again to go on from the cache"
     record.finish(error=f"{kind}: {told}")
     with suppress(Exception):  # the reason above is what counts; a report of it is a courtesy
         export_report(record.path / "report.ipynb", record.path / "report.html")

@@ -24,8 +24,18 @@ def _dimension(value: str) -> str:
     return value
 
 
+def _different(values: list[str]) -> list[str]:
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{value!r} is listed twice")
+    return values
+
+
 DimensionId = Annotated[str, AfterValidator(_dimension)]
 Model = TypeVar("Model", bound=BaseModel)
+
+
+DEFAULT_TOURNAMENT = Path("params/tournament.yaml")
 
 
 class _Strict(BaseModel):
@@ -96,7 +106,7 @@ class TournamentFile(_Strict):
     """
 
     name: Id
-    entrants: list[Id] = Field(min_length=2)
+    entrants: Annotated[list[Id], AfterValidator(_different)] = Field(min_length=2)
     prompts: Path
     responses: Path
     verdicts: Path
@@ -129,7 +139,7 @@ class TournamentFile(_Strict):
 class RunParams(_Strict):
     """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
 
-    tournament: Path = Path("params/tournament.yaml")
+    tournament: Path = DEFAULT_TOURNAMENT
     judge: Literal["baseline", "replay"] = "baseline"
     judge_model: str = ""
     n_perms: int = Field(default=0, ge=0)

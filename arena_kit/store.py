@@ -91,12 +91,15 @@ def read_json(path: Path) -> Any:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file whose top level is a mapping with each key once."""
+    text = read_text(path)
     try:
-        value = yaml.load(read_text(path), Loader=_UniqueKeys)  # noqa: S506 (a safe loader)
+        value = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (a safe loader)
     except (yaml.YAMLError, TypeError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else f"{path}"
         raise DataError(f"{where}: not valid YAML ({getattr(error, 'problem', error)})") from None
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         raise DataError(f"{path}: expected a mapping of keys to values, got {type(value).__name__}")
     return value

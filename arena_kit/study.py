@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -206,7 +207,7 @@ class Study:
         lexical = self.judge.model.startswith("baseline/")
         return {
             "tournament": self.tournament.name,
-            "judge": self.judge.model + (" (lexical, not a language model)" if lexical else ""),
+            "judge": self.judge.model + (" (compares words, reads no rubric)" if lexical else ""),
             "entrants": ", ".join(sorted(self.tournament.entrants)),
             "prompts": f"{len(self.prompts)} of {len(self.bank)} ({strata})",
             "rubrics": rubrics,
@@ -361,9 +362,12 @@ def _bias(judgments: list[Judgment]) -> dict[str, Any]:
 @contextmanager
 def _progress(*, hidden: bool) -> Iterator[OnProgress]:
     """A bar for interactive use; headless records would keep it frozen at 0 %."""
-    from tqdm.auto import tqdm
-
-    with tqdm(desc="verdicts", unit="verdict", disable=hidden) as bar:
+    if hidden:
+        yield lambda _done, _total: None
+        return
+    plain = importlib.util.find_spec("ipywidgets") is None  # tqdm.auto would warn about it
+    bars = importlib.import_module("tqdm.std" if plain else "tqdm.auto")
+    with bars.tqdm(desc="verdicts", unit="verdict") as bar:
 
         def show(done: int, total: int) -> None:
             bar.total = total

@@ -247,12 +247,6 @@ def test_taking_rows_encodes_as_if_only_they_existed(
     assert taken.codes.tolist() == alone.codes.tolist()
 
 
-def test_labels_count_their_rows() -> None:
-    """Counts are by name; missing values are counted under none."""
-    assert Labels.of(["b", None, "a", "b"]).counts() == {"a": 1, "b": 2}
-    assert Labels.of([]).counts() == {}
-
-
 # A log: records to columns and back
 
 

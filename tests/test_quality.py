@@ -123,8 +123,8 @@ def test_the_plain_form_holds_counts_and_rates() -> None:
 
 def test_a_consistent_judge_is_ready() -> None:
     """A judge whose answers are all read and agree passes all three conditions."""
-    found = readiness(judged((A, B), (B, A), (TIE, TIE)))
-    assert [check.passed for check in found] == [True, True, True]
+    found = readiness(judged(*[(A, B), (B, A), (TIE, TIE)] * 10))
+    assert [check.passed for check in found] == [True, True, True, True]
     assert {check.dimension for check in found} == {"tone"}
 
 
@@ -134,20 +134,20 @@ def test_a_judge_that_leans_to_one_slot_is_not_ready() -> None:
     assert found["verdicts that could be read"].passed
     assert not found["orders that disagree"].passed
     lean = found["slot A rate away from 50%"]
-    assert (lean.passed, lean.found, lean.allowed) == (False, 0.5, "at most 10%")
+    assert (lean.passed, lean.found, lean.allowed) == (False, "50.0%", "at most 10%")
 
 
 def test_a_lean_to_slot_b_counts_as_much_as_one_to_slot_a() -> None:
     """The lean is measured away from a half in either direction."""
     lean = checks(judged((B, B), (B, B)))["slot A rate away from 50%"]
-    assert (lean.passed, lean.found) == (False, 0.5)
+    assert (lean.passed, lean.found) == (False, "50.0%")
 
 
 def test_unread_answers_are_measured_against_all_verdicts() -> None:
     """One unreadable verdict of eight is 87.5 % read: too few at 98 %, enough at 80 %."""
     judgments = judged((A, B), (B, A), (A, B), (B, Status.UNPARSABLE))
     strict = checks(judgments)["verdicts that could be read"]
-    assert (strict.found, strict.allowed, strict.passed) == (0.875, "at least 98%", False)
+    assert (strict.found, strict.allowed, strict.passed) == ("87.5%", "at least 98%", False)
     assert checks(judgments, min_ok=0.8)["verdicts that could be read"].passed
 
 
@@ -155,18 +155,27 @@ def test_unread_answers_are_measured_against_all_verdicts() -> None:
 def test_the_flip_limit_is_inclusive(limit: float, passed: bool) -> None:
     """A flip rate of a half passes a limit of a half and fails a lower one."""
     found = checks(judged((A, A), (A, B)), max_flip_rate=limit)["orders that disagree"]
-    assert (found.found, found.passed) == (0.5, passed)
+    assert (found.found, found.passed) == ("50.0%", passed)
 
 
 def test_each_dimension_is_checked_on_its_own_verdicts() -> None:
     """Unread answers on one dimension do not count against another."""
     judgments = judged((A, B)) + judged((A, Status.UNPARSABLE), dimension="facts")
     read = [check for check in readiness(judgments) if check.what == "verdicts that could be read"]
-    assert [(check.dimension, check.found) for check in read] == [("tone", 1.0), ("facts", 0.5)]
+    assert [(check.dimension, check.found) for check in read] == [
+        ("tone", "100.0%"),
+        ("facts", "50.0%"),
+    ]
 
 
 def test_what_cannot_be_measured_does_not_pass() -> None:
     """A judge that never answered is ready in no respect."""
     found = readiness(judged((Status.REFUSED, Status.MISSING)))
-    assert [check.passed for check in found] == [False, False, False]
-    assert [check.found for check in found] == [0.0, None, None]
+    assert [check.passed for check in found] == [False, False, False, False]
+    assert [check.found for check in found] == ["0", "0.0%", "–", "–"]
+
+
+def test_few_pairs_are_not_enough() -> None:
+    """A judge that behaved on 29 pairs has not shown enough; on 30 it has."""
+    assert not checks(judged(*[(A, B)] * 29))["pairs with both orders"].passed
+    assert checks(judged(*[(A, B)] * 30))["pairs with both orders"].passed

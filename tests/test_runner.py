@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,48 @@ def test_compare(workspace: Path) -> None:
     same = arena_kit("compare", first, first, cwd=workspace)
     assert "no difference" in same.stdout
     assert "0 of" in same.stdout
+
+
+def test_sweep_without_ratings(workspace: Path) -> None:
+    """`k_sweep` on a judge that only ties says that there is no order to ask about."""
+    path = workspace / "params" / "tournament.yaml"
+    path.write_text(path.read_text().replace("tie_margin: 0.02", "tie_margin: 100"))
+    done = arena_kit("run", "k_sweep", *TINY, cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert "not rated" in done.stdout
+
+
+def test_report_is_clean(workspace: Path) -> None:
+    """A headless report holds no warning and no path of this machine's installation."""
+    done = arena_kit("run", "pilot", *TINY, cwd=workspace)
+    text = (Path(done.stdout.splitlines()[-1]) / "report.html").read_text()
+    assert "Warning" not in text
+    assert "site-packages" not in text
+
+
+def test_terminated(workspace: Path) -> None:
+    """A run that is told to stop leaves a failed record, not one that runs for ever."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "arena_kit", "run", "headline"],
+        cwd=workspace,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    manifest = None
+    for _ in range(600):
+        time.sleep(0.1)
+        if found := list(workspace.glob("runs/*/matches/matches.jsonl")):
+            manifest = found[0].parent.parent / "manifest.json"
+            break
+    process.terminate()
+    process.wait(timeout=60)
+    assert manifest is not None
+    assert json.loads(manifest.read_text())["status"] == "failed"
+
+
+def test_unusable_runs_folder(workspace: Path) -> None:
+    """A runs folder that cannot be made is one sentence and exit 2."""
+    (workspace / "file").write_text("")
+    done = arena_kit("run", "pilot", *TINY, "--runs-dir", "file/sub", cwd=workspace)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -258,7 +258,6 @@ def test_yaml_is_a_mapping(tmp_path: Path) -> None:
         ("[a, b]: 1\n", "", "not valid YAML"),
         ("day: 2024-13-45\n", "", "not valid YAML"),
         ("- k\n", "", "expected a mapping of keys to values, got list"),
-        ("", "", "expected a mapping of keys to values, got NoneType"),
     ],
 )
 def test_wrong_yaml_is_named(text: str, where: str, message: str, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def select_subset(prompts: Sequence[Prompt], strata: Mapping[str, int], seed: in
         if not 0 <= wanted <= len(ids):
             raise DataError(
                 f"stratum {source!r} has {len(ids)} prompts in the bank, but {wanted} were wanted"
+                " (the parameter strata; {} takes the whole bank)"
             )
         rng = np.random.default_rng([seed, *source.encode()])
         chosen.update(ids[i] for i in rng.permutation(len(ids))[:wanted])

@@ -89,7 +89,7 @@ class Check:
 
     dimension: str
     what: str
-    found: float | None
+    found: str
     allowed: str
     passed: bool
 
@@ -97,12 +97,13 @@ class Check:
 def readiness(
     judgments: Sequence[Judgment],
     *,
+    min_pairs: int = 30,
     min_ok: float = 0.98,
     max_flip_rate: float = 0.30,
     max_slot_bias: float = 0.10,
 ) -> list[Check]:
-    """Is the judge fit for a larger run? Per dimension: answers that could be read, orders
-    that agree, and no lean to one slot beyond `max_slot_bias`.
+    """Is the judge fit for a larger run? Per dimension: enough pairs to tell, answers that
+    could be read, orders that agree, and no lean to one slot beyond `max_slot_bias`.
     """
     checks = []
     for name, bias in position_bias(judgments).items():
@@ -113,10 +114,12 @@ def readiness(
         flips, slot = bias.flip_rate, bias.slot_a_rate
         lean = None if slot is None else abs(slot - 0.5)
         conditions = [
-            ("verdicts that could be read", ok, f"at least {min_ok:.0%}", ok >= min_ok),
-            ("orders that disagree", flips, f"at most {max_flip_rate:.0%}",
+            ("pairs with both orders", str(bias.n_pairs), f"at least {min_pairs}",
+             bias.n_pairs >= min_pairs),
+            ("verdicts that could be read", _percent(ok), f"at least {min_ok:.0%}", ok >= min_ok),
+            ("orders that disagree", _percent(flips), f"at most {max_flip_rate:.0%}",
              flips is not None and flips <= max_flip_rate),
-            ("slot A rate away from 50%", lean, f"at most {max_slot_bias:.0%}",
+            ("slot A rate away from 50%", _percent(lean), f"at most {max_slot_bias:.0%}",
              lean is not None and lean <= max_slot_bias),
         ]  # fmt: skip
         checks += [
@@ -124,3 +127,7 @@ def readiness(
             for what, found, allowed, passed in conditions
         ]
     return checks
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"

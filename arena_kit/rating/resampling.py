@@ -76,12 +76,18 @@ def denoised(replicates: NDArray[np.float64], noise: NDArray[np.float64]) -> NDA
 def interval(
     replicates: NDArray[np.float64], level: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Standard deviation and percentile interval of each column, ignoring NaN; NaN for a
-    column without two values.
+    """Standard deviation and percentile interval of each column, ignoring NaN.
+
+    NaN for a column without two different values: resampling unanimous evidence shows no
+    spread, which says nothing about how sure it is.
     """
     tail = 100 * (1 - level) / 2
     se, low, high = np.full((3, replicates.shape[1]), np.nan)
-    known = np.sum(~np.isnan(replicates), axis=0) >= 2
+    if not len(replicates):
+        return se, low, high
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a model without resamples stays NaN
+        known = np.nan_to_num(np.nanmax(replicates, axis=0) - np.nanmin(replicates, axis=0)) > 1e-6
     if known.any():
         found = replicates[:, known]
         low[known], high[known] = np.nanpercentile(found, [tail, 100 - tail], axis=0)

@@ -41,12 +41,24 @@ _RC: dict[str, Any] = {
 
 
 def _figure(
-    width: float, height: float, panels: int, title: str, **kwargs: Any
+    width: float, height: float, panels: int, title: str, *, labels: Iterable[str] = (), **more: Any
 ) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
+    """A figure with its panels; `height` is that of one row of them, and long labels leave
+    room for fewer panels in a row.
+    """
+    longest = max((len(label) for label in labels), default=0)
+    columns = min(panels, 3 if longest <= 12 else 2 if longest <= 24 else 1)
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(width, height * rows), dpi=160, layout="constrained")
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
-    axes = figure.subplots(1, panels, squeeze=False, **kwargs)[0]
-    return figure, list(axes)
+    axes = list(figure.subplots(rows, columns, squeeze=False, **more).flat)
+    for spare in axes[panels:]:
+        spare.set_visible(False)
+    return figure, axes[:panels]
+
+
+def _models(ratings: Iterable[Ratings]) -> list[str]:
+    return [model for found in ratings for model in found.models]
 
 
 def _styled(plot: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -71,7 +83,12 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
     """Ratings with evidence intervals, a panel per dimension, best on top."""
     n = max(len(found.ratings) for found in ratings.values())
     figure, axes = _figure(
-        9, 1.5 + 0.42 * n, len(ratings), "Who is ahead, and how sure can we be?", sharex=True
+        9,
+        1.5 + 0.42 * n,
+        len(ratings),
+        "Who is ahead, and how sure can we be?",
+        sharex=True,
+        labels=_models(ratings.values()),
     )
     for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
         rows = list(reversed(found.ratings))
@@ -97,9 +114,11 @@ def winrates(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """How often the row entrant beat the column entrant, of the decisive battles."""
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     names = sorted({row[side] for row in rows for side in ("entrant_a", "entrant_b")})
-    width = max(9.0, (0.9 + 0.5 * len(names)) * len(dimensions))
-    side = min(0.62 * len(names), width / len(dimensions) - 0.8)
-    figure, axes = _figure(width, side + 1.5, len(dimensions), "Who beats whom, how often?")
+    columns = 3 if max(map(len, names)) <= 12 else 2 if max(map(len, names)) <= 24 else 1
+    side = min(0.62 * len(names), 9.0 / min(columns, len(dimensions)) - 0.8)
+    figure, axes = _figure(
+        9, side + 1.5, len(dimensions), "Who beats whom, how often?", labels=names
+    )
     for ax, dimension in zip(axes, dimensions, strict=True):
         share, decided = _shares(rows, dimension, names)
         ax.imshow(share, cmap="RdBu", vmin=0, vmax=1)
@@ -169,7 +188,7 @@ def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
     n = max(len(found.models) for found in ratings.values())
     figure, axes = _figure(
         9, 1.9 + 0.5 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
-        sharex=True,
+        sharex=True, labels=_models(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
         rows = list(reversed(found.ratings))
@@ -200,7 +219,7 @@ def permutation_spread(ratings: Mapping[str, Ratings]) -> Figure:
     n = max(len(found.models) for found in ratings.values())
     figure, axes = _figure(
         9, 1.5 + 0.42 * n, len(ratings), "How far could a single order have led astray?",
-        sharex=True,
+        sharex=True, labels=_models(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
         order = list(reversed(found.order))
@@ -222,7 +241,9 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
     some = next(iter(sweep.values()))
     ks = list(some)
     names = list(next(iter(some.values())).order)
-    figure, axes = _figure(9, 1.6 + 0.5 * len(names), len(sweep), "Does the order depend on K?")
+    figure, axes = _figure(
+        9, 1.6 + 0.5 * len(names), len(sweep), "Does the order depend on K?", labels=names
+    )
     for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
         order = list(by_k[max(by_k)].order)
         ranks = np.array([[by_k[k].order.index(m) + 1 for k in by_k] for m in order])

@@ -293,6 +293,8 @@ def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Shown:
         for dimension, pairs in stability.items()
         for pair in pairs
     ]
+    if not rows:
+        return Shown(f"<p>{escape(_answer(stability))}</p>", _answer(stability))
     return table(pd.DataFrame(rows), name="stability", group="dimension")
 
 
@@ -344,7 +346,7 @@ def readiness_table(checks: Sequence[Check]) -> Shown:
         {
             "dimension": check.dimension,
             "check": check.what,
-            "found": _percent(check.found),
+            "found": check.found,
             "allowed": check.allowed,
             "": "✓ met" if check.passed else "✗ not met",
         }

@@ -59,6 +59,10 @@ _QUANTITIES = re.compile(
 class BaselineJudge(ImmediateJudge):
     """Scores both responses as presented and names the higher.
 
+    It reads no rubric. A dimension it has no score of its own for is scored by overlap with
+    the gold answer where one is shown, else by usable steps and detail; what was scored
+    stands in every justification.
+
     Parameters
     ----------
     noise
@@ -86,7 +90,8 @@ class BaselineJudge(ImmediateJudge):
     def answer(self, request: JudgeRequest) -> Answer:
         sections = read_sections(request)
         dimension = request.presentation.pair.dimension
-        score, why = _SCORES.get(dimension, (_utility, "usable steps and detail"))
+        known = "factuality" if "gold_answer" in sections else "clinical_utility"
+        score, why = _SCORES.get(dimension, _SCORES[known])
         a, b = (score(sections[name], sections) for name in ("response_a", "response_b"))
         gap = a - b + self.slot_bias + self.noise * self._draw(dimension, sections)
         winner = "tie" if abs(gap) < self.tie_margin else "A" if gap > 0 else "B"
