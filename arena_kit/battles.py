@@ -77,6 +77,11 @@ def read_source(label: object) -> Source:
         raise DataError(f"unknown source {_clip(label)}; allowed: {allowed}") from None
 
 
+def whole_text(text: str) -> str:
+    """The text with halves of cut-off characters replaced: no file could hold them."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def check_id(value: object, what: str) -> str:
     """`value` if it is a safe id (ids end up in file names and HTML), else an error."""
     if isinstance(value, str) and _ID.match(value):

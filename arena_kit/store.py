@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from arena_kit.battles import DataError
+from arena_kit.battles import DataError, whole_text
 from arena_kit.prompts import Prompt, Response
 
 Noun = TypeVar("Noun", Prompt, Response)
@@ -151,9 +151,9 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
 
 
 def _mended(value: Any) -> Any:
-    """The value with halves of cut-off characters replaced: no file could hold them."""
+    """The value with every text in it whole."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return whole_text(value)
     if isinstance(value, list):
         return [_mended(item) for item in value]
     if isinstance(value, dict):

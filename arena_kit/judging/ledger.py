@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from arena_kit.battles import DataError
+from arena_kit.battles import DataError, whole_text
 from arena_kit.judging.judges.base import Judge
 from arena_kit.judging.records import Answer, JudgeRequest, Status
 from arena_kit.judging.rendering import VERDICT_SCHEMA
@@ -87,7 +87,7 @@ class Ledger:
                 key,
                 judge_model,
                 answer.request_id,
-                answer.text.encode("utf-8", "replace").decode(),
+                whole_text(answer.text),
                 answer.served_model,
                 json.dumps(answer.usage, sort_keys=True),
                 answer.cost_usd,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from arena_kit.battles import Battle, BattleLog, Outcome, Source
+from arena_kit.battles import Battle, BattleLog, Outcome, Source, whole_text
 from arena_kit.judging.parsing import read_verdict
 from arena_kit.judging.records import (
     Answer,
@@ -40,7 +40,7 @@ def verdict_of(
             judge_model=judge_model,
             detail="the judge returned no answer",
         )
-    text = _whole(answer.text)
+    text = whole_text(answer.text)
     reading = read_verdict(text) if answer.status is Status.OK else None
     status = answer.status
     if reading is not None and reading.winner is None:
@@ -49,7 +49,7 @@ def verdict_of(
         presentation=request.presentation,
         status=status,
         winner=reading.winner if reading else None,
-        justification=_whole(reading.justification) if reading else "",
+        justification=whole_text(reading.justification) if reading else "",
         raw_text=text,
         judge_model=judge_model,
         served_model=answer.served_model,
@@ -59,11 +59,6 @@ def verdict_of(
         attempt=request.attempt,
         detail=answer.detail,
     )
-
-
-def _whole(text: str) -> str:
-    """The text with halves of cut-off characters replaced: no file could hold them."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def settle(forward: Verdict, backward: Verdict) -> Judgment:

@@ -8,9 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX2 = np.uint64(0x94D049BB133111EB)
+from arena_kit.rating.replay import GAMMA, MIX1, MIX2
+
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 
 #: Steps up to this size take the series of exp to its 11th power, which is exact there.
@@ -21,9 +20,9 @@ _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (1 / factorial(n) for n in 
 @njit(nogil=True, cache=True)
 def _shuffle(index: NDArray[np.int32], size: int, seed: np.uint64) -> None:
     for i in range(size - 1, 0, -1):
-        z = seed + np.uint64(i) * _GAMMA
-        z = (z ^ (z >> _S30)) * _MIX1
-        z = (z ^ (z >> _S27)) * _MIX2
+        z = seed + np.uint64(i) * GAMMA
+        z = (z ^ (z >> _S30)) * MIX1
+        z = (z ^ (z >> _S27)) * MIX2
         z = z ^ (z >> _S31)
         j = ((z >> _S32) * np.uint64(i + 1)) >> _S32
         index[i], index[j] = index[j], index[i]

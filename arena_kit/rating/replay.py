@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 #: Elo updates from which compiled code pays for its start (below it NumPy is quicker).
 COMPILED_FROM = 10_000_000
 
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX2 = np.uint64(0x94D049BB133111EB)
+#: Constants of SplitMix64, shared with the kernels.
+GAMMA = np.uint64(0x9E3779B97F4A7C15)
+MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX2 = np.uint64(0x94D049BB133111EB)
 _BLOCK = 4_000_000  # games laid out at once
 
 
@@ -85,12 +86,6 @@ def shuffle_seeds(seed: int, n: int, *, stream: int = 0) -> NDArray[np.uint64]:
     return state.astype(np.uint64)
 
 
-def orders(seeds: NDArray[np.uint64], n: int) -> NDArray[np.int32]:
-    """The shuffled order of `n` games for each seed, a row per seed."""
-    index = np.broadcast_to(np.arange(n, dtype=np.int32)[:, None], (n, len(seeds)))
-    return _shuffled(index, seeds, np.full(len(seeds), n, np.int32)).T
-
-
 def _shuffled(
     index: NDArray[np.int32], seeds: NDArray[np.uint64], sizes: NDArray[np.int32]
 ) -> NDArray[np.int32]:
@@ -107,9 +102,9 @@ def _shuffled(
 
 def _draw(seeds: NDArray[np.uint64], i: int) -> NDArray[np.uint64]:
     """The i-th 64 random bits of each seed (SplitMix64 as a counter-based generator)."""
-    z = seeds + np.uint64(i * int(_GAMMA) % 2**64)
-    z = (z ^ (z >> np.uint64(30))) * _MIX1
-    z = (z ^ (z >> np.uint64(27))) * _MIX2
+    z = seeds + np.uint64(i * int(GAMMA) % 2**64)
+    z = (z ^ (z >> np.uint64(30))) * MIX1
+    z = (z ^ (z >> np.uint64(27))) * MIX2
     return z ^ (z >> np.uint64(31))
 
 

@@ -46,8 +46,7 @@ def _figure(
     """A figure with its panels; `height` is that of one row of them, and long labels leave
     room for fewer panels in a row.
     """
-    longest = max((len(label) for label in labels), default=0)
-    columns = min(panels, 3 if longest <= 12 else 2 if longest <= 24 else 1)
+    columns = min(panels, _in_a_row(labels))
     rows = -(-panels // columns)
     figure = Figure(figsize=(width, height * rows), dpi=160, layout="constrained")
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
@@ -55,6 +54,11 @@ def _figure(
     for spare in axes[panels:]:
         spare.set_visible(False)
     return figure, axes[:panels]
+
+
+def _in_a_row(labels: Iterable[str]) -> int:
+    longest = max((len(label) for label in labels), default=0)
+    return 3 if longest <= 12 else 2 if longest <= 24 else 1
 
 
 def _models(ratings: Iterable[Ratings]) -> list[str]:
@@ -114,8 +118,7 @@ def winrates(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """How often the row entrant beat the column entrant, of the decisive battles."""
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     names = sorted({row[side] for row in rows for side in ("entrant_a", "entrant_b")})
-    columns = 3 if max(map(len, names)) <= 12 else 2 if max(map(len, names)) <= 24 else 1
-    side = min(0.62 * len(names), 9.0 / min(columns, len(dimensions)) - 0.8)
+    side = min(0.62 * len(names), 9.0 / min(_in_a_row(names), len(dimensions)) - 0.8)
     figure, axes = _figure(
         9, side + 1.5, len(dimensions), "Who beats whom, how often?", labels=names
     )
