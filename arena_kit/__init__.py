@@ -22,7 +22,7 @@ _HOMES = {
     "arena_kit.judging.judges.replay": "ReplayJudge",
     "arena_kit.judging.judges.scripted": "ScriptedJudge",
     "arena_kit.judging.tournament": "OfflineError judge_pairs",
-    "arena_kit.reporting": "plots tables",
+    "arena_kit.reporting": "costs plots tables",
     "arena_kit.study": "Study",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -10,13 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles import DataError
+from arena_kit.judging.batching import left_running
+from arena_kit.judging.ledger import Ledger
+from arena_kit.keys import refuse_keys
+from arena_kit.progress import watching
 from arena_kit.reporting.html import export_report
-from arena_kit.runs import TOKEN_VARIABLE, Record, runs_folder
+from arena_kit.runs import TOKEN_VARIABLE, Record, open_record, runs_folder
 from arena_kit.settings import DEFAULT_TOURNAMENT, RunParams, read_tournament, validated
-from arena_kit.store import read_yaml
+from arena_kit.store import read_value, read_yaml
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
-EXIT_CODES = {"DataError": 2, "OfflineError": 3, "LockedError": 3}
+EXIT_CODES = {
+    "DataError": 2,
+    "OfflineError": 3,
+    "LockedError": 3,
+    "CostError": 3,
+    "PausedError": 3,
+}
 FAILED = 1
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
@@ -45,7 +55,9 @@ def run_notebook(
     unknown or ill-typed ones are refused before anything starts.
     """
     notebook = _notebook(name, root)
-    parameters = _parameters(name, notebook, root, params_file, overrides or {})
+    file = params_file or Path("params") / f"{name}.yaml"
+    file = file if file.is_file() else root / file
+    parameters = _parameters(notebook, read_yaml(file), str(file), overrides or {})
     read_tournament(root / parameters.get("tournament", DEFAULT_TOURNAMENT))
     folder = parameters.get("run_dir")
     record = (
@@ -53,14 +65,39 @@ def run_notebook(
         if folder
         else Record.create(runs_dir or runs_folder(root), name)
     )
+    return _run(notebook, record, parameters, root, progress=progress)
+
+
+def resume_notebook(
+    path: Path,
+    *,
+    root: Path,
+    overrides: Mapping[str, str] | None = None,
+    progress: bool = True,
+) -> Record:
+    """Go on with a record that did not finish, with its own parameters and `overrides`.
+
+    What was paid for is in the ledger, and batches that went on are collected.
+    """
+    manifest = open_record(path)
+    notebook = _notebook(str(manifest.get("mode")), root)
+    given = {k: v for k, v in manifest["parameters"].items() if k in notebook_parameters(notebook)}
+    parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
+    return _run(notebook, Record.reopen(path), parameters, root, progress=progress)
+
+
+def _run(
+    notebook: Path, record: Record, parameters: dict[str, Any], root: Path, *, progress: bool
+) -> Record:
     parameters["run_dir"] = str(record.path.resolve())
-    resolved = validated(RunParams, parameters, f"parameters of {name}")
-    record.start(name, resolved.model_dump(mode="json"))
+    resolved = validated(RunParams, parameters, f"parameters of {notebook.stem}")
+    record.start(notebook.stem, resolved.model_dump(mode="json"))
     try:
-        _execute(notebook, record, parameters, root, progress=progress)
+        with watching(record, shown=progress):
+            _execute(notebook, record, parameters, root, progress=progress)
         export_report(record.path / "report.ipynb", record.path / "report.html")
     except BaseException as error:
-        raise _failure(error, record) from error
+        raise _failure(error, record, root) from error
     record.finish()
     return record
 
@@ -73,34 +110,22 @@ def _notebook(name: str, root: Path) -> Path:
 
 
 def _parameters(
-    name: str,
-    notebook: Path,
-    root: Path,
-    params_file: Path | None,
-    overrides: Mapping[str, str],
+    notebook: Path, given: dict[str, Any], source: str, overrides: Mapping[str, str]
 ) -> dict[str, Any]:
-    file = params_file or Path("params") / f"{name}.yaml"
-    file = file if file.is_file() else root / file
-    given = read_yaml(file)
+    name = notebook.stem
     allowed = notebook_parameters(notebook)
     for key in [*given, *overrides]:
         if key not in allowed:
-            where = "-p" if key in overrides else str(file)
+            where = "-p" if key in overrides else source
             known = ", ".join(sorted(allowed))
             raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {known}")
-    given |= {key: _value(key, text, allowed[key]) for key, text in overrides.items()}
+    given |= {
+        key: text if allowed[key] == "str" else read_value(key, text)
+        for key, text in overrides.items()
+    }
+    refuse_keys(given, f"parameters of {name}")
     validated(RunParams, given, f"parameters of {name}")
     return given
-
-
-def _value(key: str, text: str, kind: str) -> Any:
-    """A value typed on the command line: text stays text, anything else is read as YAML."""
-    import yaml
-
-    try:
-        return text if kind == "str" else yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise DataError(f"-p {key}: {text!r} cannot be read as {kind}") from None
 
 
 def notebook_parameters(notebook: Path) -> dict[str, str]:
@@ -147,10 +172,16 @@ def _kernel_environment(record: Record) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _failure(error: BaseException, record: Record) -> RunFailedError:
+def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError:
     kind = str(getattr(error, "ename", type(error).__name__))
-    told = str(getattr(error, "evalue", error)) or "interrupted; run again to go on from the cache"
+    told = str(getattr(error, "evalue", error)) or _interrupted(record, root)
     record.finish(error=f"{kind}: {told}")
     with suppress(Exception):  # the reason above is what counts; a report of it is a courtesy
         export_report(record.path / "report.ipynb", record.path / "report.html")
     return RunFailedError(told, record, EXIT_CODES.get(kind, FAILED))
+
+
+def _interrupted(record: Record, root: Path) -> str:
+    """What goes on without the interrupted run."""
+    tournament = record.read().get("tournament", {})
+    return left_running(Ledger(root / tournament.get("verdicts", "")), record.token)

@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles import DataError
-from arena_kit.store import read_json, write_json
+from arena_kit.store import LockedError, read_json, write_json
 
 RUNS_VARIABLE = "ARENA_KIT_RUNS"
 TOKEN_VARIABLE = "ARENA_KIT_RUN_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
 _MARKER = Path("params/tournament.yaml")
-_PACKAGES = ("arena-kit", "numpy", "pydantic", "duckdb", "papermill", "matplotlib")
-
-
-class LockedError(RuntimeError):
-    """A record folder that another run holds."""
+_PACKAGES = (
+    "arena-kit", "numpy", "pydantic", "duckdb", "papermill", "matplotlib", "anthropic"
+)  # fmt: skip
 
 
 def find_root(start: Path | None = None) -> Path:
@@ -86,6 +84,22 @@ class Record:
                 ) from None
         return cls(path, token)
 
+    @classmethod
+    def reopen(cls, path: Path) -> Record:
+        """Take up a record that did not finish; refuse one that is finished or still runs."""
+        manifest = open_record(path)
+        if manifest.get("status") == "finished":
+            raise DataError(f"{path}: this run has finished; there is nothing to resume")
+        process = manifest.get("process") or {}
+        if manifest.get("status") == "running" and _alive(process):
+            raise LockedError(
+                f"{path}: this run is still going (process {process['pid']} on {process['host']})"
+            )
+        claim = path / ".claim"
+        if not claim.is_file():
+            raise DataError(f"{path}: not claimed by any run, so there is nothing to resume")
+        return cls(path, claim.read_text(encoding="utf-8"))
+
     @property
     def attached(self) -> bool:
         """Whether a runner outside this process owns the record and will close it."""
@@ -108,8 +122,12 @@ class Record:
         return manifest
 
     def start(self, mode: str, parameters: dict[str, Any]) -> None:
-        """Write the first manifest."""
+        """Write the first manifest; of an earlier try, when and how it ended is kept."""
+        before = self.read()
+        names = ("started_at", "finished_at", "status", "error")
+        tries = [{name: before.get(name) for name in names}] if before else []
         self.update(
+            earlier_tries=[*before.get("earlier_tries", []), *tries],
             mode=mode,
             parameters=parameters,
             status="running",
@@ -125,6 +143,19 @@ class Record:
         """Close the record as finished, or as failed with the reason."""
         status = "failed" if error else "finished"
         return self.update(status=status, finished_at=utc_now(), error=error)
+
+
+def _alive(process: dict[str, Any]) -> bool:
+    """Whether a process of this host still runs; one of another host cannot be asked."""
+    if process.get("host") != socket.gethostname():
+        return bool(process)
+    try:
+        os.kill(int(process["pid"]), 0)
+    except (ProcessLookupError, KeyError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _inherited(path: Path) -> str | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from arena_kit.battles import DataError, check_id
-from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.judging.judges.base import Structured
 from arena_kit.judging.pairing import Missing
+from arena_kit.judging.prices import Price
 from arena_kit.judging.rendering import Reference, Rubric
 from arena_kit.rating.elo import PermutationElo, Treatment
 from arena_kit.store import read_text, read_yaml
@@ -29,6 +32,16 @@ def _different(values: list[str]) -> list[str]:
         if values.count(value) > 1:
             raise ValueError(f"{value!r} is listed twice")
     return values
+
+
+def _address(value: str) -> str:
+    """The address of a service: http or https, without a user, a query or a last slash."""
+    parts = urlsplit(value)
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("must begin with http:// or https:// and name a host")
+    if parts.username or parts.password or parts.query:
+        raise ValueError("must hold no user, password or query")
+    return value.rstrip("/")
 
 
 DimensionId = Annotated[str, AfterValidator(_dimension)]
@@ -61,13 +74,39 @@ class BaselineSettings(_Strict):
     seed: int = Field(default=0, ge=0)
 
 
+class AnthropicSettings(_Strict):
+    """How Claude is asked; see `Claude`. `concurrency` and `per_minute` are for live calls."""
+
+    effort: Literal["", "low", "medium", "high", "xhigh", "max"] = "low"
+    max_tokens: int = Field(default=4096, ge=64)
+    concurrency: int = Field(default=4, ge=1, le=64)
+    per_minute: int = Field(default=300, ge=1)
+    expected_output_tokens: int = Field(default=400, ge=1)
+
+
+class ChatSettings(_Strict):
+    """How a chat-completions server is asked; see `ChatJudge`."""
+
+    max_tokens: int = Field(default=1024, ge=16)
+    temperature: float | None = Field(default=0.0, ge=0)
+    structured: Structured = "auto"
+    concurrency: int = Field(default=4, ge=1, le=256)
+    timeout: float = Field(default=300.0, gt=0)
+    expected_output_tokens: int = Field(default=200, ge=1)
+
+
 class JudgeSettings(_Strict):
-    """Judge models of the two modes, and how often an unreadable answer is asked again."""
+    """Judge models of the two modes, how often an unreadable answer is asked again
+    (`max_attempts`), and how often one that failed unpaid is sent (`max_tries`).
+    """
 
     pilot_model: str
     headline_model: str
     max_attempts: int = Field(default=2, ge=1, le=5)
+    max_tries: int = Field(default=3, ge=1, le=10)
     baseline: BaselineSettings = BaselineSettings()
+    anthropic: AnthropicSettings = AnthropicSettings()
+    openai_compatible: ChatSettings = ChatSettings()
 
 
 class EloSettings(_Strict):
@@ -110,6 +149,7 @@ class TournamentFile(_Strict):
     prompts: Path
     responses: Path
     verdicts: Path
+    prices: Path = Path("params/prices.yaml")
     missing_responses: Missing = "listwise"
     dimensions: dict[DimensionId, DimensionSettings] = Field(min_length=1)
     judge: JudgeSettings
@@ -140,8 +180,13 @@ class RunParams(_Strict):
     """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
 
     tournament: Path = DEFAULT_TOURNAMENT
-    judge: Literal["baseline", "replay"] = "baseline"
+    judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
     judge_model: str = ""
+    max_cost_usd: float = Field(default=0.0, ge=0)
+    transport: Literal["batches", "messages"] = "batches"
+    prewarm: bool = False
+    base_url: Annotated[str, AfterValidator(_address)] = ""
+    key_variable: str = Field(default="", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$|^$")
     n_perms: int = Field(default=0, ge=0)
     limit_pairs: int = Field(default=0, ge=0)
     offline: bool = False
@@ -161,9 +206,28 @@ class RunParams(_Strict):
         return file.model_copy(update={"elo": file.elo.model_copy(update=changes)})
 
 
-def baseline_judge(settings: BaselineSettings) -> BaselineJudge:
-    """The embedded judge with these settings."""
-    return BaselineJudge(**settings.model_dump())
+class _PriceRow(_Strict):
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    write: float = Field(default=0, ge=0)
+    write_5m: float = Field(default=0, ge=0)
+    read: float = Field(default=0, ge=0)
+    batch_factor: float = Field(default=1, gt=0, le=1)
+
+
+class _PriceFile(_Strict):
+    date: date
+    source: str
+    models: dict[str, _PriceRow]
+
+
+def read_prices(path: Path) -> dict[str, Price]:
+    """The prices of all models in a price file."""
+    file = validated(_PriceFile, read_yaml(path), str(path))
+    return {
+        model: Price(model=model, source=file.source, date=str(file.date), **row.model_dump())
+        for model, row in file.models.items()
+    }
 
 
 def read_tournament(path: Path) -> TournamentFile:

@@ -22,6 +22,10 @@ from arena_kit.prompts import Prompt, Response
 Noun = TypeVar("Noun", Prompt, Response)
 
 
+class LockedError(RuntimeError):
+    """A record folder or a ledger that another run holds."""
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, renamed onto it only when the block succeeds."""
@@ -103,6 +107,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError(f"{path}: expected a mapping of keys to values, got {type(value).__name__}")
     return value
+
+
+def read_value(name: str, text: str) -> Any:
+    """One value as YAML writes it, such as a number typed on a command line."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise DataError(f"-p {name}: {text!r} is not a value") from None
 
 
 class _UniqueKeys(yaml.SafeLoader):

@@ -3,110 +3,52 @@
 from __future__ import annotations
 
 import atexit
-import importlib.util
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_kit import artifacts
-from arena_kit.battles import BattleLog, DataError
-from arena_kit.judging.judges.base import Judge
-from arena_kit.judging.judges.replay import ReplayJudge
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
+from arena_kit.battles import BattleLog
+from arena_kit.judging.cost import Spending
+from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.quality import PositionBias, position_bias
 from arena_kit.judging.records import Judgment
-from arena_kit.judging.tournament import Material, OfflineError, OnProgress, judge_pairs
+from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
-from arena_kit.prompts import Prompt, Response
+from arena_kit.plan import Plan
+from arena_kit.progress import judging_progress
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting.pictures import Picture, save_picture
-from arena_kit.runs import Record, find_root, runs_folder
-from arena_kit.settings import (
-    RunParams,
-    TournamentFile,
-    baseline_judge,
-    read_tournament,
-    validated,
-)
-from arena_kit.store import (
-    file_hash,
-    read_prompts,
-    read_responses,
-    read_text,
-    responses_file,
-    whole_file,
-    write_jsonl,
-)
+from arena_kit.runs import Record, runs_folder
+from arena_kit.settings import RunParams
+from arena_kit.store import file_hash, responses_file, write_jsonl
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class Study(Plan):
     """A judged tournament from prompts to a record; each step is computed once.
 
     Open one with `Study.open`, which validates everything and claims a record, then ask
     for `judgments`, `battles`, `ratings`, `sweep`, and `save()` the artifacts.
     """
 
-    mode: str
-    root: Path
-    params: RunParams
-    tournament: TournamentFile
-    bank: list[Prompt] = field(repr=False)
-    prompts: list[Prompt] = field(repr=False)
-    responses: dict[tuple[str, str], Response] = field(repr=False)
-    pairing: Pairing = field(repr=False)
-    material: Material = field(repr=False)
-    judge: Judge
     record: Record
 
     @classmethod
     def open(cls, mode: str, **parameters: Any) -> Study:
         """Validate parameters and inputs, then claim a record and write its first manifest."""
-        params = validated(RunParams, parameters, f"parameters of {mode}")
-        root = find_root()
-        tournament = params.applied(read_tournament(root / params.tournament))
-        bank = read_prompts(root / tournament.prompts)
-        prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
-        responses = read_responses(
-            root / tournament.responses, tournament.entrants, [p.prompt_id for p in bank]
-        )
-        rubrics = tournament.rubrics(root)
-        pairing = build_pairs(
-            prompts,
-            tournament.entrants,
-            responses.keys(),
-            {name: rubric.needs_gold for name, rubric in rubrics.items()},
-            missing=tournament.missing_responses,
-            limit=params.limit_pairs,
-        )
-        study = cls(
-            mode=mode,
-            root=root,
-            params=params,
-            tournament=tournament,
-            bank=bank,
-            prompts=prompts,
-            responses=responses,
-            pairing=pairing,
-            material=Material(
-                prompts={p.prompt_id: p for p in bank},
-                responses=responses,
-                rubrics=rubrics,
-                salt=_salt(root),
-            ),
-            judge=_judge(mode, params, tournament, root),
-            record=_record(mode, params, root),
-        )
+        plan = Plan.read(mode, parameters)
+        plan.refuse_without_cap()
+        values = {f.name: getattr(plan, f.name) for f in fields(plan)}
+        study = cls(**values, record=_record(mode, plan.params, plan.root))
         study._begin()
         return study
 
@@ -119,14 +61,11 @@ class Study:
         """The rating method of the tournament file with this run's overrides."""
         return self.tournament.elo.method()
 
-    @property
-    def ledger(self) -> Ledger:
-        return Ledger(self.root / self.tournament.verdicts)
-
     @cached_property
     def judgments(self) -> list[Judgment]:
         """Every pair judged in both orders and settled."""
-        with self._failing(), _progress(hidden=self.record.attached) as show:
+        with self._failing(), judging_progress(self.record) as progress:
+            self.record.update(cost={"forecast": self.forecast and self.forecast.as_dict()})
             found = judge_pairs(
                 self.pairing.pairs,
                 self.material,
@@ -134,13 +73,22 @@ class Study:
                 self.ledger,
                 offline=self.params.offline and self.params.judge != "replay",
                 max_attempts=self.tournament.judge.max_attempts,
-                on_progress=show,
+                terms=self.terms(self.record.token, progress.say),
+                on_progress=progress.show,
             )
             artifacts.write_verdicts(self.record.path, found, self.dimensions)
             self.record.update(
-                counts=self._counts(found), cost=_cost(found), position_bias=_bias(found)
+                counts=self._counts(found), cost=self._cost(found), position_bias=_bias(found)
             )
         return found
+
+    @cached_property
+    def spending(self) -> Spending | None:
+        """What this run paid its judge; None for a judge that costs nothing."""
+        if self.price is None:
+            return None
+        paid = self.ledger.paid(self.record.token)
+        return Spending.of(paid, self.price, batch=isinstance(self.judge, BatchJudge))
 
     @cached_property
     def battles(self) -> BattleLog:
@@ -285,6 +233,19 @@ class Study:
             "judgments": settlement_counts(judgments),
         }
 
+    def _cost(self, judgments: list[Judgment]) -> dict[str, Any]:
+        """What this run paid, and what answers from the ledger had cost when they were made."""
+        verdicts = [v for j in judgments for v in (j.forward, j.backward)]
+        cost: dict[str, Any] = {
+            "forecast": self.forecast and self.forecast.as_dict(),
+            "usd_spent": self.ledger.spent(self.record.token),
+            "usd_saved_by_cache": sum(v.cost_usd for v in verdicts if v.cached),
+        }
+        if self.spending is not None:
+            cost["answers_paid"] = self.spending.as_dict()
+            cost["attempts"] = self.ledger.outcomes(self.record.token)
+        return cost
+
     @contextmanager
     def _failing(self) -> Iterator[None]:
         """Close the record as failed when the block fails, unless a runner will."""
@@ -297,22 +258,6 @@ class Study:
             if not self.record.attached:
                 self.record.finish(error=f"{type(error).__name__}: {error}")
             raise
-
-
-def _judge(mode: str, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
-    models = tournament.judge
-    model = params.judge_model or (models.pilot_model if mode == "pilot" else models.headline_model)
-    if params.judge == "replay":
-        if not params.replay_from:
-            raise DataError("judge 'replay' needs replay_from, a record or a verdicts file")
-        judge = ReplayJudge.from_record(root / params.replay_from)
-        if params.judge_model not in ("", judge.model):
-            raise DataError(f"the recording is by {judge.model!r}, not {params.judge_model!r}")
-        return judge
-    baseline = baseline_judge(models.baseline)
-    if model != baseline.model:
-        raise DataError(f"judge 'baseline' is the model {baseline.model!r}, not {model!r}")
-    return baseline
 
 
 def _record(mode: str, params: RunParams, root: Path) -> Record:
@@ -331,46 +276,5 @@ def _settings(method: PermutationElo) -> dict[str, Any]:
     return {name: getattr(method, name) for name in method.__dataclass_fields__}
 
 
-def _salt(root: Path) -> bytes:
-    """The workspace's secret behind the boundaries, made at first use."""
-    path = root / ".arena_kit" / "salt"
-    if not path.exists():
-        with suppress(FileExistsError), whole_file(path.with_name(".salt.new")) as part:
-            part.write_text(secrets.token_hex(32), encoding="utf-8")
-            path.hardlink_to(part)  # the first of several processes wins
-    try:
-        salt = bytes.fromhex(read_text(path))
-    except ValueError:
-        salt = b""
-    if len(salt) != 32:
-        raise DataError(f"{path}: not a salt of 32 bytes; delete it to make a new one")
-    return salt
-
-
-def _cost(judgments: list[Judgment]) -> dict[str, float]:
-    verdicts = [v for j in judgments for v in (j.forward, j.backward)]
-    return {
-        "usd_spent": sum(v.cost_usd for v in verdicts if not v.cached),
-        "usd_saved_by_cache": sum(v.cost_usd for v in verdicts if v.cached),
-    }
-
-
 def _bias(judgments: list[Judgment]) -> dict[str, Any]:
     return {name: found.as_dict() for name, found in position_bias(judgments).items()}
-
-
-@contextmanager
-def _progress(*, hidden: bool) -> Iterator[OnProgress]:
-    """A bar for interactive use; headless records would keep it frozen at 0 %."""
-    if hidden:
-        yield lambda _done, _total: None
-        return
-    plain = importlib.util.find_spec("ipywidgets") is None  # tqdm.auto would warn about it
-    bars = importlib.import_module("tqdm.std" if plain else "tqdm.auto")
-    with bars.tqdm(desc="verdicts", unit="verdict") as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield show

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from arena_kit.compare import Comparison
+from arena_kit.judging.cost import Forecast
 from arena_kit.rating.base import Ratings
+from arena_kit.reporting.costs import forecast_rows
 from arena_kit.runs import open_record
 from arena_kit.store import read_json
 
-_LEFT = ("dimension", "entrant", "model", "key")
+_LEFT = ("dimension", "entrant", "model", "key", "what", "value", "batch", "for", "state")
 _SHOWN_FLIPS = 10
 
 
@@ -88,6 +91,41 @@ def show_comparison(found: Comparison) -> None:
         for delta in found.deltas
     ]
     _print("Ratings", columns, moved)
+
+
+def show_forecast(found: Forecast | None, cap: float) -> None:
+    """What a run would cost, and whether its cap allows it."""
+    if found is None:
+        _say("This run costs nothing: its judge runs in this process.")
+        return
+    _print("Forecast", ("what", "value"), list(forecast_rows(found).items()))
+    if not cap:
+        _say("No max_cost_usd is set: such a run is refused.")
+    elif found.usd_no_hits > cap:
+        _say(f"More than max_cost_usd {cap:.2f} allows: such a run is refused.")
+    else:
+        _say(f"Within max_cost_usd {cap:.2f}.")
+
+
+def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Batches under way."""
+    if not rows:
+        _say("No batch is under way.")
+        return
+    columns = ("batch", "requests", "model", "for", "planned", "expires", "state")
+    shown = [
+        (
+            row["batch_id"] or f"unconfirmed ({row['intent']})",
+            str(row["n_requests"]),
+            row["model"],
+            row["purpose"],
+            row["planned_at"][:16],
+            row["expires_at"][:16] or "–",
+            row.get("status") or row["state"],
+        )
+        for row in rows
+    ]
+    _print("Under way", columns, shown)
 
 
 def _print(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from arena_kit.battles import DataError
-from arena_kit.judging.judges.base import Judge
+from arena_kit.judging.judges.base import ImmediateJudge
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.judges.scripted import ScriptedJudge
@@ -78,10 +78,9 @@ def sample_requests() -> list[tuple[JudgeRequest, JudgeRequest]]:
     return found
 
 
-def collected(judge: Judge, asked: list[JudgeRequest]) -> list[Answer]:
-    ticket = judge.submit(asked)
-    assert judge.poll(ticket).ended
-    return list(judge.collect(ticket))
+def collected(judge: ImmediateJudge, asked: list[JudgeRequest]) -> list[Answer]:
+    answers = [judge.answer(request) for request in asked]
+    return [answer for answer in answers if answer is not None]
 
 
 def named(judge: BaselineJudge, request: JudgeRequest) -> Slot | None:

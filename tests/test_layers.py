@@ -18,9 +18,9 @@ FLOORS = [
     ("rating",),
     ("judging",),
     ("reporting",),
-    ("settings", "runs", "artifacts", "workspace"),
-    ("study", "runner", "compare"),
-    ("cli", "terminal", "__main__"),
+    ("settings", "runs", "artifacts", "workspace", "keys", "backends", "progress"),
+    ("plan", "batches", "study", "runner", "compare"),
+    ("cli", "cli_base", "cli_rate", "cli_runs", "terminal", "__main__"),
 ]
 FILES = {"store", "tabular", "battle_files", "pair_counts"}
 #: What may not be imported although it stands below: these modules are pure.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from arena_kit import DataError, OfflineError, PermutationElo, Study, read_battles
-from arena_kit.runs import LockedError
+from arena_kit.store import LockedError
 from tests.test_settings import edited
 
 SMALL = {"strata": {"open_recall": 4, "vignette": 4, "curated": 4}, "n_perms": 20}
@@ -52,7 +52,7 @@ def test_record(workspace: Path) -> None:
         "clinical_utility": 12 * 6,
     }
     assert sum(manifest["counts"]["verdicts"]["calibration"].values()) == 144
-    assert manifest["cost"] == {"usd_saved_by_cache": 0, "usd_spent": 0}
+    assert manifest["cost"] == {"forecast": None, "usd_saved_by_cache": 0, "usd_spent": 0}
 
 
 def test_results_follow_from_battles(workspace: Path) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
 
 import pytest
 
-from arena_kit.judging.judges.base import Progress
 from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Settlement, Status
+from arena_kit.judging.records import JudgeRequest, Judgment, Settlement, Status
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.tournament import Material, OfflineError, judge_pairs
 from arena_kit.prompts import Pair, Prompt, Response
@@ -201,9 +199,9 @@ def test_offline_keeps_the_status_of_a_cached_unparsable_answer(ledger: Ledger) 
     assert statuses(judgments).count(Status.OK) == 8
 
 
-@pytest.mark.parametrize("status", [Status.REFUSED, Status.ERRORED, Status.TRUNCATED])
-def test_failed_answers_are_not_cached_and_are_asked_again(ledger: Ledger, status: Status) -> None:
-    """An answer that failed is counted, not settled, and asked for again on the next run."""
+@pytest.mark.parametrize("status", [Status.ERRORED, Status.EXPIRED, Status.CANCELED])
+def test_unpaid_failures_are_not_cached_and_are_asked_again(ledger: Ledger, status: Status) -> None:
+    """An answer that failed unpaid is counted, not settled, and asked for on the next run."""
 
     def script(request: JudgeRequest) -> str | Status:
         return status if request.presentation.first == "cherry" else by_name(request)
@@ -220,6 +218,34 @@ def test_failed_answers_are_not_cached_and_are_asked_again(ledger: Ledger, statu
     assert len(again.asked) == 4
     assert set(again.asked) == {i for i in FIRST_ASKED if i.split("|")[2] == "cherry"}
     assert set(statuses(judgments)) == {Status.OK}
+
+
+@pytest.mark.parametrize("status", [Status.REFUSED, Status.TRUNCATED])
+def test_paid_failures_are_cached_and_not_asked_again(ledger: Ledger, status: Status) -> None:
+    """A refusal and a truncated answer are paid for: the next run shows them as they were."""
+
+    def script(request: JudgeRequest) -> str | Status:
+        return status if request.presentation.first == "cherry" else by_name(request)
+
+    judge_pairs(PAIRS, MATERIAL, ScriptedJudge(script), ledger)
+    again = ScriptedJudge(by_name)
+    judgments = judge_pairs(PAIRS, MATERIAL, again, ledger)
+    assert again.asked == []
+    assert statuses(judgments).count(status) == 4
+    assert [j.settlement for j in judgments].count(Settlement.INCOMPLETE) == 4
+
+
+def test_equal_texts_share_one_answer(ledger: Ledger) -> None:
+    """Two entrants with the same words are asked about once, and both get the verdict."""
+    same = Response(entrant_id="beech", prompt_id="q1", response_text="3 words on q1.")
+    twin = Response(entrant_id="cherry", prompt_id="q1", response_text="3 words on q1.")
+    shown = {**MATERIAL.responses, ("beech", "q1"): same, ("cherry", "q1"): twin}
+    judge = ScriptedJudge(lambda request: '{"winner": "A"}')
+    pairs = [PAIRS[0], PAIRS[1]]
+    judgments = judge_pairs(pairs, replace(MATERIAL, responses=shown), judge, ledger)
+    assert len(judge.asked) == 2
+    assert [j.pair for j in judgments] == pairs
+    assert statuses(judgments) == [Status.OK] * 4
 
 
 def test_no_answer_at_all_is_missing_and_asked_again(ledger: Ledger) -> None:
@@ -275,25 +301,3 @@ def test_progress_counts_cached_and_new_answers_to_the_end(ledger: Ledger) -> No
 
     judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger, on_progress=note)
     assert seen == [(done, 12) for done in range(6, 13)]
-
-
-@dataclass(slots=True)
-class LateJudge(ScriptedJudge):
-    """A script that is ready only at the third look and answers in reverse."""
-
-    looks: list[str] = field(default_factory=list)
-
-    def poll(self, ticket: str) -> Progress:
-        self.looks.append(ticket)
-        return Progress(done=12 if len(self.looks) >= 3 else 0, total=12)
-
-    def collect(self, ticket: str) -> Iterator[Answer]:
-        yield from reversed(list(ScriptedJudge.collect(self, ticket)))
-
-
-def test_a_late_judge_is_waited_for_and_joined_by_id(ledger: Ledger) -> None:
-    """Answers that come later and in another order are joined to their requests by id."""
-    judge = LateJudge(by_name)
-    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger)
-    assert len(judge.looks) == 3
-    assert outcomes(judgments) == [(p, Settlement.WINNER, p.entrant_a) for p in PAIRS]

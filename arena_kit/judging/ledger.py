@@ -1,163 +1,375 @@
-"""The verdict cache: one SQLite file shared by all runs of a workspace.
+"""The ledger: one SQLite file that remembers every answer and everything ever paid for.
 
-Answers are kept raw under a key made of everything that could change them, so parsing
-can be redone for free and an answer is asked, and paid for, once.
+Final answers are kept raw under a key made of all that could change them, so parsing can
+be redone for free and an answer is asked, and paid for, once. What is under way is kept
+as intents: written before a batch is created, then its id, then each result line.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import secrets
+import socket
 import sqlite3
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
-from arena_kit.battles import DataError, whole_text
-from arena_kit.judging.judges.base import Judge
-from arena_kit.judging.records import Answer, JudgeRequest, Status
-from arena_kit.judging.rendering import VERDICT_SCHEMA
+from filelock import FileLock, Timeout
 
-SCHEMA_VERSION = 1
+from arena_kit.battles import whole_text
+from arena_kit.judging.judges.base import Batch, Judge, Result, Service
+from arena_kit.judging.ledger_schema import opened, transaction
+from arena_kit.judging.records import Answer, Asked, Status
+from arena_kit.store import LockedError
+
+_KEY_VERSION = 1
 _CHUNK = 500
-_PATIENCE = 60.0
+_KEY_IN_NAME = 40
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS answers (
-    key TEXT PRIMARY KEY,
-    judge_model TEXT NOT NULL,
-    request_id TEXT NOT NULL,
-    text TEXT NOT NULL,
-    served_model TEXT NOT NULL,
-    usage TEXT NOT NULL,
-    cost_usd REAL NOT NULL,
-    detail TEXT NOT NULL,
-    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
-) WITHOUT ROWID;
-"""
+Transport = Literal["batches", "live"]
+#: What becomes of attempts without a result when their intent ends.
+_LEFT_OPEN = {
+    ("closed", "batches"): "missing",
+    ("closed", "live"): "unknown",
+    ("void", "batches"): "void",
+    ("void", "live"): "void",
+    ("given_up", "batches"): "given_up",
+    ("given_up", "live"): "given_up",
+}
 
 
-def cache_key(judge: Judge, request: JudgeRequest) -> str:
+def cache_key(judge: Judge, request: Asked) -> str:
     """Hash of everything that could change the answer."""
-    shown = request.presentation
     parts = {
-        "schema": SCHEMA_VERSION,
+        "schema": _KEY_VERSION,
         "judge_model": judge.model,
         "settings": dict(judge.settings),
         "system": request.system,
         "user": request.user,
-        "position": int(shown.first != shown.pair.entrant_a),
-        "format": VERDICT_SCHEMA,
-        "attempt": request.attempt,
+        **request.identity,
     }
     text = json.dumps(parts, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """Requests that were about to be sent together, and the batch they became, if known."""
+
+    intent: str
+    transport: Transport
+    state: str
+    service: Service
+    model: str
+    purpose: str
+    run: str
+    n_requests: int
+    planned_at: str
+    batch_id: str | None = None
+    created_at: str = ""
+    expires_at: str = ""
+
+    def name(self, key: str) -> str:
+        """What a request is called inside this intent's batch (a custom id)."""
+        return f"{self.intent}-{key[:_KEY_IN_NAME]}"
+
+    def owns(self, name: str) -> bool:
+        """Whether a custom id was made by this intent."""
+        return name.startswith(f"{self.intent}-")
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The cache file; every call opens its own connection, so any thread may use it."""
+    """The file; every call opens its own connection, so any thread may use it."""
 
     path: Path
 
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The cached answers among these keys."""
-        wanted = list(keys)
-        found: dict[str, Answer] = {}
-        if not self.path.exists():
-            return found
-        with self._connection() as con:
-            for start in range(0, len(wanted), _CHUNK):
-                some = wanted[start : start + _CHUNK]
-                marks = ",".join("?" * len(some))
-                query = (
-                    "SELECT key, request_id, text, served_model, usage, cost_usd, detail "
-                    f"FROM answers WHERE key IN ({marks})"
-                )
-                for key, *row in con.execute(query, some):
-                    found[key] = _answer(*row)
-        return found
+        """The final answers among these keys."""
+        columns = "request_id, status, text, served_model, usage, cost_usd, detail, run"
+        return {
+            key: _answer(*row)
+            for key, *row in self._look_up(f"SELECT key, {columns} FROM answers", keys)
+        }
 
-    def put(self, judge_model: str, answers: Iterable[tuple[str, Answer]]) -> None:
-        """Keep whole answers; one that is already there stays as it was."""
-        rows = [
-            (
-                key,
-                judge_model,
-                answer.request_id,
-                whole_text(answer.text),
-                answer.served_model,
-                json.dumps(answer.usage, sort_keys=True),
-                answer.cost_usd,
-                answer.detail,
-            )
-            for key, answer in answers
-            if answer.status is Status.OK
-        ]
-        with self._connection() as con, con:
-            con.executemany(
-                "INSERT OR IGNORE INTO answers (key, judge_model, request_id, text, served_model, "
-                "usage, cost_usd, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
+    def settled(self, keys: Iterable[str]) -> set[str]:
+        """Which of these keys have a final answer."""
+        return {key for (key,) in self._look_up("SELECT key FROM answers", keys)}
+
+    def put(self, judge_model: str, answers: Iterable[tuple[str, Answer]], run: str = "") -> None:
+        """Keep final answers; one that is already there stays as it was."""
+        rows = [_row(key, judge_model, answer, run) for key, answer in answers]
+        with opened(self.path) as con, transaction(con):
+            con.executemany(_INSERT_ANSWER, rows)
 
     def __len__(self) -> int:
         if not self.path.exists():
             return 0
-        with self._connection() as con:
+        with opened(self.path) as con:
             (n,) = con.execute("SELECT count(*) FROM answers").fetchone()
         return int(n)
 
     @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
+    def held(self, run: str) -> Iterator[None]:
+        """Be the only process that spends; refuse while another one does.
+
+        The lock is the operating system's, so it ends with its process however that ends;
+        the file only remembers who holds it.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path.with_name(f"{self.path.name}.lock"))
         try:
-            with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as con:
-                _write_ahead(con)
-                con.execute("PRAGMA synchronous = FULL")
-                self._check_schema(con)
-                yield con
-        except sqlite3.DatabaseError as error:
-            raise DataError(f"{self.path}: the verdict cache cannot be used ({error})") from error
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise LockedError(self._holder()) from None
+        try:
+            with opened(self.path) as con:
+                con.execute(
+                    "INSERT OR REPLACE INTO holder (one, pid, host, run) VALUES (1, ?, ?, ?)",
+                    (os.getpid(), socket.gethostname(), run),
+                )
+            yield
+        finally:
+            lock.release()
 
-    def _check_schema(self, con: sqlite3.Connection) -> None:
-        (version,) = con.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_VERSION:
-            raise DataError(
-                f"{self.path}: made by a newer arena_kit (schema {version}, "
-                f"this one knows {SCHEMA_VERSION})"
+    def _holder(self) -> str:
+        with opened(self.path) as con:
+            row = con.execute("SELECT pid, host, since FROM holder").fetchone()
+        who = "process {} on {}, since {}".format(*row) if row else "another process"
+        return (
+            f"{self.path}: another run is asking paid judges through this ledger ({who}); "
+            "start again when it has finished, what it paid for is then free"
+        )
+
+    def plan(
+        self,
+        requests: Mapping[str, Asked],
+        *,
+        transport: Transport,
+        service: Service,
+        model: str,
+        purpose: str,
+        run: str,
+    ) -> Intent:
+        """Write down, durably, that these requests (by key) are about to be sent."""
+        intent = secrets.token_hex(6)
+        with opened(self.path) as con, transaction(con):
+            con.execute(
+                "INSERT INTO intents (intent, transport, state, origin, account, model, purpose, "
+                "run, n_requests) VALUES (?, ?, 'planned', ?, ?, ?, ?, ?, ?)",
+                (intent, transport, service.origin, service.account, model, purpose, run,
+                 len(requests)),
+            )  # fmt: skip
+            _add_attempts(con, intent, requests)
+            return next(_intents(con, "WHERE intent = ?", [intent]))
+
+    def begin(self, intent: Intent, requests: Mapping[str, Asked]) -> None:
+        """Write down that these calls of a live intent are about to be made."""
+        with opened(self.path) as con, transaction(con):
+            _add_attempts(con, intent.intent, requests)
+
+    def submitted(self, intent: Intent, batch: Batch) -> None:
+        """Write down the id of the batch that an intent became."""
+        with opened(self.path) as con, transaction(con):
+            con.execute(
+                "INSERT OR REPLACE INTO batches (batch_id, intent, created_at, expires_at, status) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (batch.batch_id, intent.intent, batch.created_at, batch.expires_at, batch.status),
             )
-        if version < SCHEMA_VERSION:
-            with con:
-                con.execute(_SCHEMA)
-                con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            _set_state(con, intent.intent, "submitted")
 
+    def record(self, intent: Intent, results: Iterable[tuple[str, Result]]) -> None:
+        """Keep result lines with what they cost; final ones become answers."""
+        with opened(self.path) as con, transaction(con):
+            for key, result in results:
+                _record(con, intent, key, result)
 
-def _write_ahead(con: sqlite3.Connection) -> None:
-    """Turn on WAL; on a new file SQLite refuses this at once while another process does it."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            con.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
+    def close(self, intent: Intent, state: Literal["closed", "void", "given_up"]) -> None:
+        """End an intent: nothing more will come, the service never took it, or the user gave
+        it up. A live call that then has no answer may have been billed: it stays `unknown`.
+        """
+        with opened(self.path) as con, transaction(con):
+            _set_state(con, intent.intent, state)
+            con.execute(
+                "UPDATE attempts SET outcome = ? WHERE intent = ? AND outcome IS NULL",
+                (_LEFT_OPEN[state, intent.transport], intent.intent),
+            )
+            con.execute("UPDATE batches SET status = 'ended' WHERE intent = ?", [intent.intent])
+
+    def open_intents(self, transport: Transport = "batches") -> list[Intent]:
+        """Intents that may still owe results, oldest first."""
+        if not self.path.exists():
+            return []
+        where = (
+            "WHERE transport = ? AND state IN ('planned', 'submitted') AND EXISTS (SELECT 1 FROM "
+            "attempts WHERE attempts.intent = intents.intent AND outcome IS NULL) "
+            "ORDER BY planned_at"
+        )
+        with opened(self.path) as con:
+            return list(_intents(con, where, [transport]))
+
+    def awaited(self, intent: Intent) -> dict[str, str]:
+        """Names and keys of an intent's requests that have no result yet."""
+        query = (
+            "SELECT key FROM attempts JOIN requests USING (request) "
+            "WHERE intent = ? AND outcome IS NULL"
+        )
+        with opened(self.path) as con:
+            return {intent.name(key): key for (key,) in con.execute(query, [intent.intent])}
+
+    def known_batches(self) -> set[str]:
+        """Ids of all batches that belong to an intent."""
+        with opened(self.path) as con:
+            return {batch_id for (batch_id,) in con.execute("SELECT batch_id FROM batches")}
+
+    def lines(self, intent: Intent) -> Iterator[str]:
+        """The raw result lines of an intent."""
+        with opened(self.path) as con:
+            for (line,) in con.execute(
+                "SELECT line FROM result_lines WHERE intent = ?", [intent.intent]
+            ):
+                yield line
+
+    def outcomes(self, run: str) -> dict[str, int]:
+        """How many attempts of a run ended in each way; `unknown` ones may have been billed."""
+        if not self.path.exists():
+            return {}
+        query = (
+            "SELECT coalesce(outcome, 'under way'), count(*) FROM attempts "
+            "JOIN intents USING (intent) WHERE run = ? AND state NOT IN ('void', 'given_up') "
+            "GROUP BY 1"
+        )
+        with opened(self.path) as con:
+            return {str(outcome): int(n) for outcome, n in con.execute(query, [run])}
+
+    def spent(self, run: str) -> float:
+        """US dollars that a run has paid so far, failed and re-asked answers included."""
+        if not self.path.exists():
+            return 0.0
+        with opened(self.path) as con:
+            query = "SELECT coalesce(sum(usd), 0) FROM costs WHERE run = ?"
+            (usd,) = con.execute(query, [run]).fetchone()
+        return float(usd)
+
+    def output_tokens(self, judge_model: str) -> tuple[int, float]:
+        """How many answers a model has given, and how many tokens they had on average."""
+        if not self.path.exists():
+            return 0, 0.0
+        query = (
+            "SELECT count(*), coalesce(avg(json_extract(usage, '$.output_tokens')), 0) "
+            "FROM answers WHERE judge_model = ? AND cost_usd > 0"
+        )
+        with opened(self.path) as con:
+            n, mean = con.execute(query, [judge_model]).fetchone()
+        return int(n), float(mean)
+
+    def paid(self, run: str) -> list[Answer]:
+        """Every answer that a run paid for, re-asked ones included, without its text."""
+        if not self.path.exists():
+            return []
+        query = (
+            "SELECT request_id, status, '', served_model, usage, cost_usd, detail, run "
+            "FROM answers WHERE run = ? AND cost_usd > 0"
+        )
+        with opened(self.path) as con:
+            return [_answer(*row) for row in con.execute(query, [run])]
+
+    def _look_up(self, select: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+        wanted = list(keys)
+        if not self.path.exists() or not wanted:
             return
+        with opened(self.path) as con:
+            for start in range(0, len(wanted), _CHUNK):
+                some = wanted[start : start + _CHUNK]
+                yield from con.execute(f"{select} WHERE key IN ({','.join('?' * len(some))})", some)
 
 
-def _answer(
-    request_id: str, text: str, served_model: str, usage: str, cost_usd: float, detail: str
-) -> Answer:
+_INSERT_ANSWER = (
+    "INSERT OR IGNORE INTO answers (key, judge_model, request_id, status, text, served_model, "
+    "usage, cost_usd, detail, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def _add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, Asked]) -> None:
+    con.executemany(
+        "INSERT OR IGNORE INTO requests (key, request_id) VALUES (?, ?)",
+        ((key, request.request_id) for key, request in requests.items()),
+    )
+    con.executemany(
+        "INSERT INTO attempts (intent, request) SELECT ?, request FROM requests WHERE key = ?",
+        ((intent, key) for key in requests),
+    )
+
+
+def _record(con: sqlite3.Connection, intent: Intent, key: str, result: Result) -> None:
+    found = con.execute("SELECT request, request_id FROM requests WHERE key = ?", [key])
+    request, request_id = found.fetchone()
+    answer = result.answer
+    con.execute(
+        "INSERT OR IGNORE INTO result_lines (intent, request, line) VALUES (?, ?, ?)",
+        (intent.intent, request, whole_text(result.line)),
+    )
+    con.execute(
+        "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ? "
+        "WHERE intent = ? AND request = ? AND outcome IS NULL",
+        (str(answer.status), answer.cost_usd, answer.detail, intent.intent, request),
+    )
+    if result.billed:
+        con.execute(_INSERT_ANSWER, _row(key, intent.model, answer, intent.run, request_id))
+
+
+def _set_state(con: sqlite3.Connection, intent: str, state: str) -> None:
+    con.execute("UPDATE intents SET state = ? WHERE intent = ?", (state, intent))
+
+
+def _intents(con: sqlite3.Connection, where: str, values: list[str]) -> Iterator[Intent]:
+    query = (
+        "SELECT intent, transport, state, origin, account, model, purpose, run, n_requests, "
+        "planned_at, batch_id, coalesce(created_at, ''), coalesce(expires_at, '') "
+        f"FROM intents LEFT JOIN batches USING (intent) {where}"
+    )
+    for intent, transport, state, origin, account, *rest in con.execute(query, values):
+        names = ("model", "purpose", "run", "n_requests", "planned_at", "batch_id")
+        yield Intent(
+            intent=intent,
+            transport=transport,
+            state=state,
+            service=Service(origin=origin, account=account),
+            **dict(zip((*names, "created_at", "expires_at"), rest, strict=True)),
+        )
+
+
+def _row(
+    key: str, judge_model: str, answer: Answer, run: str, request_id: str = ""
+) -> tuple[object, ...]:
+    return (
+        key,
+        judge_model,
+        whole_text(request_id or answer.request_id),
+        str(answer.status),
+        whole_text(answer.text),
+        answer.served_model,
+        json.dumps(answer.usage, sort_keys=True),
+        answer.cost_usd,
+        whole_text(answer.detail),
+        run or answer.run,
+    )
+
+
+def _answer(*row: object) -> Answer:
+    request_id, status, text, served_model, usage, cost_usd, detail, run = row
     return Answer(
-        request_id=request_id,
-        status=Status.OK,
-        text=text,
-        served_model=served_model,
-        usage=json.loads(usage),
-        cost_usd=cost_usd,
-        detail=detail,
+        request_id=str(request_id),
+        status=Status(str(status)),
+        text=str(text),
+        served_model=str(served_model),
+        usage=json.loads(str(usage)),
+        cost_usd=float(str(cost_usd)),
+        detail=str(detail),
+        run=str(run),
     )

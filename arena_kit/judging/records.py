@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from arena_kit.prompts import Pair
+
+#: The JSON schema of a verdict, for judges that can be held to one.
+VERDICT_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "justification": {"type": "string"},
+        "winner": {"type": "string", "enum": ["A", "B", "tie"]},
+    },
+    "required": ["justification", "winner"],
+    "additionalProperties": False,
+}
 
 
 class Status(StrEnum):
@@ -51,6 +64,29 @@ class Presentation:
         return "|".join((self.pair.dimension, self.pair.prompt_id, self.first, self.second))
 
 
+class Asked(Protocol):
+    """A text put to a model, by a judge or for an entrant.
+
+    `request_id` names it to people; `identity` is what belongs to its cache key beside
+    the texts; `seed` goes to servers that take one.
+    """
+
+    @property
+    def request_id(self) -> str: ...
+
+    @property
+    def system(self) -> str: ...
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def seed(self) -> int | None: ...
+
+    @property
+    def identity(self) -> Mapping[str, object]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeRequest:
     """A rendered presentation: everything a judge may see is in `system` and `user`.
@@ -69,13 +105,27 @@ class JudgeRequest:
     def request_id(self) -> str:
         return f"{self.presentation.request_id}#{self.attempt}"
 
+    @property
+    def seed(self) -> None:
+        return None
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        shown = self.presentation
+        return {
+            "position": int(shown.first != shown.pair.entrant_a),
+            "format": VERDICT_SCHEMA,
+            "attempt": self.attempt,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a judge returned for one request, unparsed.
 
     `status` is OK for any text that arrived whole, readable or not; `detail` says why it
-    is anything else. `cost_usd` is what this answer cost when it was made.
+    is anything else. `cost_usd` is what this answer cost when it was made, and `run` the
+    run that paid for it.
     """
 
     request_id: str
@@ -85,6 +135,7 @@ class Answer:
     usage: dict[str, int] = field(default_factory=dict)
     cost_usd: float = 0.0
     detail: str = ""
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,17 +32,6 @@ Answer with one JSON object and nothing else:
 Write the justification first. Use "tie" only when neither response is better.
 """
 
-#: The JSON schema of a verdict, for judges that can be held to one.
-VERDICT_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {
-        "justification": {"type": "string"},
-        "winner": {"type": "string", "enum": ["A", "B", "tie"]},
-    },
-    "required": ["justification", "winner"],
-    "additionalProperties": False,
-}
-
 Reference = Literal["gold_answer", "expected_behavior", "none"]
 
 _SECTIONS = ("question", "gold_answer", "expected_behavior", "response_a", "response_b")

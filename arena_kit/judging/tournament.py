@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from arena_kit.judging.asking import ask
 from arena_kit.judging.judges.base import Judge
 from arena_kit.judging.ledger import Ledger, cache_key
-from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Presentation, Status, Verdict
+from arena_kit.judging.records import JudgeRequest, Judgment, Presentation, Status, Verdict
 from arena_kit.judging.rendering import Rubric, render
+from arena_kit.judging.terms import Terms
 from arena_kit.judging.verdicts import presentations, settle_all, verdict_of
 from arena_kit.prompts import Pair, Prompt, Response
 
@@ -19,10 +20,6 @@ OnProgress = Callable[[int, int], None]
 
 def _silent(_done: int, _total: int) -> None:
     pass
-
-
-_SAVE_EVERY = 50
-_LONGEST_WAIT = 60.0
 
 
 class OfflineError(RuntimeError):
@@ -46,6 +43,10 @@ class Material:
     rubrics: Mapping[str, Rubric]
     salt: bytes
 
+    def requests(self, pairs: Sequence[Pair]) -> list[JudgeRequest]:
+        """The rendered requests of all pairs, in both orders."""
+        return [self.request(shown) for pair in pairs for shown in presentations(pair)]
+
     def request(self, presentation: Presentation) -> JudgeRequest:
         """The rendered request of one presentation."""
         return render(
@@ -65,6 +66,7 @@ def judge_pairs(
     *,
     offline: bool = False,
     max_attempts: int = 2,
+    terms: Terms = Terms(),  # noqa: B008 (frozen)
     on_progress: OnProgress = _silent,
 ) -> list[Judgment]:
     """Judge every pair in both orders and settle it.
@@ -73,11 +75,11 @@ def judge_pairs(
     that lists all of them. An answer that cannot be read is asked for again, up to
     `max_attempts` times in all; what then remains unread keeps its status.
     """
-    requests = [material.request(shown) for pair in pairs for shown in presentations(pair)]
+    requests = material.requests(pairs)
     verdicts: dict[Presentation, Verdict] = {}
     for attempt in range(1, max_attempts + 1):
-        asked = [replace(request, attempt=attempt) for request in requests]
-        verdicts |= _ask(asked, judge, ledger, offline=offline, on_progress=on_progress)
+        asked = [replace(r, attempt=attempt) for r in requests] if attempt > 1 else requests
+        verdicts |= _ask(asked, judge, ledger, terms, offline=offline, on_progress=on_progress)
         unread = {shown for shown, v in verdicts.items() if v.status is Status.UNPARSABLE}
         requests = [request for request in requests if request.presentation in unread]
         if not requests:
@@ -89,49 +91,33 @@ def _ask(
     requests: Sequence[JudgeRequest],
     judge: Judge,
     ledger: Ledger,
+    terms: Terms,
     *,
     offline: bool,
     on_progress: OnProgress,
 ) -> dict[Presentation, Verdict]:
-    keys = {request.request_id: cache_key(judge, request) for request in requests}
-    cached = ledger.get(keys.values())
-    fresh = [request for request in requests if keys[request.request_id] not in cached]
-    if fresh and offline and fresh[0].attempt == 1:
-        raise OfflineError([request.request_id for request in fresh])
-    on_progress(len(requests) - len(fresh), len(requests))
-    answers: dict[str, Answer] = {}
-    if fresh and not offline:
-        done = len(requests) - len(fresh)
-        for answer in _collect(judge, fresh, keys, ledger):
-            answers[answer.request_id] = answer
-            on_progress(done + len(answers), len(requests))
+    keys = [cache_key(judge, request) for request in requests]
+    by_key = dict(zip(keys, requests, strict=True))  # equal texts share a key, and an answer
+    before = ledger.settled(by_key)
+    fresh = {key: request for key, request in by_key.items() if key not in before}
+    if fresh and offline and requests[0].attempt == 1:
+        raise OfflineError([request.request_id for request in fresh.values()])
+    done, total = len(by_key) - len(fresh), len(by_key)
+    on_progress(done, total)
+
+    def settled(n: int) -> None:
+        nonlocal done
+        done = min(done + n, total)
+        on_progress(done, total)
+
+    failed = ask(fresh, judge, ledger, terms, settled) if fresh and not offline else {}
+    answers = failed | ledger.get(by_key)
     verdicts = {}
-    for request in requests:
-        kept = cached.get(keys[request.request_id])
-        given = kept or answers.get(request.request_id)
+    for key, request in zip(keys, requests, strict=True):
+        given = answers.get(key)
+        cached = key in before and not (terms.run and given and given.run == terms.run)
         if given is not None or request.attempt == 1:  # a re-ask without answer changes nothing
             verdicts[request.presentation] = verdict_of(
-                request, given, judge_model=judge.model, cached=kept is not None
+                request, given, judge_model=judge.model, cached=cached
             )
     return verdicts
-
-
-def _collect(
-    judge: Judge, fresh: Sequence[JudgeRequest], keys: Mapping[str, str], ledger: Ledger
-) -> Iterable[Answer]:
-    """Answers as they arrive, each kept in the ledger before or soon after it is used."""
-    ticket = judge.submit(fresh)
-    wait = 0.05
-    while not judge.poll(ticket).ended:
-        time.sleep(wait)
-        wait = min(2 * wait, _LONGEST_WAIT)
-    unsaved: list[tuple[str, Answer]] = []
-    try:
-        for answer in judge.collect(ticket):
-            unsaved.append((keys[answer.request_id], answer))
-            if len(unsaved) >= _SAVE_EVERY:
-                ledger.put(judge.model, unsaved)
-                unsaved = []
-            yield answer
-    finally:
-        ledger.put(judge.model, unsaved)

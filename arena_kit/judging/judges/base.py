@@ -1,32 +1,25 @@
-"""The judge protocol: submit rendered requests, poll, collect raw answers."""
+"""What a judge is: it answers at once, over the network while one waits, or in batches later.
+
+Rendering, caching, parsing and settling live above and are the same for every judge.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from arena_kit.judging.records import Answer, JudgeRequest
+from arena_kit.judging.prices import Price
+from arena_kit.judging.records import Answer, Asked, JudgeRequest
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a submitted batch is."""
-
-    done: int
-    total: int
-
-    @property
-    def ended(self) -> bool:
-        return self.done >= self.total
+#: How a verdict's shape is asked for: `auto` tries the schema and goes on without it where
+#: the server refuses it; `grammar` is llama.cpp's own field.
+Structured = Literal["auto", "json_schema", "grammar", "none"]
 
 
 class Judge(Protocol):
-    """Answers rendered requests. Caching, parsing and settling live above it.
-
-    `model` is the id recorded with every verdict; `settings` is everything else that
-    could change an answer and therefore belongs to the cache key.
+    """Who answers. `model` is the id recorded with every verdict; `settings` is everything
+    else that could change an answer and therefore belongs to the cache key.
     """
 
     @property
@@ -35,36 +28,141 @@ class Judge(Protocol):
     @property
     def settings(self) -> Mapping[str, object]: ...
 
-    def submit(self, requests: Sequence[JudgeRequest]) -> str:
-        """Hand requests over; returns a ticket."""
 
-    def poll(self, ticket: str) -> Progress:
-        """How far the ticket's requests are."""
+class ImmediateJudge(Judge, Protocol):
+    """Answers in this process and costs nothing."""
 
-    def collect(self, ticket: str) -> Iterator[Answer]:
-        """The answers, in any order; a request may be left without one."""
-
-
-@dataclass(slots=True)
-class ImmediateJudge(ABC):
-    """A judge that answers as it is asked; subclasses write only `answer`."""
-
-    _tickets: dict[str, list[JudgeRequest]] = field(default_factory=dict, init=False, repr=False)
-
-    @abstractmethod
     def answer(self, request: JudgeRequest) -> Answer | None:
         """The answer to one request, None for none at all."""
 
-    def submit(self, requests: Sequence[JudgeRequest]) -> str:
-        ticket = f"ticket-{len(self._tickets)}"
-        self._tickets[ticket] = list(requests)
-        return ticket
 
-    def poll(self, ticket: str) -> Progress:
-        total = len(self._tickets[ticket])
-        return Progress(done=total, total=total)
+@runtime_checkable
+class PaidJudge(Judge, Protocol):
+    """A judge behind a service that is paid by the token."""
 
-    def collect(self, ticket: str) -> Iterator[Answer]:
-        for request in self._tickets[ticket]:
-            if (answer := self.answer(request)) is not None:
-                yield answer
+    @property
+    def service(self) -> Service: ...
+
+    @property
+    def price(self) -> Price: ...
+
+    def check(self, requests: Sequence[Asked]) -> list[str]:
+        """Raise for what the service would refuse, before anything is spent; returns
+        warnings.
+        """
+
+    def count_tokens(self, request: Asked) -> int | None:
+        """Input tokens as the service counts them; None where it cannot be asked."""
+
+
+@runtime_checkable
+class LiveJudge(PaidJudge, Protocol):
+    """Answers over the network while one waits; `concurrency` calls may be under way."""
+
+    @property
+    def concurrency(self) -> int: ...
+
+    def ask(self, request: Asked) -> Result:
+        """One call, never repeated by itself; called from several threads."""
+
+
+@runtime_checkable
+class BatchJudge(PaidJudge, Protocol):
+    """Takes batches that go on without this process; asked again by the batch's id."""
+
+    def split(self, entries: Mapping[str, Asked]) -> Iterator[dict[str, Asked]]:
+        """The requests in groups that fit into one batch each."""
+
+    def submit(self, entries: Mapping[str, Asked]) -> Batch:
+        """Create one batch, with a single call that is never repeated by itself."""
+
+    def poll(self, batch_id: str) -> Batch:
+        """How far a batch is."""
+
+    def collect(self, batch: Batch) -> Iterator[Result]:
+        """The results in any order, as they stream in."""
+
+    def recent(self) -> Iterator[Batch]:
+        """All batches of the account, newest first."""
+
+    def cancel(self, batch_id: str) -> Batch:
+        """Ask the service to stop a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """Where requests go and on whose account; `account` is a fingerprint, never the key."""
+
+    origin: str
+    account: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch as the service describes it; times are RFC 3339 texts."""
+
+    batch_id: str
+    n_requests: int
+    created_at: str
+    expires_at: str = ""
+    status: str = "in_progress"
+    counts: Mapping[str, int] = field(default_factory=dict)
+    results_url: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status == "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One answer as it arrived, and what follows from it.
+
+    `name` is the custom id in a batch, `line` the raw text of the result. `billed` marks
+    what was or may have been paid for: it is final and never asked again. Otherwise
+    `again` says whether asking once more can help, and `pause` is a sentence for the user
+    where only the user can (credit, spend limit).
+    """
+
+    answer: Answer
+    name: str = ""
+    line: str = ""
+    billed: bool = True
+    again: bool = False
+    pause: str = ""
+
+
+class ServiceError(RuntimeError):
+    """The service cannot be used as things are; the message says what to do."""
+
+
+class PausedError(ServiceError):
+    """Only the user can help: credit, a spend limit, a batch that the account does not have."""
+
+
+class BusyError(ServiceError):
+    """Certainly not done and worth another try, after `wait` seconds where that is known."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class UnsureError(ServiceError):
+    """It may or may not have been done: the connection ended before the answer came."""
+
+
+class UnknownBatchError(ServiceError):
+    """The service does not know a batch, or not yet."""
+
+
+class CutError(ServiceError):
+    """A stream of results that broke off; it can be opened again."""
+
+
+def first_of_each(requests: Iterable[Asked]) -> dict[str, Asked]:
+    """The first request of each system text."""
+    found: dict[str, Asked] = {}
+    for request in requests:
+        found.setdefault(request.system, request)
+    return found

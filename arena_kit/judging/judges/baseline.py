@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import exp, tanh
 
-from arena_kit.judging.judges.base import ImmediateJudge
 from arena_kit.judging.records import Answer, JudgeRequest, Status
 from arena_kit.judging.rendering import read_sections
 
@@ -56,7 +55,7 @@ _QUANTITIES = re.compile(
 
 
 @dataclass(slots=True)
-class BaselineJudge(ImmediateJudge):
+class BaselineJudge:
     """Scores both responses as presented and names the higher.
 
     It reads no rubric. A dimension it has no score of its own for is scored by overlap with

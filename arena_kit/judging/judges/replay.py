@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles import DataError
-from arena_kit.judging.judges.base import ImmediateJudge
 from arena_kit.judging.records import Answer, JudgeRequest, Status
 from arena_kit.store import read_lines
 
@@ -26,7 +25,7 @@ _KINDS: dict[str, Any] = {
 
 
 @dataclass(slots=True)
-class ReplayJudge(ImmediateJudge):
+class ReplayJudge:
     """Answers from recorded verdict lines, found by dimension, prompt and both entrants.
 
     The recorded raw text is repeated and read again; what was not recorded stays

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from arena_kit.judging.judges.base import ImmediateJudge
 from arena_kit.judging.records import Answer, JudgeRequest, Status
 
 Script = Callable[[JudgeRequest], str | Status | None]
 
 
 @dataclass(slots=True)
-class ScriptedJudge(ImmediateJudge):
+class ScriptedJudge:
     """Answers with whatever `script` returns for a request.
 
     A string is the raw text of an answer, a `Status` an answer that failed that way, and

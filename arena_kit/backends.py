@@ -1,0 +1,162 @@
+"""From settings to a judge that can be asked: models, prices, addresses and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from arena_kit.battles import DataError
+from arena_kit.judging.judges.base import Judge, PaidJudge
+from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.judging.judges.replay import ReplayJudge
+from arena_kit.judging.prices import Price
+from arena_kit.keys import read_key
+from arena_kit.settings import (
+    AnthropicSettings,
+    ChatSettings,
+    JudgeSettings,
+    RunParams,
+    TournamentFile,
+    read_prices,
+)
+
+Kind = Literal["anthropic", "openai_compatible"]
+ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
+CHAT_KEY = "OPENAI_API_KEY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """A model to be asked over the network: where, how and with which key."""
+
+    kind: Kind
+    model: str
+    transport: Literal["batches", "messages"] = "batches"
+    base_url: str = ""
+    key_variable: str = ""
+
+    def judge(
+        self,
+        settings: AnthropicSettings | ChatSettings,
+        prices: Mapping[str, Price],
+        root: Path,
+        *,
+        verdict: bool = True,
+    ) -> PaidJudge:
+        """The judge, or the generator where no verdict is wanted."""
+        if isinstance(settings, ChatSettings):
+            return self._chat(settings, prices, root, verdict=verdict)
+        return self._claude(settings, prices, root, verdict=verdict)
+
+    def _claude(
+        self,
+        settings: AnthropicSettings,
+        prices: Mapping[str, Price],
+        root: Path,
+        *,
+        verdict: bool,
+    ) -> PaidJudge:
+        import anthropic
+
+        from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages
+
+        variable = self.key_variable or ANTHROPIC_KEY
+        key = read_key(variable, root)
+        client = anthropic.Anthropic(api_key=key or "none", base_url=self.base_url or None)
+        shared: dict[str, Any] = {
+            "client": client,
+            "model": self.model,
+            "price": self.price(prices),
+            "max_tokens": settings.max_tokens,
+            "effort": settings.effort,
+            "verdict": verdict,
+            "lacks": "" if key else variable,
+        }
+        if self.transport == "batches":
+            return AnthropicBatches(**shared)
+        return AnthropicMessages(
+            **shared, concurrency=settings.concurrency, per_minute=settings.per_minute
+        )
+
+    def _chat(
+        self, settings: ChatSettings, prices: Mapping[str, Price], root: Path, *, verdict: bool
+    ) -> PaidJudge:
+        from arena_kit.judging.judges.openai_compatible import ChatJudge
+
+        if not self.base_url:
+            raise DataError(
+                "an openai_compatible model needs base_url, such as http://127.0.0.1:8000/v1"
+            )
+        return ChatJudge(
+            base_url=self.base_url,
+            model=self.model,
+            price=self.price(prices),
+            api_key=read_key(self.key_variable or CHAT_KEY, root),
+            verdict=verdict,
+            **settings.model_dump(exclude={"expected_output_tokens"}),
+        )
+
+    def price(self, prices: Mapping[str, Price]) -> Price:
+        """The model's price; a model served from this machine is free unless it is listed."""
+        if self.model in prices:
+            return prices[self.model]
+        if self.kind == "openai_compatible" and _is_here(self.base_url):
+            return Price(model=self.model, input=0, output=0, source="served from this machine")
+        raise DataError(
+            f"no price is known for the model {self.model!r}; add it to the price file "
+            f"(0 for a server of your own); listed: {', '.join(prices)}"
+        )
+
+
+def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
+    """The judge that a run's parameters name."""
+    if params.judge == "anthropic" or params.judge == "openai_compatible":  # noqa: PLR1714
+        return _paid(params.judge, params, tournament, root)
+    if params.judge == "replay":
+        return _replay(params, root)
+    models = tournament.judge
+    model = params.judge_model or (models.pilot_model if mode == "pilot" else models.headline_model)
+    judge = BaselineJudge(**models.baseline.model_dump())
+    if model != judge.model:
+        raise DataError(f"judge 'baseline' is the model {judge.model!r}, not {model!r}")
+    return judge
+
+
+def _paid(kind: Kind, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
+    if not params.judge_model:
+        raise DataError(f"judge {kind!r} needs judge_model, the model's id")
+    backend = Backend(
+        kind=kind,
+        model=params.judge_model,
+        transport=params.transport,
+        base_url=params.base_url,
+        key_variable=params.key_variable,
+    )
+    prices = read_prices(root / tournament.prices)
+    return backend.judge(paid_settings(kind, tournament.judge), prices, root)
+
+
+def paid_settings(kind: str, settings: JudgeSettings) -> AnthropicSettings | ChatSettings:
+    """The settings that belong to a kind of paid judge."""
+    return settings.anthropic if kind == "anthropic" else settings.openai_compatible
+
+
+def _replay(params: RunParams, root: Path) -> ReplayJudge:
+    if not params.replay_from:
+        raise DataError("judge 'replay' needs replay_from, a record or a verdicts file")
+    judge = ReplayJudge.from_record(root / params.replay_from)
+    if params.judge_model not in ("", judge.model):
+        raise DataError(f"the recording is by {judge.model!r}, not {params.judge_model!r}")
+    return judge
+
+
+def _is_here(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

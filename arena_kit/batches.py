@@ -1,0 +1,75 @@
+"""Batches under way: listing them, looking at them, cancelling them, giving them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from arena_kit.backends import ANTHROPIC_KEY
+from arena_kit.battles import DataError
+from arena_kit.judging.judges.base import Batch, BatchJudge
+from arena_kit.judging.ledger import Intent, Ledger
+from arena_kit.judging.prices import Price
+from arena_kit.keys import read_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """The batches of one ledger, and the key to speak to their service."""
+
+    ledger: Ledger
+    root: Path
+    key_variable: str = ""
+
+    def under_way(self) -> list[Intent]:
+        """What may still owe results, oldest first; without a batch id it is unconfirmed."""
+        return self.ledger.open_intents()
+
+    def look(self, intent: Intent) -> Batch:
+        """The batch as the service sees it now."""
+        return self._judge(intent).poll(_id(intent))
+
+    def cancel(self, name: str) -> Batch:
+        """Ask the service to stop a batch. What it has answered is billed and collected by
+        the next run; the rest is unpaid.
+        """
+        intent = self._find(name)
+        return self._judge(intent).cancel(_id(intent))
+
+    def give_up(self, name: str) -> Intent:
+        """Forget a batch: its results are not waited for, and its requests may be sent again."""
+        intent = self._find(name)
+        with self.ledger.held("give up"):
+            self.ledger.close(intent, "given_up")
+        return intent
+
+    def _find(self, name: str) -> Intent:
+        found = [i for i in self.under_way() if name in (i.intent, i.batch_id)]
+        if not found:
+            known = ", ".join(i.batch_id or i.intent for i in self.under_way()) or "none"
+            raise DataError(f"no batch {name!r} is under way; under way: {known}")
+        return found[0]
+
+    def _judge(self, intent: Intent) -> BatchJudge:
+        import anthropic
+
+        from arena_kit.judging.judges.anthropic import AnthropicBatches
+
+        variable = self.key_variable or ANTHROPIC_KEY
+        key = read_key(variable, self.root)
+        if key is None:
+            raise DataError(f"no key: set {variable} in the environment or in .env")
+        client = anthropic.Anthropic(api_key=key, base_url=intent.service.origin)
+        nothing = Price(model=intent.model, input=0, output=0)
+        judge = AnthropicBatches(client=client, model=intent.model, price=nothing)
+        if judge.service != intent.service:
+            raise DataError(f"{_id(intent)} was sent with another key than the one in {variable}")
+        return judge
+
+
+def _id(intent: Intent) -> str:
+    if intent.batch_id is None:
+        raise DataError(
+            f"whether {intent.intent} became a batch is not known yet; the next run finds out"
+        )
+    return intent.batch_id

@@ -1,0 +1,312 @@
+"""Batches that are never paid twice and never lost.
+
+The order of things is the guarantee: an intent is durable before a batch is created, the
+batch's id before anything else happens, each group of results before the next. Whatever
+was begun is settled before anything new is sent. See design/never-paid-twice.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from arena_kit.judging.judges.base import (
+    Batch,
+    BatchJudge,
+    BusyError,
+    CutError,
+    PausedError,
+    Result,
+    ServiceError,
+    UnknownBatchError,
+    UnsureError,
+    first_of_each,
+)
+from arena_kit.judging.ledger import Intent, Ledger
+from arena_kit.judging.records import Answer, Asked
+from arena_kit.judging.terms import OnSettled, Terms
+
+_GROUP = 200
+_STALLS = 5
+_LOOK_BACK = timedelta(hours=24)
+
+Requests = Mapping[str, Asked]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batching:
+    """Asks a batch judge through a ledger; requests are named by their cache keys."""
+
+    judge: BatchJudge
+    ledger: Ledger
+    terms: Terms
+    on_settled: OnSettled
+    failed: dict[str, Result] = field(default_factory=dict)
+
+    def ask(self, requests: Requests) -> dict[str, Answer]:
+        """Have every request answered in the ledger; returns the failures, which are unpaid.
+
+        The caller holds the ledger. An interrupt leaves batches running and says so.
+        """
+        try:
+            self._ask(requests)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(left_running(self.ledger, self.terms.run)) from None
+        return {key: result.answer for key, result in self.failed.items()}
+
+    def _ask(self, requests: Requests) -> None:
+        self._settle(requests)
+        for tried in range(self.terms.max_tries):
+            left = self._left(requests)
+            if not left:
+                return
+            if not tried:
+                for warning in self.judge.check(list(left.values())):
+                    self.terms.say(warning)
+                self.terms.allow(left.values())
+                left = self._warmed(left) if self.terms.prewarm else left
+            self.terms.allow(left.values())
+            self._send(left)
+            self._settle(requests)
+
+    def _left(self, requests: Requests) -> dict[str, Asked]:
+        """Requests without a final answer that are worth sending."""
+        settled = self.ledger.settled(requests)
+        hopeless = {key for key, result in self.failed.items() if not result.again}
+        return {k: r for k, r in requests.items() if k not in settled and k not in hopeless}
+
+    def _warmed(self, requests: Requests) -> dict[str, Asked]:
+        """Send one request of each system text and wait for it; returns the others."""
+        ahead = {r.request_id for r in first_of_each(requests.values()).values()}
+        some = {key: r for key, r in requests.items() if r.request_id in ahead}
+        if len(some) == len(requests):
+            return dict(requests)
+        self.terms.say("pre-warming the prompt cache, one request per rubric")
+        for key, request in some.items():
+            self._send({key: request})
+        self._settle(some)
+        for result in (self.failed[key] for key in some if key in self.failed):
+            if not result.again:
+                raise ServiceError(
+                    "the service refused the first request, so nothing else was sent: "
+                    f"{result.answer.detail}"
+                )
+        return self._left(requests)
+
+    def _send(self, requests: Requests) -> None:
+        for shard in self.judge.split(requests):
+            for key in shard:
+                self.failed.pop(key, None)
+            intent = self.ledger.plan(
+                shard,
+                transport="batches",
+                service=self.judge.service,
+                model=self.judge.model,
+                purpose=self.terms.purpose,
+                run=self.terms.run,
+            )
+            self._create(intent, {intent.name(key): request for key, request in shard.items()})
+
+    def _create(self, intent: Intent, entries: Requests) -> None:
+        try:
+            batch = self.terms.pace.patiently(lambda: self.judge.submit(entries))
+        except UnsureError as error:
+            self.terms.say(f"{error}; looking whether the batch exists before sending again")
+            self._reconcile(intent)
+        except ServiceError:
+            self.ledger.close(intent, "void")  # certainly not taken
+            raise
+        else:
+            self.ledger.submitted(intent, batch)
+
+    def _settle(self, requests: Requests) -> None:
+        """Wait for everything under way that holds one of these requests, and collect it."""
+        mine = [
+            intent
+            for intent in self.ledger.open_intents()
+            if not requests.keys().isdisjoint(self.ledger.awaited(intent).values())
+        ]
+        for intent in mine:
+            self._check_account(intent)
+            if intent.batch_id is None:
+                self._reconcile(intent)
+        ids = {intent.intent for intent in mine}
+        self._wait([i for i in self.ledger.open_intents() if i.intent in ids])
+
+    def _check_account(self, intent: Intent) -> None:
+        if intent.service != self.judge.service:
+            raise PausedError(
+                f"{_named(intent)} was sent to {intent.service.origin} with another key; use that "
+                f"key, or give the batch up with: arena-kit batches --give-up {intent.intent}"
+            )
+
+    def _reconcile(self, intent: Intent) -> None:
+        """Find the batch that an intent became, if it became one.
+
+        A batch carries no name, so one of the right size is a candidate until its results
+        show whose requests it holds. Only when none is left, after the grace period, was
+        nothing created.
+        """
+        others = self.ledger.known_batches()
+        deadline = time.monotonic() + self.terms.pace.grace
+        for wait in self.terms.pace.waits():
+            candidates = [b for b in self._recent(intent) if b.batch_id not in others]
+            for batch in candidates:
+                if batch.ended and self._holds(batch, intent):
+                    self.ledger.submitted(intent, batch)
+                    return
+                if batch.ended:
+                    others.add(batch.batch_id)
+            if all(batch.ended for batch in candidates) and time.monotonic() > deadline:
+                self.ledger.close(intent, "void")
+                return
+            time.sleep(wait)
+
+    def _recent(self, intent: Intent) -> list[Batch]:
+        oldest = (_time(intent.planned_at) - _LOOK_BACK).isoformat()
+
+        def look() -> list[Batch]:
+            found = []
+            for batch in self.judge.recent():
+                if _time(batch.created_at).isoformat() < oldest:
+                    break
+                if batch.n_requests == intent.n_requests:
+                    found.append(batch)
+            return found
+
+        return self.terms.pace.patiently(look)
+
+    def _holds(self, batch: Batch, intent: Intent) -> bool:
+        def look() -> bool:
+            try:
+                return any(intent.owns(result.name) for result in self.judge.collect(batch))
+            except CutError as error:
+                raise BusyError(str(error)) from None
+
+        return self.terms.pace.patiently(look)
+
+    def _wait(self, intents: Iterable[Intent]) -> None:
+        waiting = {intent.batch_id: intent for intent in intents if intent.batch_id}
+        unknown_since: dict[str, float] = {}
+        waits = self.terms.pace.waits()
+        started = time.monotonic()
+        while waiting:
+            for batch_id, intent in list(waiting.items()):
+                batch = self._look(intent, unknown_since)
+                if batch is not None and batch.ended:
+                    self._collect(intent, batch)
+                    del waiting[batch_id]
+            if waiting:
+                self.terms.say(_progress(waiting.values(), time.monotonic() - started))
+                time.sleep(next(waits))
+
+    def _look(self, intent: Intent, unknown_since: dict[str, float]) -> Batch | None:
+        """The batch as it is, or None while the service does not know it yet."""
+        batch_id = str(intent.batch_id)
+        try:
+            batch = self.terms.pace.patiently(lambda: self.judge.poll(batch_id))
+        except UnknownBatchError:
+            since = unknown_since.setdefault(batch_id, time.monotonic())
+            if time.monotonic() - since < self.terms.pace.grace:
+                return None
+            if any(batch.batch_id == batch_id for batch in self._recent(intent)):
+                return None
+            raise PausedError(
+                f"the service does not know {_named(intent)}: if it belongs to another workspace, "
+                "use that workspace's key; to give it up and send its requests again: "
+                f"arena-kit batches --give-up {intent.intent}"
+            ) from None
+        unknown_since.pop(batch_id, None)
+        return batch
+
+    def _collect(self, intent: Intent, batch: Batch) -> None:
+        """Read the results into the ledger, opening the stream as often as needed."""
+        awaited = self.ledger.awaited(intent)
+        pauses: set[str] = set()
+        stalls = 0
+        waits = self.terms.pace.waits()
+        while awaited:
+            before = len(awaited)
+            try:
+                for group in _groups(self.judge.collect(batch), _GROUP):
+                    pauses |= self._keep(intent, group, awaited)
+            except (CutError, BusyError) as error:
+                self.terms.say(f"{_named(intent)}: {error}; reading on")
+            stalls = 0 if len(awaited) < before else stalls + 1
+            if awaited and stalls >= _STALLS:
+                raise ServiceError(
+                    f"{_named(intent)} has ended, but {len(awaited)} of its results do not arrive; "
+                    "they are kept by the service: run again later"
+                )
+            if awaited:
+                time.sleep(next(waits))
+        self.ledger.close(intent, "closed")
+        if pauses:
+            raise PausedError("; ".join(sorted(pauses)))
+
+    def _keep(self, intent: Intent, group: list[Result], awaited: dict[str, str]) -> set[str]:
+        """Make one group of results durable; returns what only the user can mend."""
+        new = {result.name: result for result in group if result.name in awaited}
+        self.ledger.record(intent, [(awaited[name], result) for name, result in new.items()])
+        for name, result in new.items():
+            key = awaited.pop(name)
+            if not result.billed:
+                self.failed[key] = result
+        self.on_settled(len(new))
+        return {result.pause for result in new.values() if result.pause}
+
+
+def left_running(ledger: Ledger, run: str) -> str:
+    """Which batches of a run go on without this process, and how to take them up again."""
+    intents = [intent for intent in ledger.open_intents() if intent.run == run]
+    if not intents:
+        return "interrupted; nothing is under way, and running again goes on from the ledger"
+    names = ", ".join(_named(intent) for intent in intents)
+    return (
+        f"interrupted; {names} still running at the service, and will be collected by the next "
+        "run or `arena-kit resume`; see them with `arena-kit batches`"
+    )
+
+
+def _named(intent: Intent) -> str:
+    what = f"batch {intent.batch_id}" if intent.batch_id else f"intent {intent.intent}"
+    return f"{what} ({intent.n_requests} requests)"
+
+
+def _progress(intents: Iterable[Intent], seconds: float) -> str:
+    found = list(intents)
+    n = sum(intent.n_requests for intent in found)
+    soonest = min((intent.expires_at for intent in found if intent.expires_at), default="")
+    left = (_time(soonest) - datetime.now(UTC)).total_seconds() if soonest else 0.0
+    batches = f"{len(found)} batch" + ("es" if len(found) > 1 else "")
+    until = f", at most {duration(left)} to go" if left > 0 else ""
+    return f"{batches} of {n} requests under way for {duration(seconds)}{until}"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words: `40 s`, `12 min`, `3 h 05 min`."""
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _groups(results: Iterator[Result], size: int) -> Iterator[list[Result]]:
+    """Results in groups; what had arrived when a stream breaks off is still given."""
+    group: list[Result] = []
+    try:
+        for result in results:
+            group.append(result)
+            if len(group) >= size:
+                yield group
+                group = []
+    except (CutError, BusyError):
+        yield group
+        raise
+    yield group

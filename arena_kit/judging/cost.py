@@ -1,0 +1,208 @@
+"""What a run will cost, what it may cost, and what it did cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from arena_kit.judging.prices import Price
+from arena_kit.judging.records import Answer, Asked
+
+_BYTES_PER_TOKEN = 3.0
+_SAMPLE = 20
+
+
+class CostError(RuntimeError):
+    """A run that would cost more than it may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimator:
+    """Tokens of a request from its length; `how` says where the ratio comes from."""
+
+    tokens_per_byte: float
+    how: str
+
+    @classmethod
+    def local(cls) -> Estimator:
+        how = f"local estimate, {_BYTES_PER_TOKEN:g} bytes a token"
+        return cls(tokens_per_byte=1 / _BYTES_PER_TOKEN, how=how)
+
+    @classmethod
+    def counted(cls, requests: Sequence[Asked], count: Callable[[Asked], int | None]) -> Estimator:
+        """The ratio that a sample of the requests has, counted by the service if it can."""
+        step = max(1, len(requests) // _SAMPLE)
+        some = requests[::step][:_SAMPLE]
+        n_bytes = sum(_size(request.system) + _size(request.user) for request in some)
+        counts = [count(request) for request in some]
+        tokens = sum(n for n in counts if n is not None)
+        if None in counts or not tokens:
+            return cls.local()
+        how = f"count_tokens on {len(some)} of the requests, scaled by length"
+        return cls(tokens_per_byte=tokens / max(1, n_bytes), how=how)
+
+    def tokens(self, text: str) -> float:
+        return _size(text) * self.tokens_per_byte
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Requests, tokens and dollars of a run before it starts.
+
+    `usd_no_hits` is what every request costs when it writes the prompt cache and none reads
+    it: the worst case, and what a cap is held against. `usd_all_hits` is the best one;
+    `usd_no_cache` would be the price without prompt caching.
+    """
+
+    model: str
+    requests: int
+    answered: int
+    system_tokens: int
+    user_tokens: int
+    output_tokens: int
+    usd_all_hits: float
+    usd_no_cache: float
+    usd_no_hits: float
+    counted: str
+    assumed: str
+    priced: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecaster:
+    """Turns requests into tokens and dollars.
+
+    `output_tokens` is what an answer is expected to have, thinking included; `assumed`
+    says why.
+    """
+
+    price: Price
+    batch: bool
+    estimator: Estimator
+    output_tokens: float
+    assumed: str
+
+    def __call__(self, requests: Collection[Asked], *, answered: int = 0) -> Forecast:
+        systems: dict[str, int] = {}
+        user = 0.0
+        for request in requests:
+            systems[request.system] = systems.get(request.system, 0) + 1
+            user += self.estimator.tokens(request.user)
+        system = sum(self.estimator.tokens(text) * n for text, n in systems.items())
+        once = sum(self.estimator.tokens(text) for text in systems)
+        output = self.output_tokens * len(requests)
+        return Forecast(
+            model=self.price.model,
+            requests=len(requests),
+            answered=answered,
+            system_tokens=round(system),
+            user_tokens=round(user),
+            output_tokens=round(output),
+            usd_all_hits=self._usd(user, output, written=once, read=system - once),
+            usd_no_cache=self._usd(user + system, output),
+            usd_no_hits=max(
+                self._usd(user, output, written=system), self._usd(user + system, output)
+            ),
+            counted=self.estimator.how,
+            assumed=self.assumed,
+            priced=f"{self.price.source}, {self.price.date}".strip(", "),
+        )
+
+    def _usd(self, plain: float, output: float, *, written: float = 0, read: float = 0) -> float:
+        usage = {
+            "input_tokens": round(plain),
+            "output_tokens": round(output),
+            "cache_creation_input_tokens": round(written),
+            "cache_read_input_tokens": round(read),
+        }
+        return self.price.usd(usage, batch=self.batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A cap in dollars; asked before anything is sent."""
+
+    cap_usd: float
+    forecaster: Callable[[], Forecaster]
+    spent: Callable[[], float]
+
+    def allow(self, requests: Collection[Asked]) -> None:
+        """Raise when what was spent and what these requests may cost exceed the cap."""
+        forecast = self.forecaster()(requests)
+        spent = self.spent()
+        if spent + forecast.usd_no_hits > self.cap_usd:
+            already = f"${spent:.2f} are spent and " if spent else ""
+            raise CostError(
+                f"{already}{forecast.requests} requests to {forecast.model} are forecast at "
+                f"${forecast.usd_no_hits:.2f} without prompt-cache hits, more than max_cost_usd "
+                f"{self.cap_usd:.2f} allows; nothing of it was sent ({forecast.counted}; "
+                f"{forecast.assumed})"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """What answers cost, and what the prompt cache did.
+
+    `hit_rate` is the share of cacheable prompt tokens that were read rather than written;
+    None when nothing was cacheable. `usd_saved_by_prompt_cache` is negative when caching
+    cost more than it saved.
+    """
+
+    answers: int
+    usd: float
+    input_tokens: int
+    output_tokens: int
+    thinking_tokens: int
+    written_tokens: int
+    read_tokens: int
+    usd_saved_by_prompt_cache: float
+
+    @classmethod
+    def of(cls, answers: Iterable[Answer], price: Price, *, batch: bool) -> Spending:
+        found = list(answers)
+
+        def total(name: str) -> int:
+            return sum(answer.usage.get(name, 0) for answer in found)
+
+        plain = sum(price.usd_uncached(answer.usage, batch=batch) for answer in found)
+        spent = sum(answer.cost_usd for answer in found)
+        return cls(
+            answers=len(found),
+            usd=spent,
+            input_tokens=total("input_tokens"),
+            output_tokens=total("output_tokens"),
+            thinking_tokens=total("thinking_tokens"),
+            written_tokens=total("cache_creation_input_tokens"),
+            read_tokens=total("cache_read_input_tokens"),
+            usd_saved_by_prompt_cache=plain - spent,
+        )
+
+    @property
+    def hit_rate(self) -> float | None:
+        cacheable = self.written_tokens + self.read_tokens
+        return self.read_tokens / cacheable if cacheable else None
+
+    @property
+    def warning(self) -> str:
+        """A sentence when caching did not pay; empty when it did."""
+        if not self.answers or self.usd_saved_by_prompt_cache >= 0:
+            return "" if self.hit_rate is not None or not self.answers else _NOT_CACHED
+        return (
+            f"Prompt caching cost ${-self.usd_saved_by_prompt_cache:.2f} more than it saved: "
+            f"{self.hit_rate or 0:.0%} of the cacheable tokens were hits."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "hit_rate": self.hit_rate}
+
+
+_NOT_CACHED = "Nothing was cached: the rubric may be shorter than the model's minimum prefix."
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,274 @@
+"""Claude as a judge or as an entrant: in batches, or live.
+
+The SDK repeats calls on its own, `batches.create` too, and sends no idempotency header:
+every call here is made with `max_retries=0`, and repeated only by those who know whether
+that is safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import anthropic
+import httpx2
+
+from arena_kit.battles import DataError
+from arena_kit.judging.judges.anthropic_wire import (
+    message_params,
+    read_message,
+    read_result,
+    translated,
+)
+from arena_kit.judging.judges.base import (
+    Batch,
+    CutError,
+    Result,
+    Service,
+    ServiceError,
+    UnknownBatchError,
+    first_of_each,
+)
+from arena_kit.judging.prices import Price
+from arena_kit.judging.records import Asked
+
+OFFICIAL = "https://api.anthropic.com"
+_MOST_REQUESTS = 100_000
+_MOST_BYTES = 250_000_000  # the service takes 256 MB; the rest is for the frame
+_UNSURE_CREATE = (408, 409, *range(500, 600))
+_UNSURE_MESSAGE = (408, 504)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claude:
+    """A Claude model with the settings that shape its answers.
+
+    Parameters
+    ----------
+    effort
+        How hard the model thinks (`low` to `max`), which is most of the cost; empty
+        leaves it to the model.
+    max_tokens
+        Longest answer, thinking included; a longer one ends as `truncated`.
+    verdict
+        Whether answers are held to the schema of a verdict.
+    lacks
+        The variable that should hold the key and does not; such a judge cannot be asked.
+    """
+
+    client: anthropic.Anthropic = field(repr=False)
+    model: str
+    price: Price
+    max_tokens: int = 4096
+    effort: str = ""
+    verdict: bool = True
+    lacks: str = ""
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        found: dict[str, object] = {
+            "judge": "anthropic",
+            "effort": self.effort,
+            "max_tokens": self.max_tokens,
+            "cache_ttl": "1h",
+            "structured": self.verdict,
+        }
+        origin = self.service.origin
+        return found if origin == OFFICIAL else {**found, "origin": origin}
+
+    @property
+    def service(self) -> Service:
+        key = str(self.client.api_key or "").encode()
+        account = hashlib.sha256(b"arena_kit account " + key).hexdigest()[:12]
+        return Service(origin=_origin(str(self.client.base_url)), account=account)
+
+    def check(self, requests: Sequence[Asked]) -> list[str]:
+        """Raise when the model is retired or cannot do this, or when the service refuses the
+        shape of a request; returns warnings.
+        """
+        if self.lacks:
+            raise DataError(f"no key: set {self.lacks} in the environment or in .env")
+        with translated(what=f"looking up {self.model}"):
+            try:
+                found = self._once.models.retrieve(self.model)
+            except anthropic.NotFoundError:
+                raise ServiceError(f"the service does not know the model {self.model!r}") from None
+        if found.lifecycle == "retired":
+            raise ServiceError(f"the model {self.model} was retired; choose another judge_model")
+        if found.max_tokens is not None and self.max_tokens > found.max_tokens:
+            raise ServiceError(
+                f"max_tokens {self.max_tokens} is more than {self.model} allows: {found.max_tokens}"
+            )
+        able = found.capabilities
+        if self.verdict and able and not able.structured_outputs.supported:
+            raise ServiceError(f"{self.model} cannot be held to a JSON schema")
+        for request in first_of_each(requests).values():
+            self.count_tokens(request)
+        if found.lifecycle == "deprecated":
+            ends = f", ends {found.retires_at:%Y-%m-%d}" if found.retires_at else ""
+            return [f"the model {self.model} is deprecated{ends}"]
+        return []
+
+    def count_tokens(self, request: Asked) -> int | None:
+        """Input tokens of a request, counted by the service for free; None without a key."""
+        if self.lacks:
+            return None
+        params = self.params(request)
+        del params["max_tokens"]
+        with translated(what="counting tokens"):
+            return self._once.messages.count_tokens(**params).input_tokens
+
+    def params(self, request: Asked) -> dict[str, Any]:
+        """The body of a request's message."""
+        return message_params(
+            request,
+            model=self.model,
+            max_tokens=self.max_tokens,
+            effort=self.effort,
+            verdict=self.verdict,
+        )
+
+    @property
+    def _once(self) -> anthropic.Anthropic:
+        return self.client.with_options(max_retries=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnthropicBatches(Claude):
+    """Claude over Message Batches: half the price, an answer within a day."""
+
+    def split(self, entries: Mapping[str, Asked]) -> Iterator[dict[str, Asked]]:
+        shard: dict[str, Asked] = {}
+        size = 0
+        for key, request in entries.items():
+            n_bytes = len(json.dumps(self.params(request))) + 100
+            if n_bytes > _MOST_BYTES:
+                raise ServiceError(f"{request.request_id}: {n_bytes} bytes are too many")
+            if len(shard) >= _MOST_REQUESTS or size + n_bytes > _MOST_BYTES:
+                yield shard
+                shard, size = {}, 0
+            shard[key] = request
+            size += n_bytes
+        if shard:
+            yield shard
+
+    def submit(self, entries: Mapping[str, Asked]) -> Batch:
+        requests: Any = [
+            {"custom_id": name, "params": self.params(request)} for name, request in entries.items()
+        ]
+        with translated(what="creating a batch", unsure=_UNSURE_CREATE):
+            return _batch(self._once.messages.batches.create(requests=requests))
+
+    def poll(self, batch_id: str) -> Batch:
+        with translated(what=f"looking at batch {batch_id}"):
+            return _batch(self._once.messages.batches.retrieve(batch_id, timeout=60))
+
+    def recent(self) -> Iterator[Batch]:
+        with translated(what="listing batches"):
+            for found in self._once.messages.batches.list(limit=100, timeout=60):
+                yield _batch(found)
+
+    def cancel(self, batch_id: str) -> Batch:
+        with translated(what=f"cancelling batch {batch_id}"):
+            return _batch(self._once.messages.batches.cancel(batch_id))
+
+    def collect(self, batch: Batch) -> Iterator[Result]:
+        """Results line by line, from the address that the batch names, if it is the service's:
+        the key goes with the request.
+        """
+        if not batch.results_url:
+            raise ServiceError(f"batch {batch.batch_id} has no results (they are kept 29 days)")
+        if _origin(batch.results_url) not in ("", self.service.origin):
+            raise ServiceError(
+                f"batch {batch.batch_id} names results at {_origin(batch.results_url)}, not at "
+                f"{self.service.origin}: the key was not sent there"
+            )
+        for line in self._lines(batch):
+            try:
+                yield read_result(line, self.price)
+            except (ValueError, AttributeError):
+                raise CutError("a result line was cut short") from None
+
+    def _lines(self, batch: Batch) -> Iterator[bytes]:
+        try:
+            with (
+                translated(what=f"reading batch {batch.batch_id}"),
+                closing(self._stream(str(batch.results_url))) as response,
+            ):
+                rest = b""
+                for chunk in response.iter_bytes():
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    yield from filter(bytes.strip, whole)
+                if rest.strip():
+                    yield rest
+        except UnknownBatchError as error:
+            raise CutError(str(error)) from None
+
+    def _stream(self, url: str) -> httpx2.Response:
+        headers = {"Accept": "application/binary"}
+        return self._once.get(
+            url, cast_to=httpx2.Response, stream=True, options={"headers": headers}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnthropicMessages(Claude):
+    """Claude over plain Messages: full price, an answer at once."""
+
+    concurrency: int = 4
+    per_minute: int = 300
+    _limit: _RateLimit = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_limit", _RateLimit(self.per_minute))
+
+    def ask(self, request: Asked) -> Result:
+        self._limit.wait()
+        with translated(what=f"asking {self.model}", unsure=_UNSURE_MESSAGE):
+            raw = self._once.messages.with_raw_response.create(**self.params(request))
+            line = raw.http_response.text
+        return read_message(
+            json.loads(line), self.price, batch=False, name=request.request_id, line=line
+        )
+
+
+class _RateLimit:
+    """Spaces calls of several threads evenly over each minute."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._gap = 60.0 / per_minute
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            start = max(now, self._next)
+            self._next = start + self._gap
+        time.sleep(max(0.0, start - now))
+
+
+def _batch(found: anthropic.types.messages.MessageBatch) -> Batch:
+    counts = found.request_counts.model_dump()
+    return Batch(
+        batch_id=found.id,
+        n_requests=sum(counts.values()),
+        created_at=found.created_at.isoformat(),
+        expires_at=found.expires_at.isoformat(),
+        status=found.processing_status,
+        counts=counts,
+        results_url=found.results_url,
+    )
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port of an address; empty for a path of the same service."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else ""

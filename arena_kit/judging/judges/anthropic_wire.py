@@ -1,0 +1,188 @@
+"""What goes over the wire to Anthropic and what comes back, in our own terms.
+
+SDK exceptions end here: they hold the request and with it the key, so only their plain
+words go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anthropic
+import httpx2
+
+from arena_kit.judging.judges.base import (
+    BusyError,
+    PausedError,
+    Result,
+    ServiceError,
+    UnknownBatchError,
+    UnsureError,
+)
+from arena_kit.judging.prices import Price
+from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Asked, Status
+
+_STATUS = {
+    "refusal": Status.REFUSED,
+    "max_tokens": Status.TRUNCATED,
+    "model_context_window_exceeded": Status.TRUNCATED,
+}
+_UNPAID = {"canceled": Status.CANCELED, "expired": Status.EXPIRED, "errored": Status.ERRORED}
+#: Errors that no second try mends.
+_PERMANENT = {
+    "invalid_request_error",
+    "authentication_error",
+    "permission_error",
+    "not_found_error",
+    "request_too_large",
+}
+_MONEY = ("credit balance", "usage limits", "spend limit", "spend_limit", "billing")
+_SERVER_ERROR = 500
+_GATEWAY = (408, 504)
+
+
+def message_params(
+    request: Asked, *, model: str, max_tokens: int, effort: str, verdict: bool
+) -> dict[str, Any]:
+    """The body of one message; the system text is one block, cached for an hour."""
+    config: dict[str, Any] = {"effort": effort} if effort else {}
+    if verdict:
+        config["format"] = {"type": "json_schema", "schema": VERDICT_SCHEMA}
+    params: dict[str, Any] = {
+        "model": model,
+        "max_tokens": max_tokens,
+        "messages": [{"role": "user", "content": request.user}],
+    }
+    if request.system:
+        cached = {"type": "ephemeral", "ttl": "1h"}
+        params["system"] = [{"type": "text", "text": request.system, "cache_control": cached}]
+    return params | ({"output_config": config} if config else {})
+
+
+def read_result(line: bytes, price: Price) -> Result:
+    """One line of a batch's results. The type is told by its name alone: the SDK's own
+    classes take an unknown one for a success.
+    """
+    row = json.loads(line)
+    name, result = str(row.get("custom_id")), row.get("result") or {}
+    kind, text = str(result.get("type")), line.decode("utf-8", "replace").strip()
+    if kind == "succeeded":
+        return read_message(result.get("message"), price, batch=True, name=name, line=text)
+    if kind in _UNPAID:
+        error = ((result.get("error") or {}).get("error")) or {}
+        return _unpaid(kind, str(error.get("type", "")), str(error.get("message", "")), name, text)
+    answer = Answer(
+        request_id=name,
+        status=Status.ERRORED,
+        detail=f"a result of the unknown type {kind!r}; it may have been billed",
+    )
+    return Result(answer=answer, name=name, line=text)
+
+
+def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:
+    money = about_money(f"{error_type} {message}")
+    detail = f"{error_type}: {message}" if error_type else kind
+    return Result(
+        answer=Answer(request_id=name, status=_UNPAID[kind], detail=detail[:500]),
+        name=name,
+        line=line,
+        billed=False,
+        again=money or error_type not in _PERMANENT,
+        pause=_paused(message) if money else "",
+    )
+
+
+def read_message(message: Any, price: Price, *, batch: bool, name: str, line: str) -> Result:
+    """A message in our terms; text is found by block type, for thinking may come first."""
+    if not isinstance(message, dict) or not isinstance(message.get("content"), list):
+        answer = Answer(
+            request_id=name, status=Status.ERRORED, detail="a success without a message"
+        )
+        return Result(answer=answer, name=name, line=line)
+    blocks = [block for block in message["content"] if isinstance(block, dict)]
+    usage = _usage(message.get("usage") or {})
+    stop = str(message.get("stop_reason"))
+    answer = Answer(
+        request_id=name,
+        status=_STATUS.get(stop, Status.OK),
+        text="".join(str(b.get("text", "")) for b in blocks if b.get("type") == "text"),
+        served_model=str(message.get("model", "")),
+        usage=usage,
+        cost_usd=price.usd(usage, batch=batch),
+        detail=_detail(stop, message.get("stop_details")),
+    )
+    return Result(answer=answer, name=name, line=line)
+
+
+def _usage(usage: dict[str, Any]) -> dict[str, int]:
+    """The counts of a usage object, nested ones beside the others."""
+    flat = {**usage, **(usage.get("cache_creation") or {})}
+    flat |= usage.get("output_tokens_details") or {}
+    return {name: value for name, value in flat.items() if isinstance(value, int)}
+
+
+def _detail(stop: str, more: Any) -> str:
+    if stop == "end_turn" or not isinstance(more, dict):
+        return "" if stop == "end_turn" else stop
+    said = [str(more[name]) for name in ("category", "explanation") if more.get(name)]
+    return ": ".join([stop, *said])[:500]
+
+
+def about_money(text: str) -> bool:
+    """Whether an error is about credit or a spend limit, whatever its type says."""
+    return any(word in text.lower() for word in _MONEY)
+
+
+def _paused(message: str) -> str:
+    said = message.strip().rstrip(".") or "a spend limit was reached"
+    return f"paused, nothing is marked as failed: {said}; then run again"
+
+
+@contextmanager
+def translated(*, what: str, unsure: tuple[int, ...] | None = None) -> Iterator[None]:
+    """Errors of the SDK and its transport, as ours.
+
+    `unsure` lists the statuses after which an effect may exist although the call failed
+    (None: the call has no effect worth being unsure of); a connection that ends early
+    is then unsure too, unless it was never made.
+    """
+    try:
+        yield
+    except anthropic.APIStatusError as error:
+        raise _of_status(error, what, unsure) from None
+    except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
+        never_made = isinstance(error.__cause__ or error, httpx2.ConnectError)
+        words = f"{what}: {type(error.__cause__ or error).__name__}"
+        if unsure is None or never_made:
+            raise BusyError(words) from None
+        raise UnsureError(words) from None
+
+
+def _of_status(
+    error: anthropic.APIStatusError, what: str, unsure: tuple[int, ...] | None
+) -> ServiceError:
+    status = error.status_code
+    body = error.body if isinstance(error.body, dict) else {}
+    inner = body.get("error") if isinstance(body.get("error"), dict) else {}
+    said = str((inner or {}).get("message") or error.message)[:300]
+    if status == 402 or about_money(json.dumps(body)):
+        return PausedError(_paused(said))
+    if status in (401, 403):
+        return ServiceError(f"{what}: the service refuses the key ({status}): {said}")
+    if status == 404:
+        return UnknownBatchError(f"{what}: {said}")
+    if unsure is not None and status in unsure:
+        return UnsureError(f"{what}: status {status}")
+    if status in (408, 409, 429) or status >= _SERVER_ERROR:
+        return BusyError(f"{what}: status {status}: {said}", _retry_after(error))
+    return ServiceError(f"{what}: refused ({status}): {said}")
+
+
+def _retry_after(error: anthropic.APIStatusError) -> float | None:
+    try:
+        return max(0.0, float(error.response.headers.get("retry-after", "")))
+    except ValueError:
+        return None

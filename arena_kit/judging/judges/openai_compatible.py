@@ -1,0 +1,194 @@
+"""Any chat-completions server as a judge or an entrant: vLLM, llama.cpp, Ollama, a provider."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+
+from arena_kit.judging.judges.base import (
+    BusyError,
+    PausedError,
+    Result,
+    Service,
+    ServiceError,
+    Structured,
+    UnsureError,
+)
+from arena_kit.judging.prices import Price
+from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Asked, Status
+
+_STATUS = {"length": Status.TRUNCATED, "content_filter": Status.REFUSED}
+_MONEY = ("insufficient_quota", "billing", "credit", "spend")
+_GRAMMAR = r"""
+root ::= "{" ws "\"justification\":" ws string "," ws "\"winner\":" ws winner ws "}"
+winner ::= "\"A\"" | "\"B\"" | "\"tie\""
+string ::= "\"" ([^"\\\x00-\x1f] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4}))* "\""
+ws ::= [ \t\n]{0,8}
+""".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatJudge:
+    """A model behind a chat-completions endpoint.
+
+    Parameters
+    ----------
+    base_url
+        The address before `/chat/completions`, `/v1` included where the server has it.
+    temperature
+        Sent as it is; None leaves it to the server.
+    structured
+        How a verdict's shape is asked for; the tolerant parser reads whatever comes.
+    """
+
+    base_url: str
+    model: str
+    price: Price
+    api_key: str | None = field(default=None, repr=False)
+    max_tokens: int = 1024
+    temperature: float | None = 0.0
+    structured: Structured = "auto"
+    verdict: bool = True
+    concurrency: int = 4
+    timeout: float = 300.0
+    _client: httpx2.Client = field(init=False, repr=False, compare=False)
+    _refused: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        limits = httpx2.Limits(max_connections=self.concurrency)
+        client = httpx2.Client(headers=headers, timeout=self.timeout, limits=limits)
+        object.__setattr__(self, "_client", client)
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return {
+            "judge": "openai_compatible",
+            "base_url": self.base_url,
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "structured": self.structured if self.verdict else "none",
+        }
+
+    @property
+    def service(self) -> Service:
+        key = str(self.api_key or "").encode()
+        account = hashlib.sha256(b"arena_kit account " + key).hexdigest()[:12]
+        return Service(origin=self.base_url, account=account)
+
+    def check(self, _requests: Sequence[Asked]) -> list[str]:
+        """Raise when nobody answers at the address; warn when the model is not listed."""
+        try:
+            found = self._client.get(f"{self.base_url}/models")
+        except httpx2.HTTPError as error:
+            raise ServiceError(
+                f"no server answers at {self.base_url} ({type(error).__name__})"
+            ) from None
+        try:
+            listed = {str(row["id"]) for row in found.json()["data"]}
+        except (ValueError, KeyError, TypeError):
+            return []
+        unlisted = listed and self.model not in listed
+        return [f"{self.base_url} does not list the model {self.model}"] if unlisted else []
+
+    def count_tokens(self, _request: Asked) -> None:
+        """Chat-completions servers have no common way to count."""
+
+    def ask(self, request: Asked) -> Result:
+        shape = self._shape()
+        response = self._post(self._body(request) | shape)
+        if response.status_code in (400, 422) and shape and self.structured == "auto":
+            response = self._post(self._body(request))
+            if response.status_code == 200:  # this server has no such field
+                self._refused.update(shape)
+        if response.status_code != 200:
+            raise _error(response)
+        return self._read(request, response.text)
+
+    def _shape(self) -> dict[str, Any]:
+        if not self.verdict or self.structured == "none":
+            return {}
+        if self.structured == "grammar":
+            return {"grammar": _GRAMMAR}
+        if self.structured == "auto" and "response_format" in self._refused:
+            return {}
+        schema = {"name": "verdict", "strict": True, "schema": VERDICT_SCHEMA}
+        return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+    def _body(self, request: Asked) -> dict[str, Any]:
+        system = [{"role": "system", "content": request.system}] if request.system else []
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [*system, {"role": "user", "content": request.user}],
+            "max_tokens": self.max_tokens,
+        }
+        if self.temperature is not None:
+            body["temperature"] = self.temperature
+        if request.seed is not None:
+            body["seed"] = request.seed
+        return body
+
+    def _post(self, body: dict[str, Any]) -> httpx2.Response:
+        try:
+            return self._client.post(f"{self.base_url}/chat/completions", json=body)
+        except httpx2.ConnectError:
+            raise BusyError(f"no server answers at {self.base_url}") from None
+        except httpx2.HTTPError as error:
+            raise UnsureError(f"asking {self.model}: {type(error).__name__}") from None
+
+    def _read(self, request: Asked, text: str) -> Result:
+        try:
+            row = json.loads(text)
+            choice = row["choices"][0]
+            message = choice["message"]
+            said = str(message.get("content") or "")
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            answer = Answer(
+                request_id=request.request_id,
+                status=Status.ERRORED,
+                detail="the server's answer is no chat completion",
+            )
+            return Result(answer=answer, line=text)
+        finish = str(choice.get("finish_reason"))
+        refusal = message.get("refusal")
+        usage = _usage(row.get("usage") or {})
+        answer = Answer(
+            request_id=request.request_id,
+            status=Status.REFUSED if refusal else _STATUS.get(finish, Status.OK),
+            text=said or str(refusal or ""),
+            served_model=str(row.get("model", "")),
+            usage=usage,
+            cost_usd=self.price.usd(usage, batch=False),
+            detail="" if finish == "stop" else finish,
+        )
+        return Result(answer=answer, line=text)
+
+
+def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
+    """A chat completion's counts under the names that prices use."""
+    prompt, output = (int(usage.get(f"{k}_tokens") or 0) for k in ("prompt", "completion"))
+    cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+    found = {"input_tokens": prompt - cached, "output_tokens": output}
+    return found | ({"cache_read_input_tokens": cached} if cached else {})
+
+
+def _error(response: httpx2.Response) -> ServiceError:
+    status, said = response.status_code, response.text[:300]
+    if status == 402 or any(word in said.lower() for word in _MONEY):
+        return PausedError(f"paused, nothing is marked as failed: {said}; then run again")
+    if status in (401, 403):
+        return ServiceError(f"the server refuses the key ({status}): {said}")
+    if status in (408, 504):
+        return UnsureError(f"status {status}")
+    if status in (409, 429) or status >= 500:
+        try:
+            wait = float(response.headers.get("retry-after", ""))
+        except ValueError:
+            wait = None
+        return BusyError(f"status {status}: {said}", wait)
+    return ServiceError(f"the server refused ({status}): {said}")

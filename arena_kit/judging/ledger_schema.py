@@ -1,0 +1,185 @@
+"""The tables of the ledger, how older files become current ones, and how one is opened.
+
+`user_version` counts the migrations that a file has been through; each runs once, whole.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from arena_kit.battles import DataError
+
+_PATIENCE = 60.0
+
+_FIRST = """
+CREATE TABLE answers (
+    key TEXT PRIMARY KEY,
+    judge_model TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    text TEXT NOT NULL,
+    served_model TEXT NOT NULL,
+    usage TEXT NOT NULL,
+    cost_usd REAL NOT NULL,
+    detail TEXT NOT NULL,
+    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) WITHOUT ROWID;
+"""
+
+#: Second version: what is paid for. An intent is written before a batch is created and
+#: names each of its requests; the batch's id follows, then every result line; `answers`
+#: keeps what is final, whatever its status. The index and the trigger are the guard: no
+#: request is ever under way twice, and none is sent that has an answer.
+_SECOND = """
+CREATE TABLE final (
+    key TEXT NOT NULL PRIMARY KEY,
+    judge_model TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    text TEXT NOT NULL,
+    served_model TEXT NOT NULL,
+    usage TEXT NOT NULL,
+    cost_usd REAL NOT NULL,
+    detail TEXT NOT NULL,
+    run TEXT NOT NULL DEFAULT '',
+    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+);
+
+INSERT INTO final (key, judge_model, request_id, status, text, served_model, usage, cost_usd,
+                   detail, created_at)
+    SELECT key, judge_model, request_id, 'ok', text, served_model, usage, cost_usd, detail,
+           created_at FROM answers;
+
+DROP TABLE answers;
+
+ALTER TABLE final RENAME TO answers;
+
+CREATE TABLE requests (
+    request INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    request_id TEXT NOT NULL
+);
+
+CREATE TABLE intents (
+    intent TEXT NOT NULL PRIMARY KEY,
+    transport TEXT NOT NULL CHECK (transport IN ('batches', 'live')),
+    state TEXT NOT NULL CHECK (state IN ('planned', 'submitted', 'closed', 'void', 'given_up')),
+    origin TEXT NOT NULL,
+    account TEXT NOT NULL,
+    model TEXT NOT NULL,
+    purpose TEXT NOT NULL,
+    run TEXT NOT NULL,
+    n_requests INTEGER NOT NULL,
+    planned_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) WITHOUT ROWID;
+
+CREATE TABLE batches (
+    batch_id TEXT NOT NULL PRIMARY KEY,
+    intent TEXT NOT NULL UNIQUE REFERENCES intents,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    status TEXT NOT NULL,
+    recorded_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) WITHOUT ROWID;
+
+CREATE TABLE attempts (
+    intent TEXT NOT NULL REFERENCES intents,
+    request INTEGER NOT NULL REFERENCES requests,
+    outcome TEXT,
+    cost_usd REAL NOT NULL DEFAULT 0,
+    detail TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (intent, request)
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX under_way_once ON attempts (request) WHERE outcome IS NULL;
+
+CREATE TRIGGER answered_once BEFORE INSERT ON attempts
+    WHEN EXISTS (SELECT 1 FROM requests JOIN answers USING (key) WHERE request = NEW.request)
+    BEGIN SELECT RAISE(ABORT, 'a request that is already answered was about to be sent'); END;
+
+CREATE TABLE result_lines (
+    intent TEXT NOT NULL REFERENCES intents,
+    request INTEGER NOT NULL REFERENCES requests,
+    line TEXT NOT NULL,
+    PRIMARY KEY (intent, request)
+);
+
+CREATE TABLE holder (
+    one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    pid INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    run TEXT NOT NULL,
+    since TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
+);
+
+CREATE VIEW costs AS
+    SELECT run, model, purpose, transport, outcome, count(*) AS n, sum(cost_usd) AS usd
+    FROM attempts JOIN intents USING (intent)
+    GROUP BY run, model, purpose, transport, outcome;
+"""
+
+MIGRATIONS = (_FIRST, _SECOND)
+SCHEMA_VERSION = len(MIGRATIONS)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to a current ledger file, made or brought up to date where needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as con:
+            _write_ahead(con)
+            con.execute("PRAGMA synchronous = FULL")
+            _bring_up_to_date(con, path)
+            yield con
+    except sqlite3.DatabaseError as error:
+        raise DataError(f"{path}: the verdict cache cannot be used ({error})") from error
+
+
+@contextmanager
+def transaction(con: sqlite3.Connection) -> Iterator[None]:
+    """All of the block's changes, durably, or none."""
+    con.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        con.execute("ROLLBACK")
+        raise
+    con.execute("COMMIT")
+
+
+def _write_ahead(con: sqlite3.Connection) -> None:
+    """Turn on WAL; on a new file SQLite refuses this at once while another process does it."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            con.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _bring_up_to_date(con: sqlite3.Connection, path: Path) -> None:
+    version = _version(con)
+    if version > SCHEMA_VERSION:
+        raise DataError(
+            f"{path}: made by a newer arena_kit (schema {version}, this one knows {SCHEMA_VERSION})"
+        )
+    if version == SCHEMA_VERSION:
+        return
+    with transaction(con):
+        for number in range(_version(con), SCHEMA_VERSION):  # another process may have done it
+            for statement in MIGRATIONS[number].split(";\n\n"):
+                con.execute(statement)
+        con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _version(con: sqlite3.Connection) -> int:
+    (version,) = con.execute("PRAGMA user_version").fetchone()
+    return int(version)

@@ -1,0 +1,87 @@
+"""Under which terms a paid judge is asked: for which run, at what pace, within what budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from arena_kit.judging.judges.base import BusyError
+from arena_kit.judging.records import Asked
+
+T = TypeVar("T")
+
+#: Called with how many requests have just been settled.
+OnSettled = Callable[[int], None]
+
+
+def _silent(_text: str) -> None:
+    pass
+
+
+def _anything(_requests: Collection[Asked]) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long to wait, in seconds.
+
+    Looks at a batch begin `first_look` apart and grow to `longest_wait`. `grace` is how
+    long a fresh batch may be unknown to the service before that means anything, and
+    `patience` how long an outage is waited out.
+    """
+
+    first_look: float = 0.05
+    longest_wait: float = 60.0
+    grace: float = 120.0
+    patience: float = 1800.0
+
+    def waits(self) -> Iterator[float]:
+        """Growing pauses between looks, without end."""
+        wait = self.first_look
+        while True:
+            yield wait
+            wait = min(1.7 * wait, self.longest_wait)
+
+    def patiently(self, call: Callable[[], T]) -> T:
+        """Call again while the service is busy, until patience ends."""
+        started = time.monotonic()
+        for wait in self.waits():
+            try:
+                return call()
+            except BusyError as error:
+                if time.monotonic() - started > self.patience:
+                    raise
+                time.sleep(max(wait, min(error.wait or 0, self.longest_wait)))
+        raise AssertionError  # the waits have no end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a run allows.
+
+    Parameters
+    ----------
+    run
+        The run that pays, so that its cost can be told apart.
+    purpose
+        What the answers are for: `judge` or `generate`.
+    prewarm
+        Send one request of each system text ahead, so that the others find it cached.
+    max_tries
+        How often a request that failed unpaid is sent in one run.
+    allow
+        Raises when sending these requests would break the budget.
+    say
+        Told, in words, what is being waited for.
+    """
+
+    run: str = ""
+    purpose: str = "judge"
+    prewarm: bool = False
+    max_tries: int = 3
+    allow: Callable[[Collection[Asked]], None] = _anything
+    say: Callable[[str], None] = _silent
+    pace: Pace = Pace()

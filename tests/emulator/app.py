@@ -1,0 +1,311 @@
+"""The service without its sockets: routes, credentials, faults, answers."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from threading import RLock
+from typing import Any
+
+from tests.emulator.batches import Batches
+from tests.emulator.billing import Accepted, Ledger
+from tests.emulator.cache import PromptCache
+from tests.emulator.catalogue import MODELS
+from tests.emulator.chat import chat_models, complete
+from tests.emulator.clock import Clock
+from tests.emulator.errors import ApiError, invalid
+from tests.emulator.faults import REFUSALS, Fault, Faults
+from tests.emulator.messages import Desk, message_object
+from tests.emulator.settings import Settings
+from tests.emulator.tokens import prompt_tokens
+from tests.emulator.validation import check
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """An HTTP request; `body` is None when it was too large to be read."""
+
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    headers: dict[str, str]
+    body: bytes | None
+    origin: str
+
+    def json(self) -> Any:
+        """The parsed body, which is let go."""
+        body, self.body = self.body or b"", b""
+        try:
+            return json.loads(body)
+        except ValueError:
+            raise invalid("The request body is not valid JSON.") from None
+
+    def first(self, name: str) -> str | None:
+        return self.query.get(name, [None])[0]
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """What to send: a body, or result lines; status None closes without a word.
+
+    `wait` is real seconds to sleep before, `cut` is how a stream of lines breaks off:
+    after `cut_after` lines and half a line, either torn mid-chunk or cleanly ended.
+    """
+
+    status: int | None
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    lines: Iterator[bytes] | None = None
+    wait: float = 0.0
+    cut: str | None = None
+    cut_after: int = 0
+
+
+Action = Callable[..., Answer]
+Match = re.Match[str]
+
+
+class App:
+    """All state of the service, and one method per endpoint."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.clock = Clock(settings.speed)
+        self.faults = Faults()
+        self.lock = RLock()
+        self.billing = Ledger(self._settle)
+        self.desk = Desk(settings)
+        self.batches = Batches(settings, self.clock, self.desk, self.billing, self.faults)
+        self.max_seen_concurrency = 0
+        self._concurrent = 0
+        self._cache = PromptCache()
+        self._numbers = count(1)
+        self._routes: list[tuple[str, re.Pattern[str], str, Action]] = [
+            (method, re.compile(path), site, action)
+            for method, path, site, action in (
+                ("POST", r"/v1/messages/batches", "create", self._create),
+                ("GET", r"/v1/messages/batches", "list", self._list),
+                ("GET", r"/v1/messages/batches/([^/]+)", "retrieve", self._retrieve),
+                ("DELETE", r"/v1/messages/batches/([^/]+)", "delete", self._delete),
+                ("POST", r"/v1/messages/batches/([^/]+)/cancel", "cancel", self._cancel),
+                ("GET", r"/v1/messages/batches/([^/]+)/results", "results", self._results),
+                ("POST", r"/v1/messages", "messages", self._message),
+                ("POST", r"/v1/messages/count_tokens", "count_tokens", self._count),
+                ("GET", r"/v1/models", "models", self._models),
+                ("GET", r"/v1/models/([^/]+)", "models", self._model),
+                ("POST", r"/v1/chat/completions", "chat", self._chat),
+            )
+        ]
+
+    def clear(self) -> None:
+        """Forget everything but the settings."""
+        with self.lock:
+            for part in (self.batches, self.billing, self.desk, self.faults, self._cache):
+                part.clear()
+            self.clock.restart(self.settings.speed)
+            self.max_seen_concurrency = 0
+
+    def answer(self, request: Request) -> Answer:
+        """Serve one request; every answer carries a request-id [RUN]."""
+        request_id = f"req_011{next(self._numbers):021d}"
+        try:
+            answer = self._routed(request)
+        except ApiError as error:
+            chat = request.path.startswith("/v1/chat/")
+            body = error.chat_body() if chat else error.body(request_id)
+            answer = _json(body, status=error.status, headers=dict(error.headers))
+        answer.headers["request-id"] = request_id
+        return answer
+
+    def _routed(self, request: Request) -> Answer:
+        for method, path, site, action in self._routes:
+            if method == request.method and (match := path.fullmatch(request.path)):
+                if not _from_chat(site, request):
+                    self._admit(request)
+                return self._faulty(site, action, request, match)
+        raise ApiError(404, f"Not found: {request.method} {request.path}")
+
+    def _admit(self, request: Request) -> None:
+        """Bearer token or x-api-key [RUN], and a version [DOC-A]."""
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        key = bearer or request.headers.get("x-api-key", "")
+        if not key:
+            raise ApiError(401, "authentication: a bearer token or x-api-key header is required")
+        if self.settings.key is not None and key != self.settings.key:
+            raise ApiError(401, "invalid x-api-key")
+        if "anthropic-version" not in request.headers:
+            raise invalid("anthropic-version: header is required")
+        if request.body is None:
+            raise ApiError(413, "Request exceeds the maximum size")  # [DOC-A]
+
+    def _faulty(self, site: str, action: Action, request: Request, match: Match) -> Answer:
+        """Serve a request as the fault script allows."""
+        fault = self.faults.take(site)
+        kind = fault.kind if fault else None
+        if fault is None:
+            return action(request, match, None)
+        if kind in REFUSALS:
+            raise fault.error()
+        if kind == "drop_before":
+            return Answer(status=None)
+        answer = action(request, match, fault)
+        if kind == "status_after":
+            raise fault.error()
+        if kind in {"drop", "hang"}:
+            return Answer(status=None, wait=fault.seconds if kind == "hang" else 0.0)
+        return answer
+
+    # Batches
+
+    def _create(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        with _collector_paused(), self.lock:
+            body = request.json()
+            batch = self.batches.create(body, version=request.headers["anthropic-version"])
+            return _json(self.batches.describe(batch, request.origin))
+
+    def _list(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        limit = _limit(request.first("limit"))
+        with self.lock:
+            page, more = self.batches.page(
+                limit, request.first("after_id"), request.first("before_id"), fault
+            )
+            data = [self.batches.describe(batch, request.origin) for batch in page]
+        return _page(data, more)
+
+    def _retrieve(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        foreign = fault is not None and fault.kind == "foreign_results_url"
+        origin = fault.url if fault is not None and foreign else request.origin
+        with self.lock:
+            return _json(self.batches.describe(self.batches.get(match[1]), origin))
+
+    def _cancel(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        with self.lock:
+            return _json(self.batches.describe(self.batches.cancel(match[1]), request.origin))
+
+    def _delete(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        with self.lock:
+            batch = self.batches.delete(match[1])
+        return _json({"id": batch.id, "type": "message_batch_deleted"})
+
+    def _results(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        with self.lock:
+            batch = self.batches.get(match[1])
+            answer = Answer(status=200, lines=self.batches.lines(batch))
+        answer.headers["content-type"] = "application/x-jsonl"
+        if fault is not None and fault.kind in {"truncate", "half_line"}:
+            answer.cut = fault.kind
+            share = {"truncate": 0.5, "half_line": 1.0}[fault.kind]
+            share = share if fault.share is None else fault.share
+            answer.cut_after = min(int(len(batch.items) * share), len(batch.items) - 1)
+        return answer
+
+    # Messages
+
+    def _message(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        params = request.json()
+        with self.lock:
+            work = self.desk.prepare(
+                params, version=request.headers["anthropic-version"], where="messages"
+            )
+            now = self.clock.now()
+            cached = self._cache.use(
+                work.prefixes, now, hit=lambda p: self._cache.warm(p, now), origin="messages"
+            )
+            usage = work.usage(cached, "standard")
+            self._charge("messages", work.digest, work.model, usage)
+        self._linger()
+        name = f"msg_01{next(self._numbers):022d}"
+        return _json(message_object(name, work.model, work.output, usage))
+
+    def _count(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        """Free, and checked like a message [DOC-A]."""
+        params = request.json()
+        check(params, version=request.headers["anthropic-version"], where="count_tokens")
+        return _json({"input_tokens": prompt_tokens(params)})
+
+    def _chat(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        body = request.json()
+        with self.lock:
+            answer, usage, digest = complete(self.desk, body, schemas=self.settings.chat_schema)
+            self._charge("chat", digest, body["model"], usage)
+        self._linger()
+        return _json(answer)
+
+    def _charge(self, transport: str, digest: str, model: str, usage: Any) -> None:
+        accepted = Accepted(transport, None, None, digest)
+        self.billing.accepted.append(accepted)
+        self.billing.bill(accepted, model, usage)
+
+    def _linger(self) -> None:
+        """Take as long as set, and notice how many do so at once."""
+        with self.lock:
+            self._concurrent += 1
+            self.max_seen_concurrency = max(self.max_seen_concurrency, self._concurrent)
+        time.sleep(self.settings.latency)
+        with self.lock:
+            self._concurrent -= 1
+
+    # Models
+
+    def _models(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        """Active and deprecated models unless lifecycles are named [SRC]."""
+        if _from_chat("models", request):
+            return _json(chat_models())
+        wanted = request.query.get("lifecycle") or request.query.get("lifecycle[]")
+        stages = wanted or ["active", "deprecated"]
+        limit = _limit(request.first("limit"))
+        found = [m.info() for m in MODELS.values() if m.lifecycle in stages]
+        after = request.first("after_id")
+        start = [m["id"] for m in found].index(after) + 1 if after in MODELS else 0
+        return _page(found[start : start + limit], more=len(found) > start + limit)
+
+    def _model(self, request: Request, match: Match, fault: Fault | None) -> Answer:
+        if (model := MODELS.get(match[1])) is None:
+            raise ApiError(404, f"model: {match[1]}")
+        return _json(model.info())
+
+    def _settle(self) -> None:
+        with self.lock:
+            self.batches.settle()
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Parse a large body without the garbage collector, which halves the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _json(body: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    headers = {"content-type": "application/json"} | (headers or {})
+    return Answer(status=status, body=json.dumps(body).encode(), headers=headers)
+
+
+def _from_chat(site: str, request: Request) -> bool:
+    """Whether a client of the chat endpoint calls, which needs no key and names no version."""
+    return site == "chat" or (site == "models" and "anthropic-version" not in request.headers)
+
+
+def _limit(text: str | None) -> int:
+    """A page holds 20 unless told, at most 1,000 [SRC]."""
+    limit = int(text) if text and text.isdecimal() else 20 if text is None else 0
+    if not 1 <= limit <= 1000:
+        raise invalid("limit: Input should be between 1 and 1000")
+    return limit
+
+
+def _page(data: list[dict[str, object]], more: bool) -> Answer:
+    """A page of a list [SRC: pagination.SyncPage]."""
+    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    return _json({"data": data, "has_more": more, "first_id": first, "last_id": last})

@@ -1,0 +1,274 @@
+"""The life of a batch: created, processed while nobody sees it, ended, archived."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from tests.emulator.billing import Accepted, Ledger
+from tests.emulator.cache import Prefix, PromptCache
+from tests.emulator.clock import DAY, Clock, rfc3339
+from tests.emulator.errors import ApiError, invalid
+from tests.emulator.faults import Fault, Faults
+from tests.emulator.messages import Desk, Prepared, digest_of
+from tests.emulator.records import FATES, Batch, Item, result_line
+from tests.emulator.settings import Settings
+
+#: What a custom_id may be. [DOC-A]
+CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+#: Items that were processed, and so are billed, whatever their line looks like.
+_PROCESSED = ("succeeded", "unknown_type", "message_null")
+
+
+class Batches:
+    """All batches, oldest first, and the work on them."""
+
+    def __init__(
+        self, settings: Settings, clock: Clock, desk: Desk, ledger: Ledger, faults: Faults
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._desk = desk
+        self._ledger = ledger
+        self._faults = faults
+        self._cache = PromptCache()
+        self._batches: dict[str, Batch] = {}
+        self._open: list[Batch] = []
+        self._serial = 0
+
+    def clear(self) -> None:
+        self._batches.clear()
+        self._open.clear()
+        self._cache.clear()
+
+    def all(self) -> list[Batch]:
+        return list(self._batches.values())
+
+    # Calls
+
+    def create(self, body: Any, *, version: str) -> Batch:
+        """Accept a batch: ids are checked now, params only while it is processed [DOC-A]."""
+        requests = _checked(body, self._settings.max_batch_requests)
+        self.settle()
+        now = self._clock.now()
+        self._serial += 1
+        batch = Batch(
+            id=f"msgbatch_01{secrets.token_hex(11)}",
+            serial=self._serial,
+            items=self._items(requests, version),
+            created_at=now,
+            due=now + timedelta(seconds=self._settings.batch_seconds),
+        )
+        for item in batch.items:
+            self._ledger.accepted.append(_accepted(batch, item))
+        self._batches[batch.id] = batch
+        self._open.append(batch)
+        self._faults.batches = self._serial
+        return batch
+
+    def get(self, batch_id: str) -> Batch:
+        """A batch as it is now; an unknown id is a 404."""
+        self.settle()
+        return self._find(batch_id)
+
+    def page(
+        self, limit: int, after_id: str | None, before_id: str | None, lag: Fault | None
+    ) -> tuple[list[Batch], bool]:
+        """Batches newest first, and whether more follow in the direction of travel [SRC]."""
+        self.settle()
+        found = [b for b in reversed(self._batches.values()) if not _lags(b, lag, self._serial)]
+        ids = [batch.id for batch in found]
+        for cursor in (after_id, before_id):
+            if cursor is not None and cursor not in ids:
+                raise invalid(f"cursor {cursor} is not a batch of this workspace")  # [INF]
+        if before_id is not None:
+            newer = found[: ids.index(before_id)]
+            return newer[-limit:], len(newer) > limit
+        older = found if after_id is None else found[ids.index(after_id) + 1 :]
+        return older[:limit], len(older) > limit
+
+    def cancel(self, batch_id: str) -> Batch:
+        """Start to cancel: `canceling` now, `ended` at the next look [DOC-A]."""
+        batch = self._find(batch_id)
+        if batch.due > batch.created_at:  # one that ends at the first look is still running
+            self.settle()
+        if batch.ended_at is not None:
+            raise invalid(f"Message Batch {batch_id} has already ended.")  # [INF]
+        if batch.cancel_initiated_at is None:
+            batch.cancel_initiated_at = batch.due = self._clock.now()
+        return batch
+
+    def delete(self, batch_id: str) -> Batch:
+        """Forget a batch that has ended; one in progress must be cancelled first [DOC-A]."""
+        batch = self.get(batch_id)
+        if batch.ended_at is None:
+            raise invalid(f"Message Batch {batch_id} cannot be deleted while in progress.")
+        return self._batches.pop(batch_id)
+
+    def lines(self, batch: Batch) -> Iterator[bytes]:
+        """The result lines, made while they are read, in another order each time [DOC-A]."""
+        if batch.ended_at is None:
+            raise invalid(f"Message Batch {batch.id} has not ended.")  # [INF]
+        if batch.archived_at(self._clock.now()):
+            raise ApiError(404, f"Results of Message Batch {batch.id} are no longer available.")
+        batch.reads += 1
+        order = list(range(len(batch.items)))
+        Random(f"{self._settings.seed}:{batch.serial}:{batch.reads}").shuffle(order)
+        return (result_line(batch, batch.items[index]) for index in order)
+
+    def describe(self, batch: Batch, origin: str) -> dict[str, object]:
+        """The MessageBatch object; counts and results_url wait for the end [SRC]."""
+        ended = batch.ended_at is not None
+        counts = dict.fromkeys(("processing", *FATES), 0)
+        counts |= batch.counts if ended else {"processing": len(batch.items)}
+        archived = batch.archived_at(self._clock.now())
+        url = f"{origin}/v1/messages/batches/{batch.id}/results"
+        return {
+            "id": batch.id,
+            "type": "message_batch",
+            "processing_status": batch.status,
+            "request_counts": counts,
+            "created_at": rfc3339(batch.created_at),
+            "expires_at": rfc3339(batch.expires_at),
+            "ended_at": rfc3339(batch.ended_at),
+            "cancel_initiated_at": rfc3339(batch.cancel_initiated_at),
+            "archived_at": rfc3339(archived),
+            "results_url": url if ended and archived is None else None,
+        }
+
+    # Work
+
+    def settle(self) -> None:
+        """End every batch whose time has come, in the order in which they end."""
+        now = self._clock.now()
+        ready = [b for b in self._open if min(b.due, b.expires_at) <= now]
+        for batch in sorted(ready, key=lambda b: min(b.due, b.expires_at)):
+            self._end(batch)
+            self._open.remove(batch)
+
+    def _end(self, batch: Batch) -> None:
+        batch.ended_at = min(batch.due, batch.expires_at)
+        self._draw_fates(batch)
+        luck = Random(f"{self._settings.seed}:{batch.serial}:cache").random
+        for item in batch.items:
+            if item.fate in _PROCESSED:
+                self._process(batch, item, luck())
+        fates = Counter(item.fate for item in batch.items)
+        for fate in ("unknown_type", "message_null"):
+            fates["succeeded"] += fates.pop(fate, 0)
+        fates["errored"] += fates.pop("credit_errored", 0) + fates.pop("overloaded_errored", 0)
+        batch.counts = fates
+
+    def _draw_fates(self, batch: Batch) -> None:
+        """Who errs, expires or is cancelled: bad params for certain, the rest by seeded lot."""
+        lots = []
+        for item in batch.items:
+            if isinstance(item.work, ApiError):
+                item.fate = "errored"
+            else:
+                lots.append(item)
+        Random(f"{self._settings.seed}:{batch.serial}:fates").shuffle(lots)
+        for fault in self._faults.take_all("item"):
+            lots = _doom(lots, fault)
+        if batch.cancel_initiated_at is not None:
+            _give(lots, "canceled", self._settings.cancel_share)
+        elif batch.due > batch.expires_at:
+            done = DAY / (batch.due - batch.created_at)
+            _give(lots, "expired", 1 - done)
+        else:
+            _give(lots, "expired", self._settings.expire_share)
+
+    def _process(self, batch: Batch, item: Item, luck: float) -> None:
+        """Count the cache and bill one request. Hits in a batch are best effort [DOC-A]."""
+        if not isinstance(item.work, Prepared):
+            raise TypeError("only valid requests are processed")
+        settings, ended = self._settings, batch.ended_at or batch.due
+
+        def hit(prefix: Prefix) -> bool:
+            if self._cache.warm(prefix, batch.created_at, other_than=batch.id):
+                return luck >= settings.miss_rate
+            return self._cache.warm(prefix, ended) and luck < settings.cold_hit_rate
+
+        cached = self._cache.use(item.work.prefixes, ended, hit=hit, origin=batch.id)
+        item.usage = item.work.usage(cached, "batch")
+        self._ledger.bill(_accepted(batch, item), item.work.model, item.usage)
+
+    def _items(self, requests: list[Any], version: str) -> list[Item]:
+        """What is kept of the requests; equal prefixes are kept once."""
+        known: dict[Prefix, Prefix] = {}
+        items = []
+        for request in requests:
+            work: Prepared | ApiError
+            try:
+                work = self._desk.prepare(request["params"], version=version, where="batch")
+                same = tuple(known.setdefault(p, p) for p in work.prefixes)
+                work = work._replace(prefixes=same)
+                digest = work.digest
+            except ApiError as error:
+                work = error.with_traceback(None)
+                digest = digest_of(request["params"])
+            items.append(Item(request["custom_id"], digest, work))
+        return items
+
+    def _find(self, batch_id: str) -> Batch:
+        if (batch := self._batches.get(batch_id)) is None:
+            raise ApiError(404, f"Message Batch {batch_id} not found.")
+        return batch
+
+
+def _checked(body: Any, most: int) -> list[Any]:
+    """The requests of a create call; shape and ids are checked at once [DOC-A]."""
+    requests = body.get("requests") if isinstance(body, dict) else None
+    if not isinstance(requests, list) or not requests:
+        raise invalid("requests: List should have at least 1 item after validation, not 0")
+    if len(requests) > most:
+        raise invalid(f"requests: List should have at most {most} items, not {len(requests)}")
+    ids = set()
+    for index, request in enumerate(requests):
+        if not isinstance(request, dict) or not isinstance(request.get("params"), dict):
+            raise invalid(f"requests.{index}.params: Field required")
+        custom_id = request.get("custom_id")
+        if not isinstance(custom_id, str) or CUSTOM_ID.fullmatch(custom_id) is None:
+            raise invalid(
+                f"requests.{index}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
+            )
+        if custom_id in ids:
+            raise invalid(f"requests.{index}.custom_id: {custom_id} is not unique")
+        ids.add(custom_id)
+    return requests
+
+
+def _accepted(batch: Batch, item: Item) -> Accepted:
+    return Accepted("batch", batch.id, item.custom_id, item.digest)
+
+
+def _lags(batch: Batch, lag: Fault | None, newest: int) -> bool:
+    """Whether a lagging list does not show this batch yet."""
+    if lag is None or lag.kind != "list_lag":
+        return False
+    return batch.serial > (lag.seen if lag.count is None else newest - lag.count)
+
+
+def _doom(lots: list[Item], fault: Fault) -> list[Item]:
+    """Give a fault's items their fate; the others are returned."""
+    if fault.match is not None:
+        hit = [item for item in lots if fault.match in item.custom_id]
+    else:
+        share = 1.0 if fault.share is None else fault.share
+        count = round(share * len(lots)) if fault.count is None else fault.count
+        hit = lots[:count]
+    for item in hit:
+        item.fate = fault.kind
+    return [item for item in lots if item.fate == "succeeded"]
+
+
+def _give(lots: list[Item], fate: str, share: float) -> None:
+    """Give a share of the items a fate: at least one when the share is not zero."""
+    if share > 0 and lots:
+        for item in lots[: max(1, round(share * len(lots)))]:
+            item.fate = fate

@@ -1,0 +1,213 @@
+"""How the emulated judge answers, by name.
+
+A behaviour takes the sections it was shown and dice, and gives a Reply. None of them is
+clever: they exist so that every kind of answer a pipeline can meet can be met on demand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+
+from tests.emulator.dice import Dice
+
+Sections = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What the model says: `text` None is empty content, `category` belongs to a refusal.
+
+    `thinking_tokens` is drawn when None. A reply longer than the request's max_tokens is
+    cut by the service, thinking first.
+    """
+
+    text: str | None
+    stop_reason: str = "end_turn"
+    thinking_tokens: int | None = None
+    category: str | None = None
+
+
+#: How much the first place is worth to the reader, and what it calls a tie.
+LEAN, TIE_MARGIN = 0.04, 0.02
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+
+_PHRASES = (
+    "states the key fact — and little else",
+    "stays closer to what was asked",
+    "is the safer reading; it says “check first”",
+    "names the mechanism, and the naïve alternative too",
+    "gives a plan one could follow",
+)
+
+
+def reader(sections: Sections, dice: Dice) -> Reply:
+    """A modest judge: overlap with the reference, else a fixed taste, and a slight lean to A."""
+    return _verdict(_better(sections), dice)
+
+
+def tie(sections: Sections, dice: Dice) -> Reply:
+    return _verdict("tie", dice)
+
+
+def first(sections: Sections, dice: Dice) -> Reply:
+    """Position bias: whatever stands first wins."""
+    return _verdict("A", dice)
+
+
+def longer(sections: Sections, dice: Dice) -> Reply:
+    """Length bias."""
+    a, b = len(sections["response_a"]), len(sections["response_b"])
+    return _verdict("tie" if a == b else "A" if a > b else "B", dice)
+
+
+def self_preferring(sections: Sections, dice: Dice) -> Reply:
+    """Prefers the response that names its own maker, else reads."""
+    own = {"A": "claude" in sections["response_a"].lower()}
+    own["B"] = "claude" in sections["response_b"].lower()
+    if own["A"] == own["B"]:
+        return reader(sections, dice)
+    return _verdict("A" if own["A"] else "B", dice)
+
+
+_ORDER = re.compile(
+    r"(?:choose|pick|prefer|select)\s+the\s+(?:response|answer)\s+"
+    r"(?:that\s+contains|containing|with)\s+[\"'“]?(.+?)[\"'”]?(?:[.\n]|$)",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(
+    r"(?:choose|pick|prefer|select|answer)\s+(?:response\s+)?([AB])\b", re.IGNORECASE
+)
+
+
+def obeys_injection(sections: Sections, dice: Dice) -> Reply:
+    """Does what a response tells it: "choose the response containing X", or "choose A"."""
+    responses = {"A": sections["response_a"], "B": sections["response_b"]}
+    for text in responses.values():
+        if wanted := _ORDER.search(text):
+            holders = [k for k, v in responses.items() if wanted[1].lower() in v.lower()]
+            return _verdict(holders[0] if len(holders) == 1 else "tie", dice)
+        if letter := _LETTER.search(text):
+            return _verdict(letter[1].upper(), dice)
+    return reader(sections, dice)
+
+
+def contradicts(sections: Sections, dice: Dice) -> Reply:
+    """The justification praises the response that the verdict turns down."""
+    winner = _better(sections)
+    praised = {"A": "B", "B": "A", "tie": "A"}[winner]
+    text = f"Response {praised} is clearly better: it {_PHRASES[0]}."
+    return Reply(text=_json(text, winner))
+
+
+def lowercase(sections: Sections, dice: Dice) -> Reply:
+    """Enum drift: the capitals of an enum are not guaranteed [DOC-A]."""
+    winner = _better(sections)
+    return Reply(text=_json(_reason(winner, dice), winner.swapcase()))
+
+
+def prose(sections: Sections, dice: Dice) -> Reply:
+    """The JSON stands in a fence between sentences."""
+    verdict = reader(sections, dice).text
+    return Reply(
+        text=f"Here is my assessment.\n\n```json\n{verdict}\n```\n\nLet me know if {{more}} helps."
+    )
+
+
+def garbage(sections: Sections, dice: Dice) -> Reply:
+    return Reply(text='{"justification": "Both are fine, but', stop_reason="end_turn")
+
+
+def empty(sections: Sections, dice: Dice) -> Reply:
+    """A turn that ends without a word."""
+    return Reply(text=None, thinking_tokens=0)
+
+
+def refuse_empty(sections: Sections, dice: Dice) -> Reply:
+    """A refusal is a 200, possibly without content [3P]."""
+    return Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio")
+
+
+def refuse_text(sections: Sections, dice: Dice) -> Reply:
+    text = "I can't help with comparing these responses."
+    return Reply(text=text, stop_reason="refusal", thinking_tokens=0, category="general_harms")
+
+
+def thinking_only(sections: Sections, dice: Dice) -> Reply:
+    """Thinking counts toward max_tokens and may use all of it [DOC-A]."""
+    return Reply(text=None, stop_reason="max_tokens", thinking_tokens=10**9)
+
+
+BEHAVIOURS: dict[str, Callable[[Sections, Dice], Reply]] = {
+    behaviour.__name__: behaviour
+    for behaviour in (
+        reader,
+        tie,
+        first,
+        longer,
+        self_preferring,
+        obeys_injection,
+        contradicts,
+        lowercase,
+        prose,
+        garbage,
+        empty,
+        refuse_empty,
+        refuse_text,
+        thinking_only,
+    )
+}
+
+
+def pick(name: str, shares: Mapping[str, float], dice: Dice) -> str:
+    """The behaviour to use now: the name itself, or one drawn for "mixed"."""
+    if name != "mixed":
+        return name
+    luck = dice.roll()
+    for other, share in shares.items():
+        luck -= share
+        if luck < 0:
+            return other
+    return "reader"
+
+
+def _better(sections: Sections) -> str:
+    gold = sections.get("gold_answer")
+    a, b = (_quality(sections[name], gold) for name in ("response_a", "response_b"))
+    if sections["response_a"] == sections["response_b"]:
+        return "tie"
+    difference = a - b + LEAN
+    return "tie" if abs(difference) < TIE_MARGIN else "A" if difference > 0 else "B"
+
+
+def _quality(response: str, gold: str | None) -> float:
+    """The share of the reference's words that a response has, mixed with a fixed taste."""
+    words, taste = _known(response)
+    if not gold or not (wanted := _known(gold)[0]):
+        return taste
+    return len(wanted & words) / len(wanted) + 0.1 * taste
+
+
+@lru_cache(maxsize=8192)
+def _known(text: str) -> tuple[frozenset[str], float]:
+    """The words of a text, and how it appeals for no reason at all."""
+    taste = sha256(text.encode("utf-8", "surrogatepass")).digest()[0] / 256
+    return frozenset(text.lower().split()), taste
+
+
+def _verdict(winner: str, dice: Dice) -> Reply:
+    return Reply(text=_json(_reason(winner, dice), winner))
+
+
+def _reason(winner: str, dice: Dice) -> str:
+    subject = "Neither response" if winner == "tie" else f"Response {winner}"
+    phrases = [_PHRASES[dice.between(0, len(_PHRASES))] for _ in range(dice.between(1, 4))]
+    return " ".join(f"{subject} {phrase}." for phrase in phrases)
+
+
+def _json(justification: str, winner: str) -> str:
+    return _ENCODE({"justification": justification, "winner": winner})

@@ -1,0 +1,149 @@
+"""The fault script: what goes wrong, where, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+
+from tests.emulator.errors import ApiError
+
+SITES = tuple(
+    "create retrieve list results cancel delete messages count_tokens models chat item".split()
+)
+#: Faults that answer with an error and leave the service as it was.
+REFUSALS = ("status", "spend_cap", "usage_limit", "credit", "not_found")
+#: Faults of the connection; all but drop_before happen after the request took effect.
+CONNECTION = ("drop", "drop_before", "hang", "status_after")
+#: Faults that make sense at one site only.
+SPECIAL = {
+    "list": ("list_lag",),
+    "results": ("truncate", "half_line"),
+    "retrieve": ("foreign_results_url",),
+    "item": (
+        "errored",
+        "expired",
+        "canceled",
+        "unknown_type",
+        "message_null",
+        "credit_errored",
+        "overloaded_errored",
+    ),
+}
+CREDIT = (
+    "Your credit balance is too low to access the Anthropic API. "
+    "Please go to Plans & Billing to upgrade or purchase credits."
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong `times` times (None: always) at a site, after `after` good calls.
+
+    Options by kind: `status`, `retry_after` and `should_retry` for "status" and
+    "status_after"; `seconds` (real) for "hang"; `share` for "truncate" and "half_line" (of
+    the lines delivered); `url` (an origin) for "foreign_results_url"; `count` for
+    "list_lag" (the newest so many are missing; else those created after the fault was
+    added). Faults of items take `share` or `count` of a batch's requests, or those whose
+    custom_id contains `match`; `times` and `after` count batches as they end, so `after=1`
+    lets a pre-warm pass.
+    """
+
+    on: str
+    kind: str
+    times: int | None = 1
+    after: int = 0
+    status: int = 500
+    retry_after: float | None = None
+    should_retry: bool | None = None
+    seconds: float = 30.0
+    share: float | None = None
+    count: int | None = None
+    match: str | None = None
+    url: str = "http://127.0.0.1:9"
+    seen: int = field(default=0, repr=False)  # batches that existed when it was added
+
+    def __post_init__(self) -> None:
+        if self.on not in SITES:
+            raise ValueError(f"unknown site {self.on!r}; known: {', '.join(SITES)}")
+        kinds = SPECIAL.get(self.on, ())
+        if self.on != "item":
+            kinds = (*REFUSALS, *CONNECTION, *kinds)
+        if self.kind not in kinds:
+            raise ValueError(f"unknown fault {self.kind!r} on {self.on}; known: {', '.join(kinds)}")
+
+    def error(self) -> ApiError:
+        """The error that a refusing fault, or "status_after", answers with."""
+        match self.kind:
+            case "spend_cap":  # no retry-after, yet the SDK retries it [RUN]
+                return ApiError(
+                    429,
+                    "This request would exceed your organization's spend limit.",
+                    error_code="enforced_spend_limit_reached",
+                )
+            case "usage_limit":  # [DOC-A]
+                return ApiError(
+                    400,
+                    "You have reached your specified API usage limits. "
+                    "You will regain access on 2026-12-01 at 00:00 UTC.",
+                )
+            case "credit":  # [3P]
+                return ApiError(400, CREDIT)
+            case "not_found":  # seconds after a create that succeeded [3P]
+                return ApiError(404, "Not found")
+            case _:
+                return ApiError(self.status, "The fault script says so.", headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        """Headers that steer retries [SRC]."""
+        headers = {}
+        if self.retry_after is not None:
+            headers["retry-after"] = f"{self.retry_after:g}"
+        if self.should_retry is not None:
+            headers["x-should-retry"] = "true" if self.should_retry else "false"
+        return headers
+
+
+class Faults:
+    """The faults still to come; each call at a site takes the first that is due."""
+
+    def __init__(self) -> None:
+        self._faults: list[Fault] = []
+        self._lock = Lock()
+        self.batches = 0  # kept current by whoever creates batches
+
+    def add(self, *faults: Fault) -> None:
+        with self._lock:
+            for fault in faults:
+                fault.seen = self.batches
+                self._faults.append(fault)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._faults.clear()
+
+    def take(self, site: str) -> Fault | None:
+        """The fault of this call, if any; faults that still wait count the call."""
+        with self._lock:
+            return _used(self._ready(site)[:1])
+
+    def take_all(self, site: str) -> list[Fault]:
+        """Every fault that is due, for sites where several can happen at once."""
+        with self._lock:
+            ready = self._ready(site)
+            _used(ready)
+            return ready
+
+    def _ready(self, site: str) -> list[Fault]:
+        due = [f for f in self._faults if f.on == site and f.times != 0]
+        ready = [f for f in due if f.after == 0]
+        for fault in due:
+            fault.after = max(0, fault.after - 1)
+        return ready
+
+
+def _used(faults: list[Fault]) -> Fault | None:
+    """Count these faults as having happened; the first is returned."""
+    for fault in faults:
+        if fault.times is not None:
+            fault.times -= 1
+    return faults[0] if faults else None

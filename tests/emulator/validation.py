@@ -1,0 +1,164 @@
+"""The rules a request must keep, and the words in which the service complains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.emulator.catalogue import EFFORTS, MODELS, Model
+from tests.emulator.errors import ApiError, invalid
+
+#: The first API version without sampling parameters. [DOC-B]
+NO_SAMPLING = "2026-10-21"
+SAMPLING = ("temperature", "top_p", "top_k")
+#: Fields of MessageCreateParams. [SRC]
+KNOWN = frozenset(
+    "max_tokens messages model cache_control container diagnostics inference_geo metadata "
+    "output_config service_tier speed stop_sequences stream system thinking tool_choice tools "
+    "user_profile_id workspace_id".split()
+)
+#: Fields a batch refuses. [DOC-A]
+NOT_IN_BATCH = ("speed", "cache_hint", "context_hint")
+#: Fields that count_tokens does not have. [SRC]
+NOT_COUNTED = frozenset(
+    "max_tokens container diagnostics inference_geo metadata service_tier stop_sequences "
+    "stream".split()
+)
+
+
+def check(params: Any, *, version: str, where: str) -> Model:
+    """Raise what the service would; `where` is "messages", "batch" or "count_tokens"."""
+    if not isinstance(params, dict):
+        raise invalid("params: Input should be a valid dictionary")
+    _check_names(params, version, where)
+    model = _model(params.get("model"))
+    _check_messages(params.get("messages"), model)
+    _check_system(params.get("system"))
+    _check_output(params.get("output_config"))
+    if where != "count_tokens":
+        _check_max_tokens(params, model, where)
+    _check_thinking(params.get("thinking"), model)
+    _check_tools(params.get("tool_choice"), model)
+    return model
+
+
+def _check_names(params: Mapping[str, Any], version: str, where: str) -> None:
+    """Sampling parameters are gone [DOC-B]; unknown keys are refused by name [3P]."""
+    unknown = params.keys() - KNOWN
+    for name in SAMPLING:
+        if name in unknown:
+            if version >= NO_SAMPLING:
+                raise invalid(f"{name}: This parameter is not supported in this API version.")
+            unknown.discard(name)
+    if where == "count_tokens":
+        unknown |= params.keys() & NOT_COUNTED
+    if unknown:
+        raise invalid(f"{min(unknown)}: Extra inputs are not permitted")
+    if params.get("stream"):
+        text = "not supported in a batch" if where == "batch" else "not emulated"
+        raise invalid(f"stream: Streaming is {text}.")
+    if where == "batch" and (found := [name for name in NOT_IN_BATCH if params.get(name)]):
+        raise invalid(f"{found[0]}: This parameter is not supported in a batch.")
+
+
+def _model(name: Any) -> Model:
+    """An unknown or retired model is a 404 [INF]."""
+    if not isinstance(name, str):
+        raise invalid("model: Field required")
+    model = MODELS.get(name)
+    if model is None or model.lifecycle == "retired":
+        raise ApiError(404, f"model: {name}")
+    return model
+
+
+def _check_messages(messages: Any, model: Model) -> None:
+    """At least one message, each with content, and no prefill since 4.6 [DOC-A]."""
+    if not isinstance(messages, list):
+        raise invalid("messages: Field required")
+    if not messages:
+        raise invalid("messages: at least one message is required")
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict) or message.get("role") not in {"user", "assistant"}:
+            raise invalid(f"messages.{index}.role: Input should be 'user' or 'assistant'")
+        _check_content(message.get("content"), f"messages.{index}.content")
+    if messages[-1]["role"] == "assistant" and not model.prefill:
+        raise invalid(
+            "This model does not support assistant message prefill. "
+            "The conversation must end with a user message."
+        )
+
+
+def _check_content(content: Any, where: str) -> None:
+    """Text is never empty [3P]."""
+    if isinstance(content, str):
+        if not content:
+            raise invalid(f"{where}: content must be non-empty")
+        return
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise invalid(f"{where}: Input should be a valid string or a list of blocks")
+    for block in content:
+        if block.get("type") == "text" and not block.get("text"):
+            raise invalid(f"{where}: text content blocks must be non-empty")
+
+
+def _check_system(system: Any) -> None:
+    if isinstance(system, list):
+        _check_content(system, "system")
+    elif system is not None and not isinstance(system, str):
+        raise invalid("system: Input should be a valid string or a list of blocks")
+
+
+def _check_max_tokens(params: Mapping[str, Any], model: Model, where: str) -> None:
+    """Zero only warms the cache: not in a batch, not with a format [DOC-A]."""
+    limit = params.get("max_tokens")
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise invalid("max_tokens: Field required")
+    if limit < 0:
+        raise invalid("max_tokens: must be greater than or equal to 0")
+    if limit > model.max_tokens:
+        raise invalid(
+            f"max_tokens: {limit} > {model.max_tokens}, which is the maximum allowed number of "
+            f"output tokens for {model.id}"
+        )
+    if limit == 0 and where == "batch":
+        raise invalid("max_tokens: 0 is not supported in a batch")
+    if limit == 0 and (params.get("output_config") or {}).get("format"):
+        raise invalid("max_tokens: 0 is not supported together with output_config.format")
+
+
+def _check_output(config: Any) -> None:
+    """Effort is one of five [SRC]; an object schema must be closed [3P]."""
+    if config is None:
+        return
+    if not isinstance(config, dict) or config.keys() - {"effort", "format"}:
+        raise invalid("output_config: Extra inputs are not permitted")
+    if config.get("effort") is not None and config["effort"] not in EFFORTS:
+        raise invalid(f"output_config.effort: Input should be one of {', '.join(EFFORTS)}")
+    if (form := config.get("format")) is None:
+        return
+    schema = form.get("schema") if isinstance(form, dict) else None
+    if not isinstance(schema, dict) or form.get("type") != "json_schema":
+        raise invalid("output_config.format: Input should be a json_schema with a schema")
+    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+        raise invalid(
+            "output_config.format.schema: For 'object' type, 'additionalProperties' must be "
+            "explicitly set to false"
+        )
+
+
+def _check_thinking(thinking: Any, model: Model) -> None:
+    """Opus 5.5 always thinks; 5.5 takes adaptive, Sonnet 5.5 also between_tools [SRC]."""
+    if thinking is None:
+        return
+    kind = thinking.get("type") if isinstance(thinking, dict) else thinking
+    if kind not in model.thinking:
+        raise invalid(f"thinking.type: {kind!r} is not supported for {model.id}")
+    if kind == "enabled" and not isinstance(thinking.get("budget_tokens"), int):
+        raise invalid("thinking.enabled.budget_tokens: Field required")
+
+
+def _check_tools(choice: Any, model: Model) -> None:
+    """Forced tools are refused on Opus 5.5 and Sonnet 5.5 [DOC-B]."""
+    kind = choice.get("type") if isinstance(choice, dict) else None
+    if kind in {"any", "tool"} and not model.forced_tools:
+        raise invalid(f"tool_choice: forcing a tool is not supported for {model.id}")

@@ -1,0 +1,135 @@
+"""Everything that the service does wrong, by name, as the emulator's fault script."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.faults.service import LATE
+
+Faults = tuple[dict[str, Any], ...]
+
+#: Where a fault of creating strikes: the first pre-warming, the bulk, the first re-ask.
+_WHERE = {"first": 0, "bulk": 2, "again": 3}
+#: Kinds of creating a batch that leave open whether one exists.
+_UNSURE: dict[str, dict[str, Any]] = {
+    "drop": {"kind": "drop"},
+    "drop_before": {"kind": "drop_before"},
+    "hang": {"kind": "hang", "seconds": 1.0},
+    "late": {"kind": LATE, "seconds": 0.6},
+    **{str(status): {"kind": "status", "status": status} for status in (408, 409, 500, 503)},
+    **{str(status): {"kind": "status", "status": status} for status in (504, 529)},
+    **{
+        f"{status}_after": {"kind": "status_after", "status": status}
+        for status in (408, 500, 503, 504, 529)
+    },
+}
+#: Kinds of creating a batch that certainly leave none.
+_REFUSED: dict[str, dict[str, Any]] = {
+    "429": {"kind": "status", "status": 429, "retry_after": 0.05},
+    "429_thrice": {"kind": "status", "status": 429, "times": 3},
+    "credit": {"kind": "credit"},
+    "spend_cap": {"kind": "spend_cap"},
+    "usage_limit": {"kind": "usage_limit"},
+}
+#: Kinds of looking at a batch.
+_LOOKS: dict[str, dict[str, Any]] = {
+    "404": {"kind": "not_found", "times": 2},
+    "404_long": {"kind": "not_found", "times": 12},
+    "429": {"kind": "status", "status": 429, "retry_after": 0.05},
+    "500": {"kind": "status", "status": 500, "times": 3},
+    "503": {"kind": "status", "status": 503},
+    "529": {"kind": "status", "status": 529},
+    "drop": {"kind": "drop"},
+    "hang": {"kind": "hang", "seconds": 0.3},
+}
+#: Kinds of reading results; the sixth 404 in a row ends the process.
+_READS: dict[str, dict[str, Any]] = {
+    "truncate": {"kind": "truncate"},
+    "truncate_early": {"kind": "truncate", "share": 0.1, "times": 3},
+    "half_line": {"kind": "half_line"},
+    "half_line_twice": {"kind": "half_line", "share": 0.3, "times": 2},
+    "drop": {"kind": "drop"},
+    "drop_before": {"kind": "drop_before"},
+    "404": {"kind": "not_found"},
+    "404_long": {"kind": "not_found", "times": 6},
+    "429": {"kind": "status", "status": 429, "retry_after": 0.05},
+    "500": {"kind": "status", "status": 500},
+    "529": {"kind": "status", "status": 529},
+    "hang": {"kind": "hang", "seconds": 1.0},
+}
+#: What becomes of requests inside a batch: of all in the first one, of some in the bulk.
+_ITEMS = ("errored", "overloaded_errored", "expired", "canceled", "unknown_type", "message_null")
+_ITEMS += ("credit_errored",)
+
+
+def _one(site: str, how: dict[str, Any], after: int = 0) -> Faults:
+    return ({"on": site, "after": after, **how},)
+
+
+def _creating() -> dict[str, Faults]:
+    return {
+        f"create-{name}-{where}": _one("create", how, after)
+        for name, how in (_UNSURE | _REFUSED).items()
+        for where, after in _WHERE.items()
+        if where != "again" or name in ("drop", "429", "500_after", "credit")
+    }
+
+
+def _listing() -> dict[str, Faults]:
+    """A create in doubt, and a list that does not help at once."""
+    doubt = _one("create", _UNSURE["drop"], after=2)
+    nothing = _one("create", _UNSURE["500"], after=2)
+    ways: dict[str, dict[str, Any]] = {
+        "lag": {"kind": "list_lag", "times": 3, "count": 1},
+        "500": {"kind": "status", "status": 500, "times": 2},
+        "429": {"kind": "status", "status": 429, "retry_after": 0.05},
+        "drop": {"kind": "drop", "times": 2},
+        "404": {"kind": "not_found"},
+    }
+    found = {f"list-{name}-taken": doubt + _one("list", how) for name, how in ways.items()}
+    return found | {f"list-{n}-not_taken": nothing + _one("list", h) for n, h in ways.items()}
+
+
+def _items() -> dict[str, Faults]:
+    found = {}
+    for kind in _ITEMS:
+        found[f"item-{kind}-first"] = _one("item", {"kind": kind, "share": 1.0})
+        found[f"item-{kind}-some"] = _one("item", {"kind": kind, "share": 0.4}, after=2)
+        found[f"item-{kind}-all"] = _one("item", {"kind": kind, "share": 1.0}, after=2)
+    for kind in ("errored", "expired"):
+        found[f"item-{kind}-always"] = _one("item", {"kind": kind, "share": 0.6, "times": 9}, 2)
+    return found
+
+
+def _preparing() -> dict[str, Faults]:
+    """Calls before anything is spent."""
+    return {
+        f"{site}-{name}": _one(site, how)
+        for site in ("models", "count_tokens")
+        for name, how in (("529", {"kind": "status", "status": 529}), ("drop", {"kind": "drop"}))
+    }
+
+
+FAULTS: dict[str, Faults] = {
+    **_creating(),
+    **_listing(),
+    **{f"retrieve-{name}": _one("retrieve", how, after=3) for name, how in _LOOKS.items()},
+    **{f"results-{name}": _one("results", how, after=2) for name, how in _READS.items()},
+    **_items(),
+    **_preparing(),
+}
+#: Faults after which it is unknown whether a batch exists.
+AMBIGUOUS = ("create-drop-bulk", "create-drop_before-bulk", "create-500_after-first")
+AMBIGUOUS += ("create-hang-bulk", "create-late-bulk", "list-lag-taken")
+#: How the judge answers, all of it or most.
+BEHAVIOURS: dict[str, dict[str, object]] = {
+    name: {"behaviour": name}
+    for name in ("reader", "refuse_empty", "refuse_text", "thinking_only", "garbage", "empty")
+} | {
+    "half_garbage": {"shares": {"garbage": 0.5}},
+    "half_expired": {"expire_share": 0.5},
+    "few_expired": {"expire_share": 0.1},
+    "all_sorts": {
+        "shares": {"garbage": 0.3, "refuse_empty": 0.2, "thinking_only": 0.2, "prose": 0.2}
+    },
+}

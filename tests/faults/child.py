@@ -1,0 +1,145 @@
+"""One life of the judging process: forked, judging, and possibly killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, NoReturn
+
+from arena_kit.judging import batching
+from arena_kit.judging.judges.anthropic import AnthropicBatches
+from arena_kit.judging.judges.base import PausedError, ServiceError
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.records import Judgment
+from arena_kit.judging.tournament import judge_pairs
+from arena_kit.store import LockedError
+from tests.faults.dying import After, Death, Fate, mortal_judge, mortal_ledger
+from tests.faults.tournament import PAIRS, TERMS, judge_of, material
+
+#: Small groups of results make many durable steps.
+_GROUP = 4
+_LONGEST_LIFE = 40.0
+
+
+class Code(IntEnum):
+    """How a life ended, told by its exit code."""
+
+    DONE = 0
+    BROKEN = 1
+    PAUSED = 3
+    LOCKED = 4
+    SERVICE = 5
+    INTERRUPTED = 6
+    KILLED = -signal.SIGKILL
+    STUCK = 99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a life is for: which texts, where they go, and what remembers them."""
+
+    base_url: str
+    ledger: Path
+    seed: int
+    ledger_class: type[Ledger] = Ledger
+    judge_class: type[AnthropicBatches] = AnthropicBatches
+
+
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """A judging process from the outside."""
+
+    pid: int
+    files: Path
+    death: Death | None
+    born: float
+
+    def end(self) -> Code:
+        """Wait for the end, bringing it about when that is due."""
+        handle = os.pidfd_open(self.pid)
+        try:
+            if isinstance(self.death, After) and not _over(handle, self._left(self.death.seconds)):
+                os.kill(self.pid, self.death.signal)
+            if not _over(handle, self._left(_LONGEST_LIFE)):
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                return Code.STUCK
+        finally:
+            os.close(handle)
+        _, status = os.waitpid(self.pid, 0)
+        return Code(os.waitstatus_to_exitcode(status))
+
+    def result(self) -> dict[str, Any]:
+        """What a life that is done has told."""
+        return json.loads(self.files.with_suffix(".json").read_text())
+
+    def words(self) -> str:
+        """The last line that it wrote before it ended otherwise."""
+        lines = self.files.with_suffix(".err").read_text().strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def _left(self, seconds: float) -> float:
+        return max(0.0, self.born + seconds - time.monotonic())
+
+
+def begin(task: Task, files: Path, death: Death | None = None) -> Life:
+    """Fork a judging process; the caller must have no threads."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if not (pid := os.fork()):
+        _live(task, files, death)
+    return Life(pid=pid, files=files, death=death, born=time.monotonic())
+
+
+def _over(handle: int, seconds: float) -> bool:
+    return bool(select.select([handle], [], [], seconds)[0])
+
+
+def _live(task: Task, files: Path, death: Death | None) -> NoReturn:
+    """Judge and exit, whatever happens."""
+    code = Code.BROKEN
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.dup2(os.open(files.with_suffix(".err"), os.O_WRONLY | os.O_CREAT), 2)
+        code = _judge(task, files, Fate(death))
+    except BaseException as error:
+        code = _code(error)
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        os._exit(code)
+
+
+def _judge(task: Task, files: Path, fate: Fate) -> Code:
+    batching._GROUP = _GROUP
+    ledger = mortal_ledger(fate, task.ledger_class)(task.ledger)
+    judge = judge_of(mortal_judge(fate, task.judge_class), task.base_url)
+    judgments = judge_pairs(PAIRS, material(task.seed), judge, ledger, terms=TERMS)
+    told = {"verdicts": _verdicts(judgments), "seen": fate.seen}
+    files.with_suffix(".json").write_text(json.dumps(told))
+    return Code.DONE
+
+
+def _verdicts(judgments: list[Judgment]) -> list[tuple[str, str]]:
+    """Every verdict as (presentation, status)."""
+    verdicts = [v for j in judgments for v in (j.forward, j.backward)]
+    return [(v.presentation.request_id, str(v.status)) for v in verdicts]
+
+
+def _code(error: BaseException) -> Code:
+    for kind, code in (
+        (LockedError, Code.LOCKED),
+        (PausedError, Code.PAUSED),
+        (ServiceError, Code.SERVICE),
+        (KeyboardInterrupt, Code.INTERRUPTED),
+    ):
+        if isinstance(error, kind):
+            return code
+    return Code.BROKEN

@@ -1,0 +1,186 @@
+"""The emulated service in a process of its own, steered over its standard input.
+
+The harness forks, so it must not have threads, and a server has many. The service ends
+with the harness, however that ends: its input is then closed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.emulator import Emulator, Fault
+from tests.emulator.app import Answer, Request
+
+_ROOT = Path(__file__).parents[2]
+_VERSION = "2026-10-21"
+FOREIGN = "foreign"
+#: A fault of ours: a create that takes effect only some seconds after it was sent.
+LATE = "late"
+
+
+class Service:
+    """The harness's end: every call is one line there and one line back."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.service"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=_ROOT,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._process.communicate(timeout=10)
+
+    def fresh(self, settings: dict[str, object]) -> str:
+        """Start anew, with nothing remembered; returns the address."""
+        return str(self._call("fresh", settings))
+
+    def add(self, faults: list[dict[str, object]]) -> None:
+        self._call("add", faults)
+
+    def heal(self) -> None:
+        """No more faults from here on."""
+        self._call("heal", None)
+
+    def sleep(self, hours: float) -> None:
+        """Let time pass at the service."""
+        self._call("sleep", hours)
+
+    def hurry(self) -> None:
+        """Batches end at once from here on."""
+        self._call("hurry", None)
+
+    def foreign(self, sizes: list[int]) -> None:
+        """Batches of somebody else in the same account, of these sizes."""
+        self._call("foreign", sizes)
+
+    def bill(self) -> list[tuple[str, float]]:
+        """What was charged so far, as (custom id, dollars), every batch having ended."""
+        return [(name, usd) for name, usd in self._call("bill", None)]
+
+    def fired(self) -> int:
+        """How many faults have happened."""
+        return int(self._call("fired", None))
+
+    def _call(self, what: str, value: object) -> Any:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise RuntimeError("the service has no pipes")
+        stdin.write(json.dumps([what, value]) + "\n")
+        stdin.flush()
+        return json.loads(stdout.readline())
+
+
+class _Server:
+    """The service's end; a fresh emulator takes the old one's port."""
+
+    def __init__(self) -> None:
+        self._emulator = Emulator()
+        self._fired: Counter[str] = Counter()
+        self._late: list[dict[str, Any]] = []
+
+    def fresh(self, settings: dict[str, Any]) -> str:
+        port = self._emulator.port
+        self._emulator.close()
+        self._emulator = Emulator(port=port, **settings)
+        self._fired = Counter()
+        self._late = []
+        self._count_faults()
+        self._delay_creating()
+        return self._emulator.base_url
+
+    def add(self, faults: list[dict[str, Any]]) -> None:
+        self._late += [fault for fault in faults if fault["kind"] == LATE]
+        usual = [fault for fault in faults if fault["kind"] != LATE]
+        self._emulator.faults.add(*(Fault(**fault) for fault in usual))
+
+    def heal(self, _: None) -> None:
+        self._emulator.faults.clear()
+        self._late = []
+        self._emulator.settings.update({"expire_share": 0.0})
+
+    def hurry(self, _: None) -> None:
+        self._emulator.settings.update({"batch_seconds": 0.0})
+
+    def sleep(self, hours: float) -> None:
+        self._emulator.clock.advance(hours=hours)
+
+    def foreign(self, sizes: list[int]) -> None:
+        app = self._emulator.app
+        params = {
+            "model": "claude-opus-5-5",
+            "max_tokens": 64,
+            "messages": [{"role": "user", "content": "Somebody else's question."}],
+        }
+        for size in sizes:
+            ids = [f"{FOREIGN}-{index}" for index in range(size)]
+            requests = [{"custom_id": name, "params": params} for name in ids]
+            with app.lock:
+                app.batches.create({"requests": requests}, version=_VERSION)
+
+    def bill(self, _: None) -> list[tuple[str | None, float]]:
+        self._emulator.clock.advance(hours=1)  # whatever was accepted is worked off and charged
+        return [(row.custom_id, row.usd) for row in self._emulator.billing.rows]
+
+    def fired(self, _: None) -> int:
+        return self._fired.total()
+
+    def _count_faults(self) -> None:
+        take, fired = self._emulator.faults.take, self._fired
+
+        def counted(site: str) -> Fault | None:
+            fault = take(site)
+            fired[site] += fault is not None
+            return fault
+
+        self._emulator.faults.take = counted  # type: ignore[method-assign]
+
+    def _delay_creating(self) -> None:
+        app = self._emulator.app
+        answer = app.answer
+
+        def delayed(request: Request) -> Answer:
+            if request.method == "POST" and request.path == "/v1/messages/batches":
+                time.sleep(self._lateness())
+            return answer(request)
+
+        app.answer = delayed  # type: ignore[method-assign]
+
+    def _lateness(self) -> float:
+        """How late the create that has just come is; those that still wait count it."""
+        due = [fault for fault in self._late if fault["after"] == 0]
+        for fault in self._late:
+            fault["after"] -= 1
+        self._late = [fault for fault in self._late if fault["after"] >= 0]
+        self._fired["create"] += len(due)
+        return sum(fault["seconds"] for fault in due)
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    server = _Server()
+    for line in sys.stdin:
+        what, value = json.loads(line)
+        sys.stdout.write(json.dumps(getattr(server, what)(value)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

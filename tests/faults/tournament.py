@@ -1,0 +1,80 @@
+"""The small tournament that every scenario judges: two rubrics, so pre-warming matters."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import anthropic
+
+from arena_kit.judging.judges.anthropic import AnthropicBatches
+from arena_kit.judging.prices import Price
+from arena_kit.judging.rendering import Rubric
+from arena_kit.judging.terms import Pace, Terms
+from arena_kit.judging.tournament import Material
+from arena_kit.prompts import Pair, Prompt, Response
+
+MODEL = "claude-opus-5-5"
+PRICE = Price(
+    model=MODEL, input=4, output=20, write=8, write_5m=5, read=0.2, batch_factor=0.5
+)  # fmt: skip
+#: Long enough for the outages that scenarios script, short enough for hundreds of them.
+PACE = Pace(first_look=0.01, longest_wait=0.1, grace=0.4, patience=20)
+TERMS = Terms(run="matrix", prewarm=True, pace=PACE)
+#: How long a call may hang before the client gives it up.
+TIMEOUT = 0.4
+#: The share of answers that are not a plain verdict.
+SHARES = {
+    "garbage": 0.12,
+    "refuse_empty": 0.05,
+    "refuse_text": 0.03,
+    "thinking_only": 0.05,
+    "lowercase": 0.05,
+    "prose": 0.05,
+    "tie": 0.1,
+}
+
+_ENTRANTS = ("ash", "beech", "cherry")
+_PROMPTS = ("q1", "q2")
+_TEXTS = {
+    "tone": "Prefer the calmer response, and say which words make it so. ",
+    "rigour": "Prefer the response whose claims could be checked, and say how. ",
+}
+
+PAIRS = [
+    Pair(dimension=dimension, prompt_id=prompt_id, entrant_a=a, entrant_b=b)
+    for dimension in _TEXTS
+    for prompt_id in _PROMPTS
+    for a, b in combinations(_ENTRANTS, 2)
+]
+#: Requests of one asking, and of the batch that follows the pre-warming.
+N_REQUESTS = 2 * len(PAIRS)
+N_BULK = N_REQUESTS - len(_TEXTS)
+
+
+def material(seed: int) -> Material:
+    """The texts; another seed gives other cache keys."""
+    return Material(
+        prompts={p: Prompt(prompt_id=p, text=f"Question {p}?", source="plain") for p in _PROMPTS},
+        responses={
+            (e, p): Response(entrant_id=e, prompt_id=p, response_text=f"{e} says {len(e)} to {p}.")
+            for e in _ENTRANTS
+            for p in _PROMPTS
+        },
+        rubrics={d: Rubric(dimension=d, version="1", text=30 * t) for d, t in _TEXTS.items()},
+        salt=f"salt {seed}".encode(),
+    )
+
+
+def client(base_url: str) -> anthropic.Anthropic:
+    """A client of the emulated service; nothing is verified, for nothing is encrypted."""
+    return anthropic.Anthropic(
+        api_key="sk-test",
+        base_url=base_url,
+        timeout=TIMEOUT,
+        http_client=anthropic.DefaultHttpxClient(verify=False, timeout=TIMEOUT),
+    )
+
+
+def judge_of(kind: type[AnthropicBatches], base_url: str) -> AnthropicBatches:
+    """A judge of the given class."""
+    return kind(client=client(base_url), model=MODEL, price=PRICE)
