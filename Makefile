@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help pilot headline k_sweep test lint types notebooks lab bench clean
+.PHONY: help pilot headline k_sweep test faults emulator live-probe lint types notebooks lab bench clean
 
 help:  ## show this list
-	@grep -hE '^[a-z_]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 .venv/base: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -37,6 +37,15 @@ k_sweep: .venv/base  ## does the order depend on K?
 test: .venv/dev  ## run the tests and re-check the notebooks' numbers
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
 	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/python -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env notebooks
+
+faults: .venv/dev  ## the crash matrix: kill the judging process everywhere, pay once
+	$(BIN)/python -m tests.faults --jobs 2
+
+emulator: .venv/dev  ## a loopback Anthropic API to try paid judges on, for free
+	$(BIN)/python -m tests.emulator --port 8787 --seconds 5
+
+live-probe: .venv/dev  ## check the emulator against the service (needs a key, costs cents)
+	$(BIN)/python -m tests.emulator.probe
 
 lint: .venv/dev  ## ruff
 	$(BIN)/ruff check .

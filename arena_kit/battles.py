@@ -79,7 +79,7 @@ def read_source(label: object) -> Source:
 
 def whole_text(text: str) -> str:
     """The text with halves of cut-off characters replaced: no file could hold them."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def check_id(value: object, what: str) -> str:

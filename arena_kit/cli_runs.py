@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli_base import main, plain_errors
+from arena_kit.cli_base import WRONG_INPUT, main, plain_errors
 
 _overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
@@ -100,7 +100,8 @@ def _finish(work: Callable[[], object], *, as_json: bool) -> None:
         record = work()
     except RunFailedError as error:
         click.echo(f"error: {error}", err=True)
-        click.echo(f"go on with: arena-kit resume {error.record.path}", err=True)
+        if error.exit_code != WRONG_INPUT:
+            click.echo(f"go on with: arena-kit resume {error.record.path}", err=True)
         click.echo(json.dumps(error.record.read(), indent=2) if as_json else error.record.path)
         sys.exit(error.exit_code)
     if not isinstance(record, Record):
@@ -178,3 +179,41 @@ def batches(
         click.echo(json.dumps(rows, indent=2, default=str))
     elif not (cancel or give_up):
         terminal.show_batches(rows)
+
+
+@main.command()
+@click.option("--params", "params_file", required=True,
+              type=click.Path(path_type=Path, dir_okay=False),
+              help="YAML file: tournament, entrants, max_cost_usd, strata.")  # fmt: skip
+@click.option("--forecast", is_flag=True, help="Only say what it would cost.")
+@click.option("--offline", is_flag=True, help="Write files from the ledger alone.")
+@_json
+@plain_errors
+def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) -> None:
+    """Make the responses of the entrants that a tournament file defines.
+
+    Fills responses_<entrant>.jsonl, appending as answers come. Run it again to go on: what
+    was paid for is in the ledger. Responses of a changed definition are made anew.
+    """
+    from arena_kit import terminal
+    from arena_kit.generation import Generation
+    from arena_kit.runs import find_root
+    from arena_kit.store import read_yaml
+
+    file = params_file if params_file.is_file() else find_root() / params_file
+    given = read_yaml(file) | ({"offline": True} if offline else {})
+    generation = Generation.read(given, str(params_file))
+    if forecast:
+        found = generation.forecasts()
+        if as_json:
+            click.echo(json.dumps({e: f.as_dict() for e, f in found.items()}, indent=2))
+        for entrant, one in () if as_json else found.items():
+            terminal.show_forecast(one, generation.params.max_cost_usd, entrant)
+        return
+    record = generation.run()
+    manifest = record.read()
+    if as_json:
+        click.echo(json.dumps(manifest, indent=2, sort_keys=True))
+        return
+    terminal.show_generated(manifest)
+    click.echo(record.path)

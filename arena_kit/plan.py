@@ -12,9 +12,10 @@ from typing import Any
 
 from arena_kit.backends import make_judge, paid_settings
 from arena_kit.battles import DataError
+from arena_kit.generation import refuse_stale
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster
-from arena_kit.judging.judges.base import BatchJudge, Judge, PaidJudge, ServiceError
-from arena_kit.judging.ledger import Ledger, cache_key
+from arena_kit.judging.judges.base import Judge, PaidJudge
+from arena_kit.judging.ledger import Ledger, cache_keys
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import JudgeRequest
@@ -32,9 +33,6 @@ from arena_kit.store import (
     read_yaml,
     whole_file,
 )
-
-#: Earlier answers from which their mean length says more than the expected one.
-_ENOUGH_ANSWERS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +62,7 @@ class Plan:
         responses = read_responses(
             root / tournament.responses, tournament.entrants, [p.prompt_id for p in bank]
         )
+        refuse_stale(responses, tournament.generate, root / tournament.responses)
         rubrics = tournament.rubrics(root)
         pairing = build_pairs(
             prompts,
@@ -104,7 +103,7 @@ class Plan:
     def _fresh(self) -> list[JudgeRequest]:
         """The requests that the ledger cannot answer, as it stands at first use."""
         requests = self.material.requests(self.pairing.pairs)
-        by_key = {cache_key(self.judge, request): request for request in requests}
+        by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
         settled = self.ledger.settled(by_key)
         return [request for key, request in by_key.items() if key not in settled]
 
@@ -144,29 +143,19 @@ class Plan:
 
     @cached_property
     def _estimator(self) -> Estimator:
-        """How tokens are counted: by the service where there is reason to ask it."""
-        if not isinstance(self.judge, PaidJudge) or self.params.offline or not self._fresh:
-            return Estimator.local()
-        try:
-            return Estimator.counted(self._fresh, self.judge.count_tokens)
-        except ServiceError:
-            return Estimator.local()
+        return Estimator.of(self._paid_judge, self._fresh, ask=not self.params.offline)
 
     def _forecaster(self) -> Forecaster:
-        if self.price is None:
-            raise AssertionError
         expected = paid_settings(self.params.judge, self.tournament.judge).expected_output_tokens
-        tokens, assumed = float(expected), f"{expected} output tokens an answer assumed"
-        n, mean = self.ledger.output_tokens(self.judge.model)
-        if n >= _ENOUGH_ANSWERS:
-            tokens, assumed = mean, f"{mean:.0f} output tokens an answer, the mean of {n} earlier"
-        return Forecaster(
-            price=self.price,
-            batch=isinstance(self.judge, BatchJudge),
-            estimator=self._estimator,
-            output_tokens=tokens,
-            assumed=assumed,
+        return Forecaster.of(
+            self._paid_judge, self.ledger, self._estimator, purpose="judge", expected=expected
         )
+
+    @property
+    def _paid_judge(self) -> PaidJudge:
+        if not isinstance(self.judge, PaidJudge):
+            raise TypeError(f"{self.judge.model} costs nothing")
+        return self.judge
 
 
 def read_plan(file: Path, overrides: Mapping[str, str]) -> Plan:

@@ -41,16 +41,18 @@ class Progress:
 
 
 @contextmanager
-def judging_progress(record: Record) -> Iterator[Progress]:
+def judging_progress(
+    record: Record, *, unit: str = "verdict", shown: bool = True
+) -> Iterator[Progress]:
     """A bar for interactive use; a headless record would keep it frozen at 0 %, so there the
     words go into a file, which the runner shows.
     """
-    if record.attached:
+    if record.attached or not shown:
         yield Progress(record)
     else:
         plain = importlib.util.find_spec("ipywidgets") is None  # tqdm.auto would warn about it
         bars = importlib.import_module("tqdm.std" if plain else "tqdm.auto")
-        with bars.tqdm(desc="verdicts", unit="verdict") as bar:
+        with bars.tqdm(desc=f"{unit}s", unit=unit) as bar:
             yield Progress(record, bar)
     (record.path / FILE).unlink(missing_ok=True)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from arena_kit.battles import DataError, check_id
 from arena_kit.judging.judges.base import Structured
@@ -48,6 +50,7 @@ DimensionId = Annotated[str, AfterValidator(_dimension)]
 Model = TypeVar("Model", bound=BaseModel)
 
 
+_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$|^$"
 DEFAULT_TOURNAMENT = Path("params/tournament.yaml")
 
 
@@ -138,6 +141,31 @@ class EloSettings(_Strict):
         )
 
 
+class EntrantDefinition(_Strict):
+    """How `arena-kit generate` makes an entrant's responses.
+
+    `seed` gives each prompt a seed of its own, on servers that take one; `temperature` is
+    for chat-completions servers (Claude takes none).
+    """
+
+    backend: Literal["anthropic", "openai_compatible"]
+    model: str
+    system: str = ""
+    max_tokens: int = Field(default=1024, ge=16)
+    effort: Literal["", "low", "medium", "high", "xhigh", "max"] = ""
+    temperature: float | None = Field(default=None, ge=0)
+    seed: int | None = Field(default=None, ge=0)
+    transport: Literal["batches", "messages"] = "batches"
+    base_url: Annotated[str, AfterValidator(_address)] = ""
+    key_variable: str = Field(default="", pattern=_VARIABLE)
+
+    @property
+    def digest(self) -> str:
+        """Hash of all that could change a response."""
+        shaping = self.model_dump(mode="json", exclude={"transport", "key_variable"})
+        return hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()
+
+
 class TournamentFile(_Strict):
     """A tournament: who competes on what, judged by which rubrics, rated how.
 
@@ -151,9 +179,16 @@ class TournamentFile(_Strict):
     verdicts: Path
     prices: Path = Path("params/prices.yaml")
     missing_responses: Missing = "listwise"
+    generate: dict[Id, EntrantDefinition] = {}
     dimensions: dict[DimensionId, DimensionSettings] = Field(min_length=1)
     judge: JudgeSettings
     elo: EloSettings
+
+    @model_validator(mode="after")
+    def _generated_compete(self) -> TournamentFile:
+        if strangers := sorted({*self.generate} - {*self.entrants}):
+            raise ValueError(f"generate defines {', '.join(strangers)}, who is no entrant")
+        return self
 
     def rubrics(self, root: Path) -> dict[str, Rubric]:
         """The rubric texts; each file's heading must name the version asked for."""
@@ -176,6 +211,17 @@ class TournamentFile(_Strict):
         return found
 
 
+class GenerateParams(_Strict):
+    """What `arena-kit generate` may be told; empty `entrants` and `strata` mean all."""
+
+    tournament: Path = DEFAULT_TOURNAMENT
+    entrants: list[Id] = []
+    max_cost_usd: float = Field(default=0.0, ge=0)
+    strata: dict[str, Annotated[int, Field(ge=0)]] = {}
+    subset_seed: int = Field(default=0, ge=0)
+    offline: bool = False
+
+
 class RunParams(_Strict):
     """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
 
@@ -186,7 +232,7 @@ class RunParams(_Strict):
     transport: Literal["batches", "messages"] = "batches"
     prewarm: bool = False
     base_url: Annotated[str, AfterValidator(_address)] = ""
-    key_variable: str = Field(default="", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$|^$")
+    key_variable: str = Field(default="", pattern=_VARIABLE)
     n_perms: int = Field(default=0, ge=0)
     limit_pairs: int = Field(default=0, ge=0)
     offline: bool = False

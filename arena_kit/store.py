@@ -63,6 +63,27 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
             out.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
 
 
+def append_lines(path: Path, lines: Sequence[str]) -> None:
+    """Add lines to a file, durably."""
+    if not lines:
+        return
+    with path.open("a", encoding="utf-8") as out:
+        out.write("".join(f"{line}\n" for line in lines))
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSONL file that is appended to; a last line cut short is left out."""
+    text = read_text(path)
+    whole = text[: text.rfind("\n") + 1]
+    return [
+        _parse_line(line.encode(), f"{path}:{number}")
+        for number, line in enumerate(whole.splitlines(), 1)
+        if line.strip()
+    ]
+
+
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
     """Write a CSV table whole."""
     import csv

@@ -17,7 +17,7 @@ from arena_kit.reporting.costs import forecast_rows
 from arena_kit.runs import open_record
 from arena_kit.store import read_json
 
-_LEFT = ("dimension", "entrant", "model", "key", "what", "value", "batch", "for", "state")
+_LEFT = ("dimension", "entrant", "model", "key", "what", "value", "batch", "for", "state", "file")
 _SHOWN_FLIPS = 10
 
 
@@ -93,12 +93,12 @@ def show_comparison(found: Comparison) -> None:
     _print("Ratings", columns, moved)
 
 
-def show_forecast(found: Forecast | None, cap: float) -> None:
+def show_forecast(found: Forecast | None, cap: float, title: str = "Forecast") -> None:
     """What a run would cost, and whether its cap allows it."""
     if found is None:
         _say("This run costs nothing: its judge runs in this process.")
         return
-    _print("Forecast", ("what", "value"), list(forecast_rows(found).items()))
+    _print(title, ("what", "value"), list(forecast_rows(found).items()))
     if not cap:
         _say("No max_cost_usd is set: such a run is refused.")
     elif found.usd_no_hits > cap:
@@ -107,20 +107,36 @@ def show_forecast(found: Forecast | None, cap: float) -> None:
         _say(f"Within max_cost_usd {cap:.2f}.")
 
 
+def show_generated(manifest: Mapping[str, Any]) -> None:
+    """What was generated for whom."""
+    rows = [
+        (
+            entrant,
+            made["model"],
+            ", ".join(f"{n} {status}" for status, n in made["responses"].items()) or "none",
+            str(len(made["failed"])),
+            made["file"],
+        )
+        for entrant, made in manifest["entrants"].items()
+    ]
+    _print("Responses", ("entrant", "model", "responses", "failed", "file"), rows)
+    _say(f"spent ${manifest['cost']['usd_spent']:.4f}")
+
+
 def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
     """Batches under way."""
     if not rows:
         _say("No batch is under way.")
         return
-    columns = ("batch", "requests", "model", "for", "planned", "expires", "state")
+    columns = ("batch", "requests", "model", "for", "planned", "expires", "state")  # UTC
     shown = [
         (
             row["batch_id"] or f"unconfirmed ({row['intent']})",
             str(row["n_requests"]),
             row["model"],
             row["purpose"],
-            row["planned_at"][:16],
-            row["expires_at"][:16] or "–",
+            row["planned_at"][5:16].replace("T", " "),
+            row["expires_at"][5:16].replace("T", " ") or "–",
             row.get("status") or row["state"],
         )
         for row in rows
@@ -134,7 +150,12 @@ def _print(
     table = Table(title=Text(title), title_justify="left")
     for column in columns:
         left = column in _LEFT
-        table.add_column(column, justify="left" if left else "right", overflow="fold")
+        table.add_column(
+            column,
+            justify="left" if left else "right",
+            overflow="fold",
+            no_wrap=column == "batch",
+        )
     for n, row in enumerate(rows):
         if section and n and row[columns.index(section)]:
             table.add_section()

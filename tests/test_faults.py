@@ -31,7 +31,7 @@ def paid_twice(played: subprocess.CompletedProcess[str]) -> int:
 
 def test_no_kill_and_no_fault_costs_twice_or_loses_an_answer() -> None:
     """A sample of every group of the matrix ends with nothing paid twice, lost or duplicated."""
-    played = play("--quick")
+    played = play("--quick", "--jobs", "2")
     assert last_line(played) == CLEAN, played.stdout + played.stderr
     assert played.returncode == 0
     runs, kills = map(int, re.findall(r"(\d+) runs, (\d+) kills", played.stdout)[0])
@@ -52,11 +52,4 @@ def test_the_matrix_notices_carelessness(careless: str, scenarios: str) -> None:
     assert played.returncode == 1
     assert paid_twice(played) > 0
     assert "FAILED" in played.stdout
-    assert f"{careless}" in played.stdout
-
-
-def test_the_same_scenarios_pass_with_care() -> None:
-    """What catches the careless variants is clean with the real ledger and judge."""
-    played = play("--only", "step/submitted:before/[13]")
-    assert last_line(played) == CLEAN, played.stdout + played.stderr
-    assert played.returncode == 0
+    assert careless in played.stdout

@@ -18,7 +18,7 @@ FLOORS = [
     ("rating",),
     ("judging",),
     ("reporting",),
-    ("settings", "runs", "artifacts", "workspace", "keys", "backends", "progress"),
+    ("settings", "runs", "artifacts", "workspace", "keys", "backends", "progress", "generation"),
     ("plan", "batches", "study", "runner", "compare"),
     ("cli", "cli_base", "cli_rate", "cli_runs", "terminal", "__main__"),
 ]

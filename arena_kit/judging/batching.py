@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from arena_kit.judging.judges.base import (
     Batch,
@@ -63,8 +64,7 @@ class Batching:
             if not left:
                 return
             if not tried:
-                for warning in self.judge.check(list(left.values())):
-                    self.terms.say(warning)
+                self.terms.check(self.judge, list(left.values()))
                 self.terms.allow(left.values())
                 left = self._warmed(left) if self.terms.prewarm else left
             self.terms.allow(left.values())
@@ -99,22 +99,25 @@ class Batching:
         for shard in self.judge.split(requests):
             for key in shard:
                 self.failed.pop(key, None)
-            intent = self.ledger.plan(
-                shard,
-                transport="batches",
-                service=self.judge.service,
-                model=self.judge.model,
-                purpose=self.terms.purpose,
-                run=self.terms.run,
-            )
-            self._create(intent, {intent.name(key): request for key, request in shard.items()})
+            self.terms.pace.patiently(partial(self._create, shard))
 
-    def _create(self, intent: Intent, entries: Requests) -> None:
+    def _create(self, shard: Requests) -> None:
+        """Make one batch of these requests; busy when the service certainly did not take it."""
+        intent = self.ledger.plan(
+            shard,
+            transport="batches",
+            service=self.judge.service,
+            model=self.judge.model,
+            purpose=self.terms.purpose,
+            run=self.terms.run,
+        )
+        entries = {intent.name(key): request for key, request in shard.items()}
         try:
             batch = self.terms.pace.patiently(lambda: self.judge.submit(entries))
         except UnsureError as error:
             self.terms.say(f"{error}; looking whether the batch exists before sending again")
-            self._reconcile(intent)
+            if not self._reconcile(intent):
+                raise BusyError(f"{error}; no batch was made") from None
         except ServiceError:
             self.ledger.close(intent, "void")  # certainly not taken
             raise
@@ -142,8 +145,8 @@ class Batching:
                 f"key, or give the batch up with: arena-kit batches --give-up {intent.intent}"
             )
 
-    def _reconcile(self, intent: Intent) -> None:
-        """Find the batch that an intent became, if it became one.
+    def _reconcile(self, intent: Intent) -> bool:
+        """Find the batch that an intent became; False when it became none.
 
         A batch carries no name, so one of the right size is a candidate until its results
         show whose requests it holds. Only when none is left, after the grace period, was
@@ -156,13 +159,14 @@ class Batching:
             for batch in candidates:
                 if batch.ended and self._holds(batch, intent):
                     self.ledger.submitted(intent, batch)
-                    return
+                    return True
                 if batch.ended:
                     others.add(batch.batch_id)
             if all(batch.ended for batch in candidates) and time.monotonic() > deadline:
                 self.ledger.close(intent, "void")
-                return
+                return False
             time.sleep(wait)
+        raise AssertionError  # the waits have no end
 
     def _recent(self, intent: Intent) -> list[Batch]:
         oldest = (_time(intent.planned_at) - _LOOK_BACK).isoformat()
@@ -223,6 +227,11 @@ class Batching:
 
     def _collect(self, intent: Intent, batch: Batch) -> None:
         """Read the results into the ledger, opening the stream as often as needed."""
+        if not batch.results_url:
+            raise PausedError(
+                f"the service no longer keeps the results of {_named(intent)}; to send its "
+                f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
+            )
         awaited = self.ledger.awaited(intent)
         pauses: set[str] = set()
         stalls = 0

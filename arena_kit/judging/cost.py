@@ -6,11 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
+from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Answer, Asked
 
 _BYTES_PER_TOKEN = 3.0
 _SAMPLE = 20
+#: Earlier answers from which their mean length says more than the expected one.
+_ENOUGH_ANSWERS = 20
 
 
 class CostError(RuntimeError):
@@ -30,7 +34,17 @@ class Estimator:
         return cls(tokens_per_byte=1 / _BYTES_PER_TOKEN, how=how)
 
     @classmethod
-    def counted(cls, requests: Sequence[Asked], count: Callable[[Asked], int | None]) -> Estimator:
+    def of(cls, judge: PaidJudge, requests: Sequence[Asked], *, ask: bool = True) -> Estimator:
+        """From the service's own count where it can be asked and there is reason to."""
+        if not ask or not requests:
+            return cls.local()
+        try:
+            return cls._counted(requests, judge.count_tokens)
+        except ServiceError:
+            return cls.local()
+
+    @classmethod
+    def _counted(cls, requests: Sequence[Asked], count: Callable[[Asked], int | None]) -> Estimator:
         """The ratio that a sample of the requests has, counted by the service if it can."""
         step = max(1, len(requests) // _SAMPLE)
         some = requests[::step][:_SAMPLE]
@@ -85,6 +99,29 @@ class Forecaster:
     estimator: Estimator
     output_tokens: float
     assumed: str
+
+    @classmethod
+    def of(
+        cls,
+        judge: PaidJudge,
+        ledger: Ledger,
+        estimator: Estimator,
+        *,
+        purpose: str,
+        expected: int,
+    ) -> Forecaster:
+        """With `expected` output tokens an answer, until enough answers say better."""
+        tokens, assumed = float(expected), f"{expected} output tokens an answer assumed"
+        n, mean = ledger.output_tokens(judge.model, judge.service.origin, purpose)
+        if n >= _ENOUGH_ANSWERS:
+            tokens, assumed = mean, f"{mean:.0f} output tokens an answer, the mean of {n} earlier"
+        return cls(
+            price=judge.price,
+            batch=isinstance(judge, BatchJudge),
+            estimator=estimator,
+            output_tokens=tokens,
+            assumed=assumed,
+        )
 
     def __call__(self, requests: Collection[Asked], *, answered: int = 0) -> Forecast:
         systems: dict[str, int] = {}

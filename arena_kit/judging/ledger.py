@@ -16,10 +16,12 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
+from pydantic_core import from_json
 
 from arena_kit.battles import whole_text
 from arena_kit.judging.judges.base import Batch, Judge, Result, Service
@@ -27,7 +29,7 @@ from arena_kit.judging.ledger_schema import opened, transaction
 from arena_kit.judging.records import Answer, Asked, Status
 from arena_kit.store import LockedError
 
-_KEY_VERSION = 1
+_KEY_VERSION = 2
 _CHUNK = 500
 _KEY_IN_NAME = 40
 
@@ -43,18 +45,29 @@ _LEFT_OPEN = {
 }
 
 
+def cache_keys(judge: Judge, requests: Iterable[Asked]) -> list[str]:
+    """A hash for each request of everything that could change its answer."""
+    asked = {"schema": _KEY_VERSION, "model": judge.model, "settings": dict(judge.settings)}
+    head = _canonical(asked)
+    return [_key(head, request) for request in requests]
+
+
 def cache_key(judge: Judge, request: Asked) -> str:
-    """Hash of everything that could change the answer."""
-    parts = {
-        "schema": _KEY_VERSION,
-        "judge_model": judge.model,
-        "settings": dict(judge.settings),
-        "system": request.system,
-        "user": request.user,
-        **request.identity,
-    }
-    text = json.dumps(parts, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Hash of everything that could change the answer to one request."""
+    return cache_keys(judge, [request])[0]
+
+
+def _key(head: str, request: Asked) -> str:
+    text = f"{head}{_canonical(request.identity)}{_digest(request.system)}{request.user}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_canonical = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
+
+
+@lru_cache(maxsize=64)
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +146,7 @@ class Ledger:
                     "INSERT OR REPLACE INTO holder (one, pid, host, run) VALUES (1, ?, ?, ?)",
                     (os.getpid(), socket.gethostname(), run),
                 )
-            yield
+                yield  # one open connection spares the others a checkpoint at each close
         finally:
             lock.release()
 
@@ -185,9 +198,9 @@ class Ledger:
 
     def record(self, intent: Intent, results: Iterable[tuple[str, Result]]) -> None:
         """Keep result lines with what they cost; final ones become answers."""
+        found = dict(results)
         with opened(self.path) as con, transaction(con):
-            for key, result in results:
-                _record(con, intent, key, result)
+            _record(con, intent, found)
 
     def close(self, intent: Intent, state: Literal["closed", "void", "given_up"]) -> None:
         """End an intent: nothing more will come, the service never took it, or the user gave
@@ -256,16 +269,17 @@ class Ledger:
             (usd,) = con.execute(query, [run]).fetchone()
         return float(usd)
 
-    def output_tokens(self, judge_model: str) -> tuple[int, float]:
-        """How many answers a model has given, and how many tokens they had on average."""
+    def output_tokens(self, model: str, origin: str, purpose: str) -> tuple[int, float]:
+        """How many answers a model has given for a purpose, and their tokens on average."""
         if not self.path.exists():
             return 0, 0.0
         query = (
             "SELECT count(*), coalesce(avg(json_extract(usage, '$.output_tokens')), 0) "
-            "FROM answers WHERE judge_model = ? AND cost_usd > 0"
+            "FROM intents JOIN attempts USING (intent) JOIN requests USING (request) "
+            "JOIN answers USING (key) WHERE model = ? AND origin = ? AND purpose = ?"
         )
         with opened(self.path) as con:
-            n, mean = con.execute(query, [judge_model]).fetchone()
+            n, mean = con.execute(query, [model, origin, purpose]).fetchone()
         return int(n), float(mean)
 
     def paid(self, run: str) -> list[Answer]:
@@ -306,21 +320,30 @@ def _add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, A
     )
 
 
-def _record(con: sqlite3.Connection, intent: Intent, key: str, result: Result) -> None:
-    found = con.execute("SELECT request, request_id FROM requests WHERE key = ?", [key])
-    request, request_id = found.fetchone()
-    answer = result.answer
-    con.execute(
+def _record(con: sqlite3.Connection, intent: Intent, results: Mapping[str, Result]) -> None:
+    marks = ",".join("?" * len(results))
+    query = f"SELECT key, request, request_id FROM requests WHERE key IN ({marks})"
+    known = {key: (request, name) for key, request, name in con.execute(query, list(results))}
+    con.executemany(
         "INSERT OR IGNORE INTO result_lines (intent, request, line) VALUES (?, ?, ?)",
-        (intent.intent, request, whole_text(result.line)),
+        ((intent.intent, known[k][0], whole_text(result.line)) for k, result in results.items()),
     )
-    con.execute(
+    con.executemany(
         "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ? "
         "WHERE intent = ? AND request = ? AND outcome IS NULL",
-        (str(answer.status), answer.cost_usd, answer.detail, intent.intent, request),
+        (
+            (str(a.status), a.cost_usd, whole_text(a.detail), intent.intent, known[k][0])
+            for k, a in ((k, result.answer) for k, result in results.items())
+        ),
     )
-    if result.billed:
-        con.execute(_INSERT_ANSWER, _row(key, intent.model, answer, intent.run, request_id))
+    con.executemany(
+        _INSERT_ANSWER,
+        (
+            _row(key, intent.model, result.answer, intent.run, known[key][1])
+            for key, result in results.items()
+            if result.billed
+        ),
+    )
 
 
 def _set_state(con: sqlite3.Connection, intent: str, state: str) -> None:
@@ -354,22 +377,22 @@ def _row(
         str(answer.status),
         whole_text(answer.text),
         answer.served_model,
-        json.dumps(answer.usage, sort_keys=True),
+        _canonical(answer.usage),
         answer.cost_usd,
         whole_text(answer.detail),
         run or answer.run,
     )
 
 
-def _answer(*row: object) -> Answer:
+def _answer(*row: Any) -> Answer:
     request_id, status, text, served_model, usage, cost_usd, detail, run = row
     return Answer(
-        request_id=str(request_id),
-        status=Status(str(status)),
-        text=str(text),
-        served_model=str(served_model),
-        usage=json.loads(str(usage)),
-        cost_usd=float(str(cost_usd)),
-        detail=str(detail),
-        run=str(run),
+        request_id=request_id,
+        status=Status(status),
+        text=text,
+        served_model=served_model,
+        usage=from_json(usage),
+        cost_usd=cost_usd,
+        detail=detail,
+        run=run,
     )

@@ -48,8 +48,7 @@ class Live:
         settled = self.ledger.settled(requests)
         left = {key: request for key, request in requests.items() if key not in settled}
         if left:
-            for warning in self.judge.check(list(left.values())):
-                self.terms.say(warning)
+            self.terms.check(self.judge, list(left.values()))
             self.terms.allow(left.values())
         for _ in range(self.terms.max_tries):
             if left:

@@ -6,6 +6,8 @@ import json
 import re
 from dataclasses import dataclass
 
+from pydantic_core import from_json
+
 from arena_kit.judging.records import Slot
 
 _LONGEST = 200_000
@@ -31,10 +33,25 @@ def read_verdict(text: str) -> Reading:
     of three, a tie.
     """
     text = text[-_LONGEST:]
+    if (found := _whole_object(text)) is not None:
+        return Reading(
+            winner=_slot(found["winner"]), justification=str(found.get("justification", ""))
+        )
     if (found := _last_object(text)) is not None:
         winner = _slot(found["winner"])
         return Reading(winner=winner, justification=str(found.get("justification", "")))
     return Reading(winner=_last_statement(text), justification=text.strip()[-_TAIL:])
+
+
+def _whole_object(text: str) -> dict[str, object] | None:
+    """The text itself where it is one JSON object with a winner, as structured output is."""
+    if not text.startswith("{"):
+        return None
+    try:
+        value = from_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and "winner" in value else None
 
 
 def _last_object(text: str) -> dict[str, object] | None:

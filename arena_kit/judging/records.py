@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,6 +21,7 @@ VERDICT_SCHEMA: dict[str, object] = {
     "required": ["justification", "winner"],
     "additionalProperties": False,
 }
+_FORMAT = hashlib.sha256(json.dumps(VERDICT_SCHEMA).encode()).hexdigest()
 
 
 class Status(StrEnum):
@@ -114,7 +117,7 @@ class JudgeRequest:
         shown = self.presentation
         return {
             "position": int(shown.first != shown.pair.entrant_a),
-            "format": VERDICT_SCHEMA,
+            "format": _FORMAT,
             "attempt": self.attempt,
         }
 

@@ -11,6 +11,7 @@ import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from arena_kit.judging.records import JudgeRequest, Presentation
@@ -87,10 +88,16 @@ def render(
     closing = f"Compare response_a (A) with response_b (B) on {rubric.dimension}."
     return JudgeRequest(
         presentation=presentation,
-        system=f"{HEADER}\n{rubric.text.strip()}\n",
+        system=_system(rubric.text),
         user="\n\n".join([*blocks, closing]),
         boundary=boundary,
     )
+
+
+@lru_cache(maxsize=64)
+def _system(rubric: str) -> str:
+    """One text per rubric, so that all its requests share it."""
+    return f"{HEADER}\n{rubric.strip()}\n"
 
 
 def read_sections(request: JudgeRequest) -> dict[str, str]:
@@ -102,8 +109,9 @@ def read_sections(request: JudgeRequest) -> dict[str, str]:
 
 def _boundary(salt: bytes, *content: str) -> str:
     message = "\x00".join(content).encode("utf-8", "surrogatepass")
-    return hmac.new(salt, message, hashlib.sha256).hexdigest()[:24]
+    return hmac.digest(salt, message, "sha256").hex()[:24]
 
 
+@lru_cache(maxsize=8192)  # a response is shown many times
 def _defused(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", _LOOKALIKE.sub("&lt;", text))

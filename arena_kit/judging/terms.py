@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from arena_kit.judging.judges.base import BusyError
+from arena_kit.judging.judges.base import BusyError, PaidJudge
 from arena_kit.judging.records import Asked
 
 T = TypeVar("T")
@@ -85,3 +85,8 @@ class Terms:
     allow: Callable[[Collection[Asked]], None] = _anything
     say: Callable[[str], None] = _silent
     pace: Pace = Pace()
+
+    def check(self, judge: PaidJudge, requests: Sequence[Asked]) -> None:
+        """Have a judge look over what it is about to be sent; its warnings are said."""
+        for warning in self.pace.patiently(lambda: judge.check(requests)):
+            self.say(warning)

@@ -22,12 +22,12 @@ def forecast_rows(found: Forecast) -> dict[str, str]:
     """A forecast in words."""
     return {
         "requests": f"{found.requests:,} to send, {found.answered:,} already answered",
-        "input tokens": f"{found.system_tokens:,} of rubrics (cacheable) and "
-        f"{found.user_tokens:,} of questions and responses",
+        "input tokens": f"{found.system_tokens:,} of system texts (cacheable) and "
+        f"{found.user_tokens:,} of user texts",
         "output tokens": f"{found.output_tokens:,}, thinking included",
-        "every rubric a cache hit": dollars(found.usd_all_hits),
+        "all prompt-cache hits": dollars(found.usd_all_hits),
         "without prompt caching": dollars(found.usd_no_cache),
-        "no cache hit at all": f"{dollars(found.usd_no_hits)} (held against max_cost_usd)",
+        "no prompt-cache hit": f"{dollars(found.usd_no_hits)} (held against max_cost_usd)",
         "how counted": f"{found.counted}; {found.assumed}",
         "prices": f"{found.model}: {found.priced}",
     }

@@ -58,7 +58,14 @@ _READS: dict[str, dict[str, Any]] = {
     "hang": {"kind": "hang", "seconds": 1.0},
 }
 #: What becomes of requests inside a batch: of all in the first one, of some in the bulk.
-_ITEMS = ("errored", "overloaded_errored", "expired", "canceled", "unknown_type", "message_null")
+_ITEMS: tuple[str, ...] = (
+    "errored",
+    "overloaded_errored",
+    "expired",
+    "canceled",
+    "unknown_type",
+    "message_null",
+)
 _ITEMS += ("credit_errored",)
 
 
@@ -72,7 +79,7 @@ def _creating() -> dict[str, Faults]:
         for name, how in (_UNSURE | _REFUSED).items()
         for where, after in _WHERE.items()
         if where != "again" or name in ("drop", "429", "500_after", "credit")
-    }
+    } | {"create-529-long": _one("create", {"kind": "status", "status": 529, "times": 9})}
 
 
 def _listing() -> dict[str, Faults]:
@@ -119,17 +126,22 @@ FAULTS: dict[str, Faults] = {
     **_preparing(),
 }
 #: Faults after which it is unknown whether a batch exists.
-AMBIGUOUS = ("create-drop-bulk", "create-drop_before-bulk", "create-500_after-first")
+AMBIGUOUS: tuple[str, ...] = (
+    "create-drop-bulk",
+    "create-drop_before-bulk",
+    "create-500_after-first",
+)
 AMBIGUOUS += ("create-hang-bulk", "create-late-bulk", "list-lag-taken")
 #: How the judge answers, all of it or most.
-BEHAVIOURS: dict[str, dict[str, object]] = {
-    name: {"behaviour": name}
-    for name in ("reader", "refuse_empty", "refuse_text", "thinking_only", "garbage", "empty")
-} | {
+BEHAVIOURS: dict[str, dict[str, Any]] = {
     "half_garbage": {"shares": {"garbage": 0.5}},
     "half_expired": {"expire_share": 0.5},
     "few_expired": {"expire_share": 0.1},
     "all_sorts": {
         "shares": {"garbage": 0.3, "refuse_empty": 0.2, "thinking_only": 0.2, "prose": 0.2}
+    },
+    **{
+        name: {"behaviour": name}
+        for name in ("reader", "refuse_empty", "refuse_text", "thinking_only", "garbage", "empty")
     },
 }

@@ -75,11 +75,12 @@ class Life:
         finally:
             os.close(handle)
         _, status = os.waitpid(self.pid, 0)
-        return Code(os.waitstatus_to_exitcode(status))
+        code = os.waitstatus_to_exitcode(status)
+        return Code(code) if code in set(Code) else Code.BROKEN
 
     def result(self) -> dict[str, Any]:
         """What a life that is done has told."""
-        return json.loads(self.files.with_suffix(".json").read_text())
+        return dict(json.loads(self.files.with_suffix(".json").read_text()))
 
     def words(self) -> str:
         """The last line that it wrote before it ended otherwise."""
@@ -94,8 +95,10 @@ def begin(task: Task, files: Path, death: Death | None = None) -> Life:
     """Fork a judging process; the caller must have no threads."""
     sys.stdout.flush()
     sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the child can take it
     if not (pid := os.fork()):
         _live(task, files, death)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     return Life(pid=pid, files=files, death=death, born=time.monotonic())
 
 
@@ -108,6 +111,7 @@ def _live(task: Task, files: Path, death: Death | None) -> NoReturn:
     code = Code.BROKEN
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         os.dup2(os.open(files.with_suffix(".err"), os.O_WRONLY | os.O_CREAT), 2)
         code = _judge(task, files, Fate(death))
     except BaseException as error:

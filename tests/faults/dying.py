@@ -17,7 +17,7 @@ from arena_kit.judging.judges.base import Batch, Result
 from arena_kit.judging.ledger import Ledger
 
 #: Steps that change the ledger, and calls of the service around them.
-DURABLE = ("plan", "submitted", "record", "close", "put")
+DURABLE = ("plan", "submitted", "record", "close")
 CALLS = ("submit", "poll")
 
 
@@ -113,5 +113,5 @@ def _die_before_commit(fate: Fate) -> None:
             yield
             fate.reach("migration:within")
 
-    ledger_module.transaction = writing
+    ledger_module.transaction = writing  # type: ignore[attr-defined]
     ledger_schema.transaction = migrating

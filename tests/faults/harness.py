@@ -16,7 +16,7 @@ from pathlib import Path
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.ledger import Ledger
 from tests.faults.child import Code, Life, Task, begin
-from tests.faults.scenarios import Rehearsal, Scenario
+from tests.faults.scenarios import Scenario, Seen
 from tests.faults.service import Service
 from tests.faults.witness import Finding, compare
 
@@ -39,6 +39,8 @@ class Outcome:
     name: str
     lives: int = 0
     kills: int = 0
+    pauses: int = 0
+    locked: int = 0
     fired: int = 0
     seconds: float = 0.0
     trouble: str = ""
@@ -127,23 +129,24 @@ def _ends(lives: Sequence[Life], outcome: Outcome) -> list[Code]:
     ends = [life.end() for life in lives]
     outcome.lives += len(lives)
     outcome.kills += ends.count(Code.KILLED)
+    outcome.pauses += ends.count(Code.PAUSED)
+    outcome.locked += ends.count(Code.LOCKED)
     for life, end in zip(lives, ends, strict=True):
         if end in (Code.BROKEN, Code.STUCK):
             raise _TroubleError(f"a life ended {end.name}: {life.words()}")
     return ends
 
 
-def rehearse(seed: int) -> Rehearsal:
+def rehearse(seed: int) -> Seen:
     """Judge once without any trouble, and count what was reached."""
     scenario = Scenario(name="rehearsal")
     with Service() as service, tempfile.TemporaryDirectory() as folder:
         stage = Stage(service=service, folder=Path(folder), seed=seed, variant=Variant())
         task = stage._task(scenario)
-        started = time.monotonic()
         life = begin(task, Path(folder) / "life")
         if life.end() is not Code.DONE:
             raise RuntimeError(f"the rehearsal failed: {life.words()}")
-        return Rehearsal(life.result()["seen"], time.monotonic() - started)
+        return dict(life.result()["seen"])
 
 
 def play_all(

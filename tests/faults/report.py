@@ -25,7 +25,7 @@ _COLUMNS = (
 
 def show(console: Console, outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:
     """The table by group, every failure with its command, and the sums."""
-    groups = list(dict.fromkeys(outcome.group for outcome in sorted(outcomes, key=_order)))
+    groups = list(dict.fromkeys(outcome.group for outcome in outcomes))
     table = Table(*_COLUMNS[:1], box=None, pad_edge=False)
     for name in _COLUMNS[1:]:
         table.add_column(name, justify="right")
@@ -38,9 +38,12 @@ def show(console: Console, outcomes: Sequence[Outcome], *, flags: str, seconds: 
             console.print(_failure(outcome, flags), soft_wrap=True, markup=False, highlight=False)
     sums = _sums(outcomes)
     failed = sum(not outcome.clean for outcome in outcomes)
+    paused = sum(outcome.pauses for outcome in outcomes)
+    locked = sum(outcome.locked for outcome in outcomes)
     console.print(
-        f"{sums[0]} runs, {sums[1]} kills, {sums[2]} restarts, {sums[3]} faults fired, "
-        f"{sums[4]} requests billed, {failed} failed, {seconds:.0f} s",
+        f"{sums[0]} runs, {sums[1]} kills, {sums[2]} restarts ({paused} after a pause for credit, "
+        f"{locked} after a lock), {sums[3]} faults fired, {sums[4]} requests billed, "
+        f"{failed} failed, {seconds:.0f} s",
         highlight=False,
         soft_wrap=True,
     )
@@ -49,11 +52,6 @@ def show(console: Console, outcomes: Sequence[Outcome], *, flags: str, seconds: 
         highlight=False,
         soft_wrap=True,
     )
-
-
-def _order(outcome: Outcome) -> int:
-    order = ("step", "fault", "fault+kill", "answers", "stranger", "kill", "interrupt", "rival")
-    return order.index(outcome.group) if outcome.group in order else len(order)
 
 
 def _sums(outcomes: Sequence[Outcome]) -> list[int]:

@@ -170,7 +170,7 @@ class _Server:
             fault["after"] -= 1
         self._late = [fault for fault in self._late if fault["after"] >= 0]
         self._fired["create"] += len(due)
-        return sum(fault["seconds"] for fault in due)
+        return float(sum(fault["seconds"] for fault in due))
 
 
 def main() -> None:

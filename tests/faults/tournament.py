@@ -71,7 +71,7 @@ def client(base_url: str) -> anthropic.Anthropic:
         api_key="sk-test",
         base_url=base_url,
         timeout=TIMEOUT,
-        http_client=anthropic.DefaultHttpxClient(verify=False, timeout=TIMEOUT),
+        http_client=anthropic.DefaultHttpxClient(verify=False, trust_env=False),
     )
 
 

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as encoded
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,6 +31,7 @@ from arena_kit.judging.judges.anthropic_wire import (
 )
 from arena_kit.judging.judges.base import (
     Batch,
+    BusyError,
     CutError,
     Result,
     Service,
@@ -147,8 +150,9 @@ class AnthropicBatches(Claude):
     def split(self, entries: Mapping[str, Asked]) -> Iterator[dict[str, Asked]]:
         shard: dict[str, Asked] = {}
         size = 0
+        frame = len(json.dumps({"params": self.params(_EMPTY)})) + 100
         for key, request in entries.items():
-            n_bytes = len(json.dumps(self.params(request))) + 100
+            n_bytes = frame + _json_size(request.system) + len(encoded(request.user))
             if n_bytes > _MOST_BYTES:
                 raise ServiceError(f"{request.request_id}: {n_bytes} bytes are too many")
             if len(shard) >= _MOST_REQUESTS or size + n_bytes > _MOST_BYTES:
@@ -171,9 +175,12 @@ class AnthropicBatches(Claude):
             return _batch(self._once.messages.batches.retrieve(batch_id, timeout=60))
 
     def recent(self) -> Iterator[Batch]:
-        with translated(what="listing batches"):
-            for found in self._once.messages.batches.list(limit=100, timeout=60):
-                yield _batch(found)
+        try:
+            with translated(what="listing batches"):
+                for found in self._once.messages.batches.list(limit=100, timeout=60):
+                    yield _batch(found)
+        except UnknownBatchError as error:  # a list is never unknown for long
+            raise BusyError(str(error)) from None
 
     def cancel(self, batch_id: str) -> Batch:
         with translated(what=f"cancelling batch {batch_id}"):
@@ -253,6 +260,25 @@ class _RateLimit:
             start = max(now, self._next)
             self._next = start + self._gap
         time.sleep(max(0.0, start - now))
+
+
+@dataclass(frozen=True, slots=True)
+class _Empty:
+    """A request without texts, to weigh the frame around them."""
+
+    request_id: str = ""
+    system: str = " "
+    user: str = ""
+    seed: None = None
+    identity: Mapping[str, object] = field(default_factory=dict)
+
+
+_EMPTY = _Empty()
+
+
+@lru_cache(maxsize=64)
+def _json_size(text: str) -> int:
+    return len(encoded(text))
 
 
 def _batch(found: anthropic.types.messages.MessageBatch) -> Batch:

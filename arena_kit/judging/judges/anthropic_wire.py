@@ -13,6 +13,7 @@ from typing import Any
 
 import anthropic
 import httpx2
+from pydantic_core import from_json
 
 from arena_kit.judging.judges.base import (
     BusyError,
@@ -66,17 +67,20 @@ def read_result(line: bytes, price: Price) -> Result:
     """One line of a batch's results. The type is told by its name alone: the SDK's own
     classes take an unknown one for a success.
     """
-    row = json.loads(line)
+    row = from_json(line)
     name, result = str(row.get("custom_id")), row.get("result") or {}
-    kind, text = str(result.get("type")), line.decode("utf-8", "replace").strip()
+    kind, text = str(result.get("type")), line.decode("utf-8", "replace")
     if kind == "succeeded":
         return read_message(result.get("message"), price, batch=True, name=name, line=text)
     if kind in _UNPAID:
         error = ((result.get("error") or {}).get("error")) or {}
         return _unpaid(kind, str(error.get("type", "")), str(error.get("message", "")), name, text)
+    usage = _usage((result.get("message") or {}).get("usage") or {})
     answer = Answer(
         request_id=name,
         status=Status.ERRORED,
+        usage=usage,
+        cost_usd=price.usd(usage, batch=True),
         detail=f"a result of the unknown type {kind!r}; it may have been billed",
     )
     return Result(answer=answer, name=name, line=text)
