@@ -264,8 +264,12 @@ class _Job:
         fresh = self.fresh()
         if fresh and self.offline:
             raise DataError(f"offline, but {len(fresh)} responses of {self.file} are not made")
-        failed = ask(fresh, self.judge, self.ledger, terms, write) if fresh else {}
-        return {self.questions[key].prompt.prompt_id: answer for key, answer in failed.items()}
+        answers = ask(fresh, self.judge, self.ledger, terms, write) if fresh else {}
+        return {
+            question.prompt.prompt_id: answers[key]
+            for key, question in self.fresh().items()
+            if key in answers
+        }
 
     def counts(self) -> dict[str, int]:
         """How many responses the file has, by status."""

@@ -224,7 +224,7 @@ def test_the_named_variables_key_is_sent(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The key of the variable that key_variable names is the bearer token, and stands nowhere else."""
+    """The key of the variable that key_variable names is a bearer token, and goes nowhere else."""
     monkeypatch.setenv("LOCAL_KEY", SECRET)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-this-one-012345")
     judge = from_backend(emulator, tmp_path, "LOCAL_KEY")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def test_what_looks_like_a_key_is_refused(values: dict[str, Any], where: str) ->
 def test_the_environments_own_key_is_refused(
     monkeypatch: pytest.MonkeyPatch, variable: str, values: dict[str, Any]
 ) -> None:
-    """A value that equals or contains a key of the environment is refused, whatever it looks like."""
+    """A value that equals or contains a key of the environment is refused, however it looks."""
     refuse_keys(values, "here")
     monkeypatch.setenv(variable, PLAIN)
     with pytest.raises(DataError, match="holds a key") as caught:
@@ -160,11 +161,18 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
 
 
+def plain_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep this machine's own git settings out of it."""
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A git working tree with a .env that git does not ignore yet."""
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        monkeypatch.delenv(name, raising=False)
+    plain_git(monkeypatch)
     git(tmp_path, "init", "-q")
     (tmp_path / ".env").write_text(f"{NAME}={LOOKS}\nOTHER=x\n")
     return tmp_path
@@ -222,8 +230,6 @@ def test_a_set_variable_needs_no_file(repository: Path, monkeypatch: pytest.Monk
 
 def test_a_judge_gets_the_files_key(tmp_path: Path) -> None:
     """A key in .env makes a judge that lacks nothing; the environment is left as it was."""
-    import os
-
     backend = Backend(kind="anthropic", model="m", base_url="http://127.0.0.1:9")
     prices = {"m": Price(model="m", input=1, output=1)}
 
@@ -242,6 +248,7 @@ def test_a_fresh_workspace_ignores_the_key_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What `arena-kit init` makes can hold a .env without another step."""
+    plain_git(monkeypatch)
     assert CliRunner().invoke(main, ["init", str(tmp_path / "arena")]).exit_code == 0
     git(tmp_path / "arena", "init", "-q")
     (tmp_path / "arena" / ".env").write_text(f"{NAME}={LOOKS}\n")

@@ -13,7 +13,7 @@ import pytest
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.anthropic import AnthropicMessages
 from arena_kit.judging.judges.base import PausedError, ServiceError
-from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger import Intent, Ledger
 from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.terms import Pace
 from arena_kit.judging.tournament import judge_pairs
@@ -210,6 +210,30 @@ def test_calls_under_way_are_waited_for_at_an_interrupt(emulator: Emulator, ledg
         judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(), on_progress=stop)
     assert len(ledger) == len(emulator.billing.rows) == 4
     assert ledger.outcomes("first") == {"ok": 4}
+
+
+class InterruptedLedger(Ledger):
+    """A ledger during whose third record Ctrl-C is pressed, before anything is written."""
+
+    __slots__ = ("records",)
+
+    def record(self, intent: Intent, results: Any) -> None:
+        n = getattr(self, "records", 0) + 1
+        object.__setattr__(self, "records", n)
+        if n == 3:
+            raise KeyboardInterrupt
+        super().record(intent, results)
+
+
+@pytest.mark.xfail(strict=True, reason="a call is struck off the list before its answer is kept")
+def test_an_interrupt_while_an_answer_is_written_does_not_lose_it(
+    emulator: Emulator, ledger: Ledger
+) -> None:
+    """Ctrl-C in the middle of keeping an answer does not throw away what was paid for."""
+    interrupted = InterruptedLedger(ledger.path)
+    with pytest.raises(KeyboardInterrupt):
+        judged(emulator, interrupted, judge={"concurrency": 1})
+    assert len(ledger) == len(emulator.billing.rows) == 3
 
 
 @pytest.mark.parametrize("kind", ["spend_cap", "credit", "usage_limit"])

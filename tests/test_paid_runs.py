@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from arena_kit import DataError, Study
 from tests.conftest import ROOT
 from tests.emulator import Emulator, Fault
 
@@ -189,30 +190,45 @@ def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) ->
     ("words", "code", "why"),
     [
         (("-p", "max_cost_usd", "0.01"), 3, r"forecast at \$.*more than max_cost_usd 0.01 allows"),
-        (("-p", "max_cost_usd", "0"), 2, "spends money: set max_cost_usd"),
-        (("-p", "judge_model", "claude-9"), 2, "no price is known for the model 'claude-9'"),
         (("-p", "base_url", f"http://x/{KEY}"), 2, "base_url holds a key"),
     ],
 )
-def test_refusals(
+def test_refused_runs(
     paid_workspace: Path, emulator: Emulator, words: tuple[str, ...], code: int, why: str
 ) -> None:
-    """What may not be spent is refused with the documented code, and nothing is accepted."""
+    """A run that may not be is refused with the documented code, and nothing is accepted."""
     found, _, err = run(*TINY, *words, cwd=paid_workspace, emulator=emulator)
     assert found == code, err
     assert re.search(why, err)
     assert emulator.billing.accepted == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"max_cost_usd": 0.0}, "spends money: set max_cost_usd"),
+        ({"judge_model": "claude-9"}, "no price is known for the model 'claude-9'"),
+        ({"judge_model": ""}, "needs judge_model"),
+        ({"judge": "openai_compatible"}, "needs base_url"),
+        ({"judge": "openai_compatible", "base_url": "https://far.example/v1"}, "no price is known"),
+    ],
+)
+def test_refused_parameters(workspace: Path, changes: dict[str, object], why: str) -> None:
+    """Parameters that could spend unseen are refused before a record exists."""
+    given = {"judge": "anthropic", "judge_model": "claude-x", "max_cost_usd": 5.0} | changes
+    if "judge_model" not in changes and given["judge"] == "anthropic":
+        given["judge_model"] = "claude-opus-5-5"
+    with pytest.raises(DataError, match=why):
+        Study.open("pilot", **given)
+    assert not (workspace / "runs").exists()
+
+
 def test_the_key_is_nowhere(paid_workspace: Path, emulator: Emulator) -> None:
-    """After a run that finished, one that was refused by the service and one that broke, no
-    file, no output and no database page holds the key.
+    """After a run that finished and one that the service refused, no file, no output and no
+    database page holds the key.
     """
     said = []
     assert run(*TINY, cwd=paid_workspace, emulator=emulator)[0] == 0
-    emulator.faults.add(Fault(on="models", kind="status", status=401, times=1))
-    said += run(*TINY, "-p", "seed", "1", "-p", "limit_pairs", "7", cwd=paid_workspace,
-                emulator=emulator)[1:]  # fmt: skip
     emulator.faults.add(Fault(on="create", kind="usage_limit", times=1))
     code, out, err = run(*TINY, "-p", "limit_pairs", "8", cwd=paid_workspace, emulator=emulator)
     assert code == 3
@@ -221,5 +237,5 @@ def test_the_key_is_nowhere(paid_workspace: Path, emulator: Emulator) -> None:
     assert not any(KEY in text for text in said)
     files = [path for path in paid_workspace.rglob("*") if path.is_file()]
     assert any(path.suffix == ".sqlite" for path in files)
-    assert len([path for path in files if path.name == "report.html"]) == 3
+    assert len([path for path in files if path.name == "report.html"]) == 2
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []

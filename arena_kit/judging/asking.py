@@ -24,7 +24,10 @@ def ask(
     terms: Terms,
     on_settled: OnSettled,
 ) -> dict[str, Answer]:
-    """Have these requests, by cache key, answered in the ledger; returns what failed unpaid."""
+    """Have these requests, by cache key, answered in the ledger; returns what came.
+
+    What failed unpaid is among it, and not in the ledger.
+    """
     if isinstance(judge, BatchJudge):
         with ledger.held(terms.run):
             return Batching(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled).ask(
@@ -51,19 +54,19 @@ def _ask_here(
     run: str,
     on_settled: OnSettled,
 ) -> dict[str, Answer]:
-    failed: dict[str, Answer] = {}
+    found: dict[str, Answer] = {}
     unsaved: list[tuple[str, Answer]] = []
     try:
         for key, request in requests.items():
             answer = judge.answer(request)
+            if answer is not None:
+                found[key] = answer
             if answer is not None and answer.status in _FINAL:
                 unsaved.append((key, answer))
-            elif answer is not None:
-                failed[key] = answer
             if len(unsaved) >= _SAVE_EVERY:
                 ledger.put(judge.model, unsaved, run)
                 unsaved = []
             on_settled(1)
     finally:
         ledger.put(judge.model, unsaved, run)
-    return failed
+    return found

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from arena_kit.judging.bulk import undisturbed
 from arena_kit.judging.judges.base import (
     Batch,
     BatchJudge,
@@ -25,11 +26,13 @@ from arena_kit.judging.judges.base import (
     UnsureError,
     first_of_each,
 )
-from arena_kit.judging.ledger import Intent, Ledger
+from arena_kit.judging.ledger import Awaited, Intent, Ledger
 from arena_kit.judging.records import Answer, Asked
 from arena_kit.judging.terms import OnSettled, Terms
 
-_GROUP = 200
+#: Results made durable together: so many, or what came in so many seconds.
+_GROUP = 5000
+_GROUP_SECONDS = 1.0
 _STALLS = 5
 _LOOK_BACK = timedelta(hours=24)
 
@@ -44,10 +47,11 @@ class Batching:
     ledger: Ledger
     terms: Terms
     on_settled: OnSettled
+    answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
 
     def ask(self, requests: Requests) -> dict[str, Answer]:
-        """Have every request answered in the ledger; returns the failures, which are unpaid.
+        """Have every request answered in the ledger; returns what came, failures too.
 
         The caller holds the ledger. An interrupt leaves batches running and says so.
         """
@@ -55,7 +59,7 @@ class Batching:
             self._ask(requests)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(left_running(self.ledger, self.terms.run)) from None
-        return {key: result.answer for key, result in self.failed.items()}
+        return self.answers | {key: result.answer for key, result in self.failed.items()}
 
     def _ask(self, requests: Requests) -> None:
         self._settle(requests)
@@ -73,9 +77,10 @@ class Batching:
 
     def _left(self, requests: Requests) -> dict[str, Asked]:
         """Requests without a final answer that are worth sending."""
-        settled = self.ledger.settled(requests)
         hopeless = {key for key, result in self.failed.items() if not result.again}
-        return {k: r for k, r in requests.items() if k not in settled and k not in hopeless}
+        left = [key for key in requests if key not in self.answers and key not in hopeless]
+        settled = self.ledger.settled(left)
+        return {key: requests[key] for key in left if key not in settled}
 
     def _warmed(self, requests: Requests) -> dict[str, Asked]:
         """Send one request of each system text and wait for it; returns the others."""
@@ -126,11 +131,8 @@ class Batching:
 
     def _settle(self, requests: Requests) -> None:
         """Wait for everything under way that holds one of these requests, and collect it."""
-        mine = [
-            intent
-            for intent in self.ledger.open_intents()
-            if not requests.keys().isdisjoint(self.ledger.awaited(intent).values())
-        ]
+        under_way = self.ledger.open_intents()
+        mine = [intent for intent in under_way if self.ledger.holds(intent, requests)]
         for intent in mine:
             self._check_account(intent)
             if intent.batch_id is None:
@@ -239,8 +241,9 @@ class Batching:
         while awaited:
             before = len(awaited)
             try:
-                for group in _groups(self.judge.collect(batch), _GROUP):
-                    pauses |= self._keep(intent, group, awaited)
+                with undisturbed():
+                    for group in _groups(self.judge.collect(batch), _GROUP):
+                        pauses |= self._keep(intent, group, awaited)
             except (CutError, BusyError) as error:
                 self.terms.say(f"{_named(intent)}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1
@@ -255,13 +258,15 @@ class Batching:
         if pauses:
             raise PausedError("; ".join(sorted(pauses)))
 
-    def _keep(self, intent: Intent, group: list[Result], awaited: dict[str, str]) -> set[str]:
+    def _keep(self, intent: Intent, group: list[Result], awaited: dict[str, Awaited]) -> set[str]:
         """Make one group of results durable; returns what only the user can mend."""
         new = {result.name: result for result in group if result.name in awaited}
         self.ledger.record(intent, [(awaited[name], result) for name, result in new.items()])
         for name, result in new.items():
-            key = awaited.pop(name)
-            if not result.billed:
+            key = awaited.pop(name).key
+            if result.billed:
+                self.answers[key] = result.answer
+            else:
                 self.failed[key] = result
         self.on_settled(len(new))
         return {result.pause for result in new.values() if result.pause}
@@ -309,12 +314,13 @@ def _time(text: str) -> datetime:
 def _groups(results: Iterator[Result], size: int) -> Iterator[list[Result]]:
     """Results in groups; what had arrived when a stream breaks off is still given."""
     group: list[Result] = []
+    started = time.monotonic()
     try:
         for result in results:
             group.append(result)
-            if len(group) >= size:
+            if len(group) >= size or time.monotonic() - started > _GROUP_SECONDS:
                 yield group
-                group = []
+                group, started = [], time.monotonic()
     except (CutError, BusyError):
         yield group
         raise

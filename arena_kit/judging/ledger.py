@@ -13,19 +13,20 @@ import os
 import secrets
 import socket
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from filelock import FileLock, Timeout
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from arena_kit.battles import whole_text
+from arena_kit.judging.bulk import undisturbed
 from arena_kit.judging.judges.base import Batch, Judge, Result, Service
-from arena_kit.judging.ledger_schema import opened, transaction
+from arena_kit.judging.ledger_schema import kept_open, opened, transaction
 from arena_kit.judging.records import Answer, Asked, Status
 from arena_kit.store import LockedError
 
@@ -48,7 +49,7 @@ _LEFT_OPEN = {
 def cache_keys(judge: Judge, requests: Iterable[Asked]) -> list[str]:
     """A hash for each request of everything that could change its answer."""
     asked = {"schema": _KEY_VERSION, "model": judge.model, "settings": dict(judge.settings)}
-    head = _canonical(asked)
+    head = json.dumps(asked, sort_keys=True, allow_nan=False).encode()
     return [_key(head, request) for request in requests]
 
 
@@ -57,17 +58,19 @@ def cache_key(judge: Judge, request: Asked) -> str:
     return cache_keys(judge, [request])[0]
 
 
-def _key(head: str, request: Asked) -> str:
-    text = f"{head}{_canonical(request.identity)}{_digest(request.system)}{request.user}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-_canonical = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
+def _key(head: bytes, request: Asked) -> str:
+    parts = (
+        head,
+        to_json(request.identity),
+        _digest(request.system),
+        request.user.encode("utf-8", "surrogatepass"),
+    )
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
 @lru_cache(maxsize=64)
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,14 @@ class Intent:
         return name.startswith(f"{self.intent}-")
 
 
+class Awaited(NamedTuple):
+    """A request that an intent still owes: its cache key, its row, and its id for people."""
+
+    key: str
+    request: int
+    request_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """The file; every call opens its own connection, so any thread may use it."""
@@ -105,10 +116,9 @@ class Ledger:
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
         """The final answers among these keys."""
         columns = "request_id, status, text, served_model, usage, cost_usd, detail, run"
-        return {
-            key: _answer(*row)
-            for key, *row in self._look_up(f"SELECT key, {columns} FROM answers", keys)
-        }
+        found = self._look_up(f"SELECT key, {columns} FROM answers", keys)
+        with undisturbed():
+            return {key: _answer(*row) for key, *row in found}
 
     def settled(self, keys: Iterable[str]) -> set[str]:
         """Which of these keys have a final answer."""
@@ -141,12 +151,12 @@ class Ledger:
         except Timeout:
             raise LockedError(self._holder()) from None
         try:
-            with opened(self.path) as con:
+            with kept_open(self.path) as con:
                 con.execute(
                     "INSERT OR REPLACE INTO holder (one, pid, host, run) VALUES (1, ?, ?, ?)",
                     (os.getpid(), socket.gethostname(), run),
                 )
-                yield  # one open connection spares the others a checkpoint at each close
+                yield
         finally:
             lock.release()
 
@@ -181,10 +191,11 @@ class Ledger:
             _add_attempts(con, intent, requests)
             return next(_intents(con, "WHERE intent = ?", [intent]))
 
-    def begin(self, intent: Intent, requests: Mapping[str, Asked]) -> None:
+    def begin(self, intent: Intent, requests: Mapping[str, Asked]) -> list[Awaited]:
         """Write down that these calls of a live intent are about to be made."""
         with opened(self.path) as con, transaction(con):
             _add_attempts(con, intent.intent, requests)
+        return [owed for owed in self.awaited(intent).values() if owed.key in requests]
 
     def submitted(self, intent: Intent, batch: Batch) -> None:
         """Write down the id of the batch that an intent became."""
@@ -196,11 +207,10 @@ class Ledger:
             )
             _set_state(con, intent.intent, "submitted")
 
-    def record(self, intent: Intent, results: Iterable[tuple[str, Result]]) -> None:
+    def record(self, intent: Intent, results: Iterable[tuple[Awaited, Result]]) -> None:
         """Keep result lines with what they cost; final ones become answers."""
-        found = dict(results)
         with opened(self.path) as con, transaction(con):
-            _record(con, intent, found)
+            _record(con, intent, sorted(results, key=_by_request))  # neighbours share pages
 
     def close(self, intent: Intent, state: Literal["closed", "void", "given_up"]) -> None:
         """End an intent: nothing more will come, the service never took it, or the user gave
@@ -226,14 +236,24 @@ class Ledger:
         with opened(self.path) as con:
             return list(_intents(con, where, [transport]))
 
-    def awaited(self, intent: Intent) -> dict[str, str]:
-        """Names and keys of an intent's requests that have no result yet."""
+    def awaited(self, intent: Intent) -> dict[str, Awaited]:
+        """An intent's requests that have no result yet, by name."""
+        query = (
+            "SELECT key, request, request_id FROM attempts JOIN requests USING (request) "
+            "WHERE intent = ? AND outcome IS NULL"
+        )
+        with opened(self.path) as con:
+            found = (Awaited(*row) for row in con.execute(query, [intent.intent]))
+            return {intent.name(each.key): each for each in found}
+
+    def holds(self, intent: Intent, keys: Container[str]) -> bool:
+        """Whether an intent still owes one of these requests."""
         query = (
             "SELECT key FROM attempts JOIN requests USING (request) "
             "WHERE intent = ? AND outcome IS NULL"
         )
         with opened(self.path) as con:
-            return {intent.name(key): key for (key,) in con.execute(query, [intent.intent])}
+            return any(key in keys for (key,) in con.execute(query, [intent.intent]))
 
     def known_batches(self) -> set[str]:
         """Ids of all batches that belong to an intent."""
@@ -310,37 +330,43 @@ _INSERT_ANSWER = (
 
 
 def _add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, Asked]) -> None:
-    con.executemany(
-        "INSERT OR IGNORE INTO requests (key, request_id) VALUES (?, ?)",
-        ((key, request.request_id) for key, request in requests.items()),
+    named = to_json([(key, request.request_id) for key, request in requests.items()]).decode()
+    con.execute(
+        "INSERT OR IGNORE INTO requests (key, request_id) "
+        "SELECT value ->> 0, value ->> 1 FROM json_each(?)",
+        [named],
     )
-    con.executemany(
-        "INSERT INTO attempts (intent, request) SELECT ?, request FROM requests WHERE key = ?",
-        ((intent, key) for key in requests),
+    con.execute(
+        "INSERT INTO attempts (intent, request) SELECT ?, request "
+        "FROM json_each(?) JOIN requests ON requests.key = value ->> 0",
+        [intent, named],
     )
 
 
-def _record(con: sqlite3.Connection, intent: Intent, results: Mapping[str, Result]) -> None:
-    marks = ",".join("?" * len(results))
-    query = f"SELECT key, request, request_id FROM requests WHERE key IN ({marks})"
-    known = {key: (request, name) for key, request, name in con.execute(query, list(results))}
+def _by_request(row: tuple[Awaited, Result]) -> int:
+    return row[0].request
+
+
+def _record(
+    con: sqlite3.Connection, intent: Intent, results: Sequence[tuple[Awaited, Result]]
+) -> None:
     con.executemany(
-        "INSERT OR IGNORE INTO result_lines (intent, request, line) VALUES (?, ?, ?)",
-        ((intent.intent, known[k][0], whole_text(result.line)) for k, result in results.items()),
+        "INSERT INTO result_lines (intent, request, line) VALUES (?, ?, ?)",
+        ((intent.intent, owed.request, result.line) for owed, result in results),
     )
     con.executemany(
         "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ? "
         "WHERE intent = ? AND request = ? AND outcome IS NULL",
         (
-            (str(a.status), a.cost_usd, whole_text(a.detail), intent.intent, known[k][0])
-            for k, a in ((k, result.answer) for k, result in results.items())
+            (a.status.value, a.cost_usd, a.detail, intent.intent, owed.request)
+            for owed, a in ((owed, result.answer) for owed, result in results)
         ),
     )
     con.executemany(
         _INSERT_ANSWER,
         (
-            _row(key, intent.model, result.answer, intent.run, known[key][1])
-            for key, result in results.items()
+            _row(owed.key, intent.model, result.answer, intent.run, owed.request_id)
+            for owed, result in results
             if result.billed
         ),
     )
@@ -373,13 +399,13 @@ def _row(
     return (
         key,
         judge_model,
-        whole_text(request_id or answer.request_id),
-        str(answer.status),
+        request_id or answer.request_id,
+        answer.status.value,
         whole_text(answer.text),
         answer.served_model,
-        _canonical(answer.usage),
+        to_json(answer.usage).decode(),
         answer.cost_usd,
-        whole_text(answer.detail),
+        answer.detail,
         run or answer.run,
     )
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -103,8 +104,7 @@ CREATE TRIGGER answered_once BEFORE INSERT ON attempts
 CREATE TABLE result_lines (
     intent TEXT NOT NULL REFERENCES intents,
     request INTEGER NOT NULL REFERENCES requests,
-    line TEXT NOT NULL,
-    PRIMARY KEY (intent, request)
+    line TEXT NOT NULL
 );
 
 CREATE TABLE holder (
@@ -125,16 +125,44 @@ MIGRATIONS = (_FIRST, _SECOND)
 SCHEMA_VERSION = len(MIGRATIONS)
 
 
+_kept = threading.local()
+
+
+@contextmanager
+def kept_open(path: Path) -> Iterator[sqlite3.Connection]:
+    """One connection for all that this thread does in the block, so that its pages stay warm."""
+    with opened(path) as con:
+        _kept.path, _kept.con = path, con
+        try:
+            yield con
+        finally:
+            _kept.path = None
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection to a current ledger file, made or brought up to date where needed."""
+    if getattr(_kept, "path", None) == path:
+        with _explained(path):
+            yield _kept.con
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        _explained(path),
+        closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as con,
+    ):
+        _write_ahead(con)
+        con.execute("PRAGMA synchronous = FULL")
+        con.execute("PRAGMA wal_autocheckpoint = 10000")
+        con.execute("PRAGMA cache_size = -64000")
+        _bring_up_to_date(con, path)
+        yield con
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
     try:
-        with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as con:
-            _write_ahead(con)
-            con.execute("PRAGMA synchronous = FULL")
-            _bring_up_to_date(con, path)
-            yield con
+        yield
     except sqlite3.DatabaseError as error:
         raise DataError(f"{path}: the verdict cache cannot be used ({error})") from error
 

@@ -21,7 +21,7 @@ from arena_kit.judging.judges.base import (
     ServiceError,
     UnsureError,
 )
-from arena_kit.judging.ledger import Intent, Ledger
+from arena_kit.judging.ledger import Awaited, Intent, Ledger
 from arena_kit.judging.records import Answer, Asked, Status
 from arena_kit.judging.terms import OnSettled, Terms
 
@@ -36,10 +36,11 @@ class Live:
     ledger: Ledger
     terms: Terms
     on_settled: OnSettled
+    answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
 
     def ask(self, requests: Requests) -> dict[str, Answer]:
-        """Have every request answered in the ledger; returns the failures.
+        """Have every request answered in the ledger; returns what came, failures too.
 
         The caller holds the ledger, so calls of earlier processes are over.
         """
@@ -54,7 +55,7 @@ class Live:
             if left:
                 self._round(left)
                 left = {k: requests[k] for k, result in self.failed.items() if result.again}
-        return {key: result.answer for key, result in self.failed.items()}
+        return self.answers | {key: result.answer for key, result in self.failed.items()}
 
     def _round(self, requests: Requests) -> None:
         """Ask each request once, `concurrency` at a time."""
@@ -69,12 +70,13 @@ class Live:
         stop = threading.Event()
         todo = iter(list(requests.items()))
         pool = ThreadPoolExecutor(self.judge.concurrency)
-        under_way: dict[Future[Result], str] = {}
+        under_way: dict[Future[Result], Awaited] = {}
         pauses: set[str] = set()
         try:
             while not pauses:
                 some = dict(islice(todo, self.judge.concurrency - len(under_way)))
-                self.terms.allow([requests[key] for key in (*some, *under_way.values())])
+                busy = (requests[owed.key] for owed in under_way.values())
+                self.terms.allow([*some.values(), *busy])
                 under_way |= self._begun(intent, some, pool, stop)
                 if not under_way:
                     break
@@ -94,14 +96,13 @@ class Live:
         requests: Requests,
         pool: ThreadPoolExecutor,
         stop: threading.Event,
-    ) -> Iterator[tuple[Future[Result], str]]:
+    ) -> Iterator[tuple[Future[Result], Awaited]]:
         if not requests:
             return
         for key in requests:
             self.failed.pop(key, None)
-        self.ledger.begin(intent, requests)
-        for key, request in requests.items():
-            yield pool.submit(self._call, request, stop), key
+        for owed in self.ledger.begin(intent, requests):
+            yield pool.submit(self._call, requests[owed.key], stop), owed
 
     def _call(self, request: Asked, stop: threading.Event) -> Result:
         """One answer; a busy service is asked again, after the pause it wishes for."""
@@ -122,17 +123,19 @@ class Live:
                 return _failure(request, str(error), Status.ERRORED, again=False)
         raise AssertionError  # the waits have no end
 
-    def _finished(self, intent: Intent, under_way: dict[Future[Result], str]) -> set[str]:
+    def _finished(self, intent: Intent, under_way: dict[Future[Result], Awaited]) -> set[str]:
         """Keep what has come in, each answer at once; returns what only the user can mend."""
         done, _ = wait(under_way, return_when=FIRST_COMPLETED)
         pauses = set()
         for future in done:
-            key = under_way.pop(future)
+            owed = under_way.pop(future)
             result = future.result()
             if result.answer.status is not Status.MISSING:  # unsure ones stay open: `unknown`
-                self.ledger.record(intent, [(key, result)])
-            if not result.billed:
-                self.failed[key] = result
+                self.ledger.record(intent, [(owed, result)])
+            if result.billed:
+                self.answers[owed.key] = result.answer
+            else:
+                self.failed[owed.key] = result
             if result.pause:
                 pauses.add(result.pause)
         self.on_settled(len(done))

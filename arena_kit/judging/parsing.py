@@ -144,6 +144,8 @@ _EQUAL = re.compile(
 
 def _slot(value: object) -> Slot | None:
     """The slot that a whole value names, and nothing but names."""
+    if isinstance(value, str) and (plain := _SLOTS.get(value.lower())):
+        return plain
     found = _VALUE.fullmatch(str(value)) if isinstance(value, str | int) else None
     return _SLOTS[found["label"].lower()] if found else None
 

@@ -107,6 +107,7 @@ def read_sections(request: JudgeRequest) -> dict[str, str]:
     return dict(found)
 
 
+@lru_cache(maxsize=64)  # both orders of a pair share it
 def _boundary(salt: bytes, *content: str) -> str:
     message = "\x00".join(content).encode("utf-8", "surrogatepass")
     return hmac.digest(salt, message, "sha256").hex()[:24]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from arena_kit.judging.asking import ask
+from arena_kit.judging.bulk import undisturbed
 from arena_kit.judging.judges.base import Judge
 from arena_kit.judging.ledger import Ledger, cache_keys
 from arena_kit.judging.records import JudgeRequest, Judgment, Presentation, Status, Verdict
@@ -77,7 +76,7 @@ def judge_pairs(
     that lists all of them. An answer that cannot be read is asked for again, up to
     `max_attempts` times in all; what then remains unread keeps its status.
     """
-    with _undisturbed():
+    with undisturbed():
         requests = material.requests(pairs)
     verdicts: dict[Presentation, Verdict] = {}
     for attempt in range(1, max_attempts + 1):
@@ -88,7 +87,8 @@ def judge_pairs(
         requests = [request for request in requests if request.presentation in unread]
         if not requests:
             break
-    return settle_all(verdicts.values())
+    with undisturbed():
+        return settle_all(verdicts.values())
 
 
 def _ask(
@@ -114,10 +114,10 @@ def _ask(
         done = min(done + n, total)
         on_progress(done, total)
 
-    failed = ask(fresh, judge, ledger, terms, settled) if fresh and not offline else {}
-    answers = failed | ledger.get(by_key)
+    answers = ask(fresh, judge, ledger, terms, settled) if fresh and not offline else {}
+    answers |= ledger.get(key for key in by_key if key not in answers)
     verdicts = {}
-    with _undisturbed():
+    with undisturbed():
         for key, request in zip(keys, requests, strict=True):
             given = answers.get(key)
             cached = key in before and not (terms.run and given and given.run == terms.run)
@@ -126,15 +126,3 @@ def _ask(
                     request, given, judge_model=judge.model, cached=cached
                 )
     return verdicts
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Many records that all stay: looking for garbage among them costs a third of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -90,13 +90,17 @@ def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
     for verdict in verdicts:
         by_pair[verdict.presentation.pair][verdict.presentation.first] = verdict
     return [
-        settle(*(found.get(shown.first) or _absent(shown) for shown in presentations(pair)))
+        settle(
+            found.get(pair.entrant_a) or _absent(pair, pair.entrant_a, pair.entrant_b),
+            found.get(pair.entrant_b) or _absent(pair, pair.entrant_b, pair.entrant_a),
+        )
         for pair, found in by_pair.items()
     ]
 
 
-def _absent(presentation: Presentation) -> Verdict:
-    return Verdict(presentation=presentation, status=Status.MISSING, detail="never asked")
+def _absent(pair: Pair, first: str, second: str) -> Verdict:
+    shown = Presentation(pair=pair, first=first, second=second)
+    return Verdict(presentation=shown, status=Status.MISSING, detail="never asked")
 
 
 def to_battles(judgments: Iterable[Judgment]) -> BattleLog:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
-from json.encoder import encode_basestring_ascii as encoded
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +22,7 @@ import anthropic
 import httpx2
 
 from arena_kit.battles import DataError
+from arena_kit.judging.bulk import undisturbed
 from arena_kit.judging.judges.anthropic_wire import (
     message_params,
     read_message,
@@ -152,7 +152,7 @@ class AnthropicBatches(Claude):
         size = 0
         frame = len(json.dumps({"params": self.params(_EMPTY)})) + 100
         for key, request in entries.items():
-            n_bytes = frame + _json_size(request.system) + len(encoded(request.user))
+            n_bytes = frame + _kept_size(request.system) + _json_size(request.user)
             if n_bytes > _MOST_BYTES:
                 raise ServiceError(f"{request.request_id}: {n_bytes} bytes are too many")
             if len(shard) >= _MOST_REQUESTS or size + n_bytes > _MOST_BYTES:
@@ -164,9 +164,11 @@ class AnthropicBatches(Claude):
             yield shard
 
     def submit(self, entries: Mapping[str, Asked]) -> Batch:
-        requests: Any = [
-            {"custom_id": name, "params": self.params(request)} for name, request in entries.items()
-        ]
+        with undisturbed():
+            requests: Any = [
+                {"custom_id": name, "params": self.params(request)}
+                for name, request in entries.items()
+            ]
         with translated(what="creating a batch", unsure=_UNSURE_CREATE):
             return _batch(self._once.messages.batches.create(requests=requests))
 
@@ -276,9 +278,13 @@ class _Empty:
 _EMPTY = _Empty()
 
 
-@lru_cache(maxsize=64)
 def _json_size(text: str) -> int:
-    return len(encoded(text))
+    """Bytes of a text in JSON, as the SDK writes it; rare control characters aside."""
+    plain = text.encode("utf-8", "replace")
+    return len(plain) + plain.count(b"\n") + plain.count(b'"') + plain.count(b"\\")
+
+
+_kept_size = lru_cache(maxsize=64)(_json_size)  # system texts are few and long
 
 
 def _batch(found: anthropic.types.messages.MessageBatch) -> Batch:

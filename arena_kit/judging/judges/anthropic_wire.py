@@ -15,6 +15,7 @@ import anthropic
 import httpx2
 from pydantic_core import from_json
 
+from arena_kit.battles import whole_text
 from arena_kit.judging.judges.base import (
     BusyError,
     PausedError,
@@ -67,7 +68,7 @@ def read_result(line: bytes, price: Price) -> Result:
     """One line of a batch's results. The type is told by its name alone: the SDK's own
     classes take an unknown one for a success.
     """
-    row = from_json(line)
+    row = _parsed(line)
     name, result = str(row.get("custom_id")), row.get("result") or {}
     kind, text = str(result.get("type")), line.decode("utf-8", "replace")
     if kind == "succeeded":
@@ -86,11 +87,19 @@ def read_result(line: bytes, price: Price) -> Result:
     return Result(answer=answer, name=name, line=text)
 
 
+def _parsed(line: bytes) -> Any:
+    """The line as JSON; the fast parser refuses halves of cut-off characters."""
+    try:
+        return from_json(line)
+    except ValueError:
+        return json.loads(line)
+
+
 def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:
     money = about_money(f"{error_type} {message}")
     detail = f"{error_type}: {message}" if error_type else kind
     return Result(
-        answer=Answer(request_id=name, status=_UNPAID[kind], detail=detail[:500]),
+        answer=Answer(request_id=name, status=_UNPAID[kind], detail=whole_text(detail[:500])),
         name=name,
         line=line,
         billed=False,
@@ -123,16 +132,23 @@ def read_message(message: Any, price: Price, *, batch: bool, name: str, line: st
 
 def _usage(usage: dict[str, Any]) -> dict[str, int]:
     """The counts of a usage object, nested ones beside the others."""
-    flat = {**usage, **(usage.get("cache_creation") or {})}
-    flat |= usage.get("output_tokens_details") or {}
-    return {name: value for name, value in flat.items() if isinstance(value, int)}
+    written = usage.get("cache_creation") or {}
+    output = usage.get("output_tokens_details") or {}
+    return {
+        "input_tokens": usage.get("input_tokens") or 0,
+        "output_tokens": usage.get("output_tokens") or 0,
+        "thinking_tokens": output.get("thinking_tokens") or 0,
+        "cache_read_input_tokens": usage.get("cache_read_input_tokens") or 0,
+        "cache_creation_input_tokens": usage.get("cache_creation_input_tokens") or 0,
+        "ephemeral_5m_input_tokens": written.get("ephemeral_5m_input_tokens") or 0,
+    }
 
 
 def _detail(stop: str, more: Any) -> str:
     if stop == "end_turn" or not isinstance(more, dict):
         return "" if stop == "end_turn" else stop
     said = [str(more[name]) for name in ("category", "explanation") if more.get(name)]
-    return ": ".join([stop, *said])[:500]
+    return whole_text(": ".join([stop, *said])[:500])
 
 
 def about_money(text: str) -> bool:
