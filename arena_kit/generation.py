@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,9 +23,9 @@ from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster
 from arena_kit.judging.judges.base import PaidJudge
 from arena_kit.judging.ledger import Ledger, cache_keys
 from arena_kit.judging.pairing import select_subset
-from arena_kit.judging.records import Answer
+from arena_kit.judging.records import Answer, Status
 from arena_kit.judging.terms import Terms
-from arena_kit.keys import refuse_keys
+from arena_kit.judging.tournament import OnProgress
 from arena_kit.progress import judging_progress
 from arena_kit.prompts import Prompt, Response
 from arena_kit.runs import Record, find_root, runs_folder, utc_now
@@ -37,6 +38,9 @@ from arena_kit.settings import (
     validated,
 )
 from arena_kit.store import append_lines, read_prompts, responses_file, whole_lines, write_jsonl
+
+#: Statuses of an answer that is the entrant's own: what it said, or that it would not.
+_RESPONSES = (Status.OK, Status.REFUSED, Status.TRUNCATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +121,6 @@ class Generation:
     @classmethod
     def read(cls, parameters: dict[str, Any], where: str) -> Generation:
         """Validate parameters and inputs."""
-        refuse_keys(parameters, where)
         params = validated(GenerateParams, parameters, where)
         root = find_root()
         tournament = read_tournament(root / params.tournament)
@@ -251,37 +254,36 @@ class _Job:
             self.judge, self.ledger, self._estimator, purpose="generate", expected=expected
         )
 
-    def fill(self, terms: Terms, show: Any) -> dict[str, Answer]:
-        """Write what the ledger has, then ask for the rest, writing as it comes."""
+    def fill(self, terms: Terms, show: OnProgress) -> dict[str, Answer]:
+        """Write what the ledger has, then ask for the rest, writing as it comes; returns what
+        failed, by prompt.
+        """
         written = self._kept_rows()
-        total = len(self.questions)
 
         def write(_n: int) -> None:
             self._write(written)
-            show(len(written), total)
+            show(len(written), len(self.questions))
 
         write(0)
         fresh = self.fresh()
         if fresh and self.offline:
             raise DataError(f"offline, but {len(fresh)} responses of {self.file} are not made")
         answers = ask(fresh, self.judge, self.ledger, terms, write) if fresh else {}
+        answers = self.ledger.get(self.questions) | answers
         return {
-            question.prompt.prompt_id: answers[key]
-            for key, question in self.fresh().items()
-            if key in answers
+            self.questions[key].prompt.prompt_id: answer
+            for key, answer in answers.items()
+            if answer.status not in _RESPONSES
         }
 
     def counts(self) -> dict[str, int]:
         """How many responses the file has, by status."""
-        found: dict[str, int] = {}
-        for row in whole_lines(self.file):
-            status = str(row["diagnostics"]["status"])
-            found[status] = found.get(status, 0) + 1
-        return found
+        rows, _ = whole_lines(self.file) if self.file.is_file() else ([], True)
+        return dict(Counter(str(row["diagnostics"]["status"]) for row in rows))
 
     def _kept_rows(self) -> set[str]:
-        """Prompt ids that the file already answers by this definition; others are dropped."""
-        rows = whole_lines(self.file) if self.file.is_file() else []
+        """Prompt ids that the file already answers by this definition; the rest is dropped."""
+        rows, whole = whole_lines(self.file) if self.file.is_file() else ([], True)
         kept = {}
         for row in rows:
             made = row.get("diagnostics")
@@ -292,13 +294,16 @@ class _Job:
                 )
             if made["definition"] == self.definition.digest:
                 kept[str(row["prompt_id"])] = row
-        if len(kept) != len(rows) or not self.file.is_file():
+        if len(kept) != len(rows) or not whole:
             write_jsonl(self.file, kept.values())
         return set(kept)
 
     def _write(self, written: set[str]) -> None:
-        """Append the ledger's new answers to the file."""
+        """Append the ledger's new answers to the file; an interrupt may lose a line, which the
+        next run writes, but repeats none.
+        """
         todo = {k: q for k, q in self.questions.items() if q.prompt.prompt_id not in written}
-        rows = [todo[key].row(answer) for key, answer in self.ledger.get(todo).items()]
-        append_lines(self.file, [json.dumps(row, ensure_ascii=False) for row in rows])
+        found = {k: a for k, a in self.ledger.get(todo).items() if a.status in _RESPONSES}
+        rows = [todo[key].row(answer) for key, answer in found.items()]
         written |= {str(row["prompt_id"]) for row in rows}
+        append_lines(self.file, [json.dumps(row, ensure_ascii=False) for row in rows])

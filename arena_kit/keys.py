@@ -32,12 +32,14 @@ def read_key(variable: str, root: Path) -> str | None:
 
 def refuse_keys(values: Mapping[str, Any], where: str) -> None:
     """Raise when a parameter holds what is or looks like a key, without repeating it."""
+    texts = list(_texts(values))
+    named = {text for name, text in texts if name.endswith("key_variable")}
     secret = {
         value
         for name, value in os.environ.items()
-        if _NAMES_A_KEY.search(name) and len(value) >= _SHORTEST_KEY
+        if (name in named or _NAMES_A_KEY.search(name)) and len(value) >= _SHORTEST_KEY
     }
-    for name, text in _texts(values):
+    for name, text in texts:
         if _LOOKS_LIKE_A_KEY.search(text) or any(key in text for key in secret):
             raise DataError(
                 f"{where}: {name} holds a key; keys come from the environment or a git-ignored "

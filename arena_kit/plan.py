@@ -21,7 +21,6 @@ from arena_kit.judging.prices import Price
 from arena_kit.judging.records import JudgeRequest
 from arena_kit.judging.terms import Terms
 from arena_kit.judging.tournament import Material
-from arena_kit.keys import refuse_keys
 from arena_kit.prompts import Prompt, Response
 from arena_kit.runs import find_root
 from arena_kit.settings import RunParams, TournamentFile, read_tournament, validated
@@ -53,7 +52,6 @@ class Plan:
     @classmethod
     def read(cls, mode: str, parameters: dict[str, Any]) -> Plan:
         """Validate parameters and inputs; the judge is ready to be asked."""
-        refuse_keys(parameters, f"parameters of {mode}")
         params = validated(RunParams, parameters, f"parameters of {mode}")
         root = find_root()
         tournament = params.applied(read_tournament(root / params.tournament))

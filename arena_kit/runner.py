@@ -12,7 +12,6 @@ from typing import Any
 from arena_kit.battles import DataError
 from arena_kit.judging.batching import left_running
 from arena_kit.judging.ledger import Ledger
-from arena_kit.keys import refuse_keys
 from arena_kit.progress import watching
 from arena_kit.reporting.html import export_report
 from arena_kit.runs import TOKEN_VARIABLE, Record, open_record, runs_folder
@@ -123,7 +122,6 @@ def _parameters(
         key: text if allowed[key] == "str" else read_value(key, text)
         for key, text in overrides.items()
     }
-    refuse_keys(given, f"parameters of {name}")
     validated(RunParams, given, f"parameters of {name}")
     return given
 
@@ -184,4 +182,4 @@ def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError
 def _interrupted(record: Record, root: Path) -> str:
     """What goes on without the interrupted run."""
     tournament = record.read().get("tournament", {})
-    return left_running(Ledger(root / tournament.get("verdicts", "")), record.token)
+    return left_running(Ledger(root / tournament.get("verdicts", "")))

@@ -16,6 +16,7 @@ from arena_kit.judging.judges.base import Structured
 from arena_kit.judging.pairing import Missing
 from arena_kit.judging.prices import Price
 from arena_kit.judging.rendering import Reference, Rubric
+from arena_kit.keys import refuse_keys
 from arena_kit.rating.elo import PermutationElo, Treatment
 from arena_kit.store import read_text, read_yaml
 
@@ -283,6 +284,7 @@ def read_tournament(path: Path) -> TournamentFile:
 
 def validated(model: type[Model], values: dict[str, Any], where: str) -> Model:
     """`values` as a model, or one sentence that says what was wrong and what is allowed."""
+    refuse_keys(values, where)
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -294,7 +296,8 @@ def _sentence(model: type[BaseModel], error: Any, where: str) -> str:
     if error["type"] == "extra_forbidden":
         known = _known_keys(model, error["loc"][:-1])
         return f"{where}: unknown key {name!r}; allowed: {known}"
-    got = "" if error["type"] == "missing" else f", got {str(error['input'])[:60]!r}"
+    came = str(error["input"])[:60]
+    got = "" if error["type"] == "missing" or "@" in came else f", got {came!r}"
     return f"{where}: {name}: {error['msg'].removeprefix('Value error, ')}{got}"
 
 

@@ -67,21 +67,25 @@ def append_lines(path: Path, lines: Sequence[str]) -> None:
     """Add lines to a file, durably."""
     if not lines:
         return
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as out:
         out.write("".join(f"{line}\n" for line in lines))
         out.flush()
         os.fsync(out.fileno())
 
 
-def whole_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSONL file that is appended to; a last line cut short is left out."""
-    text = read_text(path)
-    whole = text[: text.rfind("\n") + 1]
-    return [
-        _parse_line(line.encode(), f"{path}:{number}")
-        for number, line in enumerate(whole.splitlines(), 1)
+def whole_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """The objects of a JSONL file that is appended to, and whether its last line is whole;
+    one that was cut short is left out.
+    """
+    raw = path.read_bytes()
+    end = raw.rfind(b"\n") + 1
+    rows = [
+        _parse_line(line, f"{path}:{number}")
+        for number, line in enumerate(raw[:end].split(b"\n"), 1)
         if line.strip()
     ]
+    return rows, end == len(raw)
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:

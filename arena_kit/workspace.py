@@ -30,6 +30,6 @@ def init_workspace(target: Path) -> list[Path]:
         shutil.copytree(
             source / part, target / part, ignore=shutil.ignore_patterns(_IGNORED, "__pycache__")
         )
-    ignored = ".arena_kit/\nruns/\n.ipynb_checkpoints/\n"
+    ignored = ".arena_kit/\n.env\nruns/\n.ipynb_checkpoints/\n"
     (target / ".gitignore").write_text(ignored, encoding="utf-8")
     return [target / part for part in PARTS]

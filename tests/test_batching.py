@@ -392,7 +392,6 @@ def test_an_interrupt_with_nothing_under_way_says_so(emulator: Emulator, ledger:
         judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(), on_progress=stop)
 
 
-@pytest.mark.xfail(strict=True, reason="the text only names batches that this very run sent")
 def test_an_interrupted_wait_for_an_earlier_runs_batch_names_it(
     slow: Emulator, ledger: Ledger
 ) -> None:

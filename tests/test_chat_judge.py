@@ -302,7 +302,6 @@ def test_an_empty_purse_pauses_the_run(emulator: Emulator, ledger: Ledger, kind:
     assert len(emulator.billing.rows) == 12
 
 
-@pytest.mark.xfail(strict=True, reason="`spend` is looked for anywhere: it is in `suspended` too")
 def test_a_suspended_server_is_busy_rather_than_unpaid(emulator: Emulator, ledger: Ledger) -> None:
     """An outage whose words merely contain `spend` is waited out like any other."""
     answer = emulator.app.answer

@@ -239,7 +239,6 @@ def test_twenty_answers_say_better_how_long_one_is(emulator: Emulator, ledger: L
     assert other.output_tokens == 400
 
 
-@pytest.mark.xfail(strict=True, reason="an answer is counted once per attempt of its request")
 def test_an_answer_that_took_two_tries_counts_once(emulator: Emulator, ledger: Ledger) -> None:
     """Three requests that failed unpaid before they were answered do not count double."""
     emulator.faults.add(Fault(on="item", kind="errored", count=3))

@@ -225,7 +225,6 @@ class InterruptedLedger(Ledger):
         super().record(intent, results)
 
 
-@pytest.mark.xfail(strict=True, reason="a call is struck off the list before its answer is kept")
 def test_an_interrupt_while_an_answer_is_written_does_not_lose_it(
     emulator: Emulator, ledger: Ledger
 ) -> None:
@@ -310,7 +309,6 @@ def test_a_dead_process_leaves_unknown_calls(emulator: Emulator, ledger: Ledger)
     assert ledger.outcomes("died") == {"unknown": 2}
 
 
-@pytest.mark.xfail(strict=True, reason="the ledger's guard speaks: UNIQUE constraint failed")
 def test_requests_that_a_batch_still_owes_are_told_as_such(ledger: Ledger) -> None:
     """Asking live for what a batch is answering is refused with a sentence that names the batch."""
     with Emulator(batch_seconds=3600) as emulator:

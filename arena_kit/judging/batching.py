@@ -58,7 +58,7 @@ class Batching:
         try:
             self._ask(requests)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(left_running(self.ledger, self.terms.run)) from None
+            raise KeyboardInterrupt(left_running(self.ledger)) from None
         return self.answers | {key: result.answer for key, result in self.failed.items()}
 
     def _ask(self, requests: Requests) -> None:
@@ -272,9 +272,9 @@ class Batching:
         return {result.pause for result in new.values() if result.pause}
 
 
-def left_running(ledger: Ledger, run: str) -> str:
-    """Which batches of a run go on without this process, and how to take them up again."""
-    intents = [intent for intent in ledger.open_intents() if intent.run == run]
+def left_running(ledger: Ledger) -> str:
+    """Which batches go on without this process, and how to take them up again."""
+    intents = ledger.open_intents()
     if not intents:
         return "interrupted; nothing is under way, and running again goes on from the ledger"
     names = ", ".join(_named(intent) for intent in intents)

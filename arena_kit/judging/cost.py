@@ -172,12 +172,12 @@ class Budget:
         forecast = self.forecaster()(requests)
         spent = self.spent()
         if spent + forecast.usd_no_hits > self.cap_usd:
-            already = f"${spent:.2f} are spent and " if spent else ""
+            already = f"{dollars(spent)} are spent and " if spent else ""
             raise CostError(
                 f"{already}{forecast.requests} requests to {forecast.model} are forecast at "
-                f"${forecast.usd_no_hits:.2f} without prompt-cache hits, more than max_cost_usd "
-                f"{self.cap_usd:.2f} allows; nothing of it was sent ({forecast.counted}; "
-                f"{forecast.assumed})"
+                f"{dollars(forecast.usd_no_hits)} without prompt-cache hits, more than "
+                f"max_cost_usd {self.cap_usd:g} allows; nothing of it was sent "
+                f"({forecast.counted}; {forecast.assumed})"
             )
 
 
@@ -239,6 +239,11 @@ class Spending:
 
 
 _NOT_CACHED = "Nothing was cached: the rubric may be shorter than the model's minimum prefix."
+
+
+def dollars(usd: float) -> str:
+    """An amount with enough digits to be more than zero."""
+    return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.4f}"
 
 
 def _size(text: str) -> int:

@@ -296,7 +296,8 @@ class Ledger:
         query = (
             "SELECT count(*), coalesce(avg(json_extract(usage, '$.output_tokens')), 0) "
             "FROM intents JOIN attempts USING (intent) JOIN requests USING (request) "
-            "JOIN answers USING (key) WHERE model = ? AND origin = ? AND purpose = ?"
+            "JOIN answers USING (key) WHERE model = ? AND origin = ? AND purpose = ? "
+            "AND outcome = status"
         )
         with opened(self.path) as con:
             n, mean = con.execute(query, [model, origin, purpose]).fetchone()
@@ -351,8 +352,9 @@ def _record(
     con: sqlite3.Connection, intent: Intent, results: Sequence[tuple[Awaited, Result]]
 ) -> None:
     con.executemany(
-        "INSERT INTO result_lines (intent, request, line) VALUES (?, ?, ?)",
-        ((intent.intent, owed.request, result.line) for owed, result in results),
+        "INSERT INTO result_lines (intent, request, line) SELECT intent, request, ? "
+        "FROM attempts WHERE intent = ? AND request = ? AND outcome IS NULL",
+        ((result.line, intent.intent, owed.request) for owed, result in results),
     )
     con.executemany(
         "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ? "

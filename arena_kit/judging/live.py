@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -48,6 +49,7 @@ class Live:
             self.ledger.close(intent, "closed")
         settled = self.ledger.settled(requests)
         left = {key: request for key, request in requests.items() if key not in settled}
+        self._refuse_owed(left)
         if left:
             self.terms.check(self.judge, list(left.values()))
             self.terms.allow(left.values())
@@ -56,6 +58,16 @@ class Live:
                 self._round(left)
                 left = {k: requests[k] for k, result in self.failed.items() if result.again}
         return self.answers | {key: result.answer for key, result in self.failed.items()}
+
+    def _refuse_owed(self, requests: Requests) -> None:
+        """Raise when a batch under way will answer some of these requests."""
+        for intent in self.ledger.open_intents():
+            if self.ledger.holds(intent, requests):
+                raise PausedError(
+                    f"batch {intent.batch_id or intent.intent} ({intent.n_requests} requests) is "
+                    "under way and will answer some of these requests; run with "
+                    "`transport: batches` to collect it"
+                )
 
     def _round(self, requests: Requests) -> None:
         """Ask each request once, `concurrency` at a time."""
@@ -67,44 +79,46 @@ class Live:
             purpose=self.terms.purpose,
             run=self.terms.run,
         )
-        stop = threading.Event()
+        calls = _Calls()
         todo = iter(list(requests.items()))
-        pool = ThreadPoolExecutor(self.judge.concurrency)
-        under_way: dict[Future[Result], Awaited] = {}
         pauses: set[str] = set()
         try:
-            while not pauses:
-                some = dict(islice(todo, self.judge.concurrency - len(under_way)))
-                busy = (requests[owed.key] for owed in under_way.values())
-                self.terms.allow([*some.values(), *busy])
-                under_way |= self._begun(intent, some, pool, stop)
-                if not under_way:
-                    break
-                pauses |= self._finished(intent, under_way)
-        finally:
-            stop.set()  # waiting calls give up; those at the service are paid for, so wait
-            while under_way:
-                pauses |= self._finished(intent, under_way)
-            pool.shutdown()
+            with ThreadPoolExecutor(self.judge.concurrency) as pool, calls.stopping():
+                while not pauses and self._begin(intent, requests, todo, calls, pool):
+                    calls.wait()
+                    pauses |= self._keep(intent, calls)
+        finally:  # calls at the service when an interrupt came were paid for: they are kept
+            pauses |= self._keep(intent, calls)
             self.ledger.close(intent, "closed")
         if pauses:
             raise PausedError("; ".join(sorted(pauses)))
 
-    def _begun(
+    def _begin(
         self,
         intent: Intent,
         requests: Requests,
+        todo: Iterator[tuple[str, Asked]],
+        calls: _Calls,
         pool: ThreadPoolExecutor,
-        stop: threading.Event,
-    ) -> Iterator[tuple[Future[Result], Awaited]]:
-        if not requests:
-            return
-        for key in requests:
-            self.failed.pop(key, None)
-        for owed in self.ledger.begin(intent, requests):
-            yield pool.submit(self._call, requests[owed.key], stop), owed
+    ) -> bool:
+        """Start as many calls as there is room for; False when none is under way."""
+        some = dict(islice(todo, self.judge.concurrency - len(calls.under_way)))
+        busy = (requests[owed.key] for owed in calls.under_way)
+        self.terms.allow([*some.values(), *busy])
+        for owed in self.ledger.begin(intent, some) if some else ():
+            self.failed.pop(owed.key, None)
+            calls.under_way.add(owed)
+            pool.submit(self._call, some[owed.key], owed, calls)
+        return bool(calls.under_way)
 
-    def _call(self, request: Asked, stop: threading.Event) -> Result:
+    def _call(self, request: Asked, owed: Awaited, calls: _Calls) -> None:
+        try:
+            calls.came(owed, self._answer(request, calls.stop))
+        except BaseException as error:
+            calls.broke(error)
+            raise
+
+    def _answer(self, request: Asked, stop: threading.Event) -> Result:
         """One answer; a busy service is asked again, after the pause it wishes for."""
         started = time.monotonic()
         for pause in self.terms.pace.waits():
@@ -112,7 +126,7 @@ class Live:
                 return self.judge.ask(request)
             except BusyError as error:
                 late = time.monotonic() - started > self.terms.pace.patience
-                longest = self.terms.pace.longest_wait
+                longest = self.terms.pace.patience
                 if late or stop.wait(max(pause, min(error.wait or 0.0, longest))):
                     return _failure(request, str(error), Status.ERRORED)
             except UnsureError as error:
@@ -123,13 +137,10 @@ class Live:
                 return _failure(request, str(error), Status.ERRORED, again=False)
         raise AssertionError  # the waits have no end
 
-    def _finished(self, intent: Intent, under_way: dict[Future[Result], Awaited]) -> set[str]:
-        """Keep what has come in, each answer at once; returns what only the user can mend."""
-        done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+    def _keep(self, intent: Intent, calls: _Calls) -> set[str]:
+        """Make durable what has come in; returns what only the user can mend."""
         pauses = set()
-        for future in done:
-            owed = under_way.pop(future)
-            result = future.result()
+        for owed, result in list(calls.arrived.items()):
             if result.answer.status is not Status.MISSING:  # unsure ones stay open: `unknown`
                 self.ledger.record(intent, [(owed, result)])
             if result.billed:
@@ -138,8 +149,46 @@ class Live:
                 self.failed[owed.key] = result
             if result.pause:
                 pauses.add(result.pause)
-        self.on_settled(len(done))
+            calls.kept(owed)
+            self.on_settled(1)
         return pauses
+
+
+class _Calls:
+    """Calls under way in threads. A result stays here until it is kept, so none is lost."""
+
+    def __init__(self) -> None:
+        self.under_way: set[Awaited] = set()
+        self.arrived: dict[Awaited, Result] = {}
+        self.stop = threading.Event()
+        self._bell = threading.Semaphore(0)
+        self._error: BaseException | None = None
+
+    def came(self, owed: Awaited, result: Result) -> None:
+        self.arrived[owed] = result
+        self._bell.release()
+
+    def broke(self, error: BaseException) -> None:
+        self._error = error
+        self._bell.release()
+
+    def wait(self) -> None:
+        """Until something comes in; an error of a thread is raised here."""
+        self._bell.acquire()
+        if self._error is not None:
+            raise self._error
+
+    def kept(self, owed: Awaited) -> None:
+        self.under_way.discard(owed)
+        self.arrived.pop(owed, None)
+
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """At the end of the block, calls that only wait for a busy service give up."""
+        try:
+            yield
+        finally:
+            self.stop.set()
 
 
 def _failure(

@@ -54,7 +54,7 @@ class Pace:
             except BusyError as error:
                 if time.monotonic() - started > self.patience:
                     raise
-                time.sleep(max(wait, min(error.wait or 0, self.longest_wait)))
+                time.sleep(max(wait, min(error.wait or 0, self.patience)))
         raise AssertionError  # the waits have no end
 
 

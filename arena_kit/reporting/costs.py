@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from arena_kit.judging.cost import Forecast, Spending
+from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.records import Judgment
 from arena_kit.reporting.tables import Shown, facts
 
@@ -54,8 +54,3 @@ def spending(found: Spending | None, judgments: Sequence[Judgment]) -> Shown:
     if found.warning:
         rows["warning"] = found.warning
     return facts(rows, name="spending")
-
-
-def dollars(usd: float) -> str:
-    """An amount with enough digits to be more than zero."""
-    return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.4f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,7 @@ from arena_kit.judging.prices import Price
 from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Asked, Status
 
 _STATUS = {"length": Status.TRUNCATED, "content_filter": Status.REFUSED}
-_MONEY = ("insufficient_quota", "billing", "credit", "spend")
+_MONEY = re.compile(r"\b(insufficient_quota|billing|credits?|spend(ing)? limit)\b", re.IGNORECASE)
 _GRAMMAR = r"""
 root ::= "{" ws "\"justification\":" ws string "," ws "\"winner\":" ws winner ws "}"
 winner ::= "\"A\"" | "\"B\"" | "\"tie\""
@@ -179,7 +180,7 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
 
 def _error(response: httpx2.Response) -> ServiceError:
     status, said = response.status_code, response.text[:300]
-    if status == 402 or any(word in said.lower() for word in _MONEY):
+    if status == 402 or (status < 500 and _MONEY.search(said)):
         return PausedError(f"paused, nothing is marked as failed: {said}; then run again")
     if status in (401, 403):
         return ServiceError(f"the server refuses the key ({status}): {said}")
