@@ -8,7 +8,8 @@ from pathlib import Path
 from arena_kit.backends import ANTHROPIC_KEY
 from arena_kit.battles import DataError
 from arena_kit.judging.judges.base import Batch, BatchJudge
-from arena_kit.judging.ledger import Intent, Ledger
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_rows import Intent
 from arena_kit.judging.prices import Price
 from arena_kit.keys import read_key
 

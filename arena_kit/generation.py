@@ -19,9 +19,10 @@ from typing import Any
 from arena_kit.backends import Backend, paid_settings
 from arena_kit.battles import DataError
 from arena_kit.judging.asking import ask
+from arena_kit.judging.cache_keys import cache_keys
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster
 from arena_kit.judging.judges.base import PaidJudge
-from arena_kit.judging.ledger import Ledger, cache_keys
+from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import select_subset
 from arena_kit.judging.records import Answer, Status
 from arena_kit.judging.terms import Terms

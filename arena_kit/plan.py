@@ -13,9 +13,10 @@ from typing import Any
 from arena_kit.backends import make_judge, paid_settings
 from arena_kit.battles import DataError
 from arena_kit.generation import refuse_stale
+from arena_kit.judging.cache_keys import cache_keys
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster
 from arena_kit.judging.judges.base import Judge, PaidJudge
-from arena_kit.judging.ledger import Ledger, cache_keys
+from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import JudgeRequest

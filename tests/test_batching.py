@@ -18,9 +18,10 @@ import pytest
 
 from arena_kit.batches import Desk
 from arena_kit.battles import DataError
+from arena_kit.judging.cache_keys import cache_key
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import PausedError, ServiceError
-from arena_kit.judging.ledger import Ledger, cache_key
+from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.store import LockedError

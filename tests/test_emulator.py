@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
-import httpx
 import httpx2
+import httpx2 as httpx
 import pytest
 
 from tests.emulator import Emulator, Fault, Reply, digest_of

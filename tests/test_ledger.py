@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from arena_kit.battles import DataError
+from arena_kit.judging.cache_keys import cache_key
 from arena_kit.judging.judges.scripted import ScriptedJudge
-from arena_kit.judging.ledger import Ledger, cache_key
+from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import Answer, JudgeRequest, Status
 from arena_kit.judging.verdicts import presentations
 from arena_kit.prompts import Pair

@@ -13,7 +13,8 @@ import pytest
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.anthropic import AnthropicMessages
 from arena_kit.judging.judges.base import PausedError, ServiceError
-from arena_kit.judging.ledger import Intent, Ledger
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_rows import Intent
 from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.terms import Pace
 from arena_kit.judging.tournament import judge_pairs

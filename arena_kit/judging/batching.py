@@ -26,7 +26,8 @@ from arena_kit.judging.judges.base import (
     UnsureError,
     first_of_each,
 )
-from arena_kit.judging.ledger import Awaited, Intent, Ledger
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_rows import Awaited, Intent
 from arena_kit.judging.records import Answer, Asked
 from arena_kit.judging.terms import OnSettled, Terms
 

@@ -7,34 +7,36 @@ as intents: written before a batch is created, then its id, then each result lin
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import secrets
 import socket
-import sqlite3
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
-from pydantic_core import from_json, to_json
 
-from arena_kit.battles import whole_text
 from arena_kit.judging.bulk import undisturbed
-from arena_kit.judging.judges.base import Batch, Judge, Result, Service
+from arena_kit.judging.judges.base import Batch, Result, Service
+from arena_kit.judging.ledger_rows import (
+    INSERT_ANSWER,
+    Awaited,
+    Intent,
+    Transport,
+    add_attempts,
+    answer_row,
+    read_answer,
+    read_intents,
+    record_results,
+    set_state,
+)
 from arena_kit.judging.ledger_schema import kept_open, opened, transaction
-from arena_kit.judging.records import Answer, Asked, Status
+from arena_kit.judging.records import Answer, Asked
 from arena_kit.store import LockedError
 
-_KEY_VERSION = 2
 _CHUNK = 500
-_KEY_IN_NAME = 40
-
-Transport = Literal["batches", "live"]
 #: What becomes of attempts without a result when their intent ends.
 _LEFT_OPEN = {
     ("closed", "batches"): "missing",
@@ -44,67 +46,6 @@ _LEFT_OPEN = {
     ("given_up", "batches"): "given_up",
     ("given_up", "live"): "given_up",
 }
-
-
-def cache_keys(judge: Judge, requests: Iterable[Asked]) -> list[str]:
-    """A hash for each request of everything that could change its answer."""
-    asked = {"schema": _KEY_VERSION, "model": judge.model, "settings": dict(judge.settings)}
-    head = json.dumps(asked, sort_keys=True, allow_nan=False).encode()
-    return [_key(head, request) for request in requests]
-
-
-def cache_key(judge: Judge, request: Asked) -> str:
-    """Hash of everything that could change the answer to one request."""
-    return cache_keys(judge, [request])[0]
-
-
-def _key(head: bytes, request: Asked) -> str:
-    parts = (
-        head,
-        to_json(request.identity),
-        _digest(request.system),
-        request.user.encode("utf-8", "surrogatepass"),
-    )
-    return hashlib.sha256(b"\n".join(parts)).hexdigest()
-
-
-@lru_cache(maxsize=64)
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """Requests that were about to be sent together, and the batch they became, if known."""
-
-    intent: str
-    transport: Transport
-    state: str
-    service: Service
-    model: str
-    purpose: str
-    run: str
-    n_requests: int
-    planned_at: str
-    batch_id: str | None = None
-    created_at: str = ""
-    expires_at: str = ""
-
-    def name(self, key: str) -> str:
-        """What a request is called inside this intent's batch (a custom id)."""
-        return f"{self.intent}-{key[:_KEY_IN_NAME]}"
-
-    def owns(self, name: str) -> bool:
-        """Whether a custom id was made by this intent."""
-        return name.startswith(f"{self.intent}-")
-
-
-class Awaited(NamedTuple):
-    """A request that an intent still owes: its cache key, its row, and its id for people."""
-
-    key: str
-    request: int
-    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +59,7 @@ class Ledger:
         columns = "request_id, status, text, served_model, usage, cost_usd, detail, run"
         found = self._look_up(f"SELECT key, {columns} FROM answers", keys)
         with undisturbed():
-            return {key: _answer(*row) for key, *row in found}
+            return {key: read_answer(*row) for key, *row in found}
 
     def settled(self, keys: Iterable[str]) -> set[str]:
         """Which of these keys have a final answer."""
@@ -126,9 +67,9 @@ class Ledger:
 
     def put(self, judge_model: str, answers: Iterable[tuple[str, Answer]], run: str = "") -> None:
         """Keep final answers; one that is already there stays as it was."""
-        rows = [_row(key, judge_model, answer, run) for key, answer in answers]
+        rows = [answer_row(key, judge_model, answer, run) for key, answer in answers]
         with opened(self.path) as con, transaction(con):
-            con.executemany(_INSERT_ANSWER, rows)
+            con.executemany(INSERT_ANSWER, rows)
 
     def __len__(self) -> int:
         if not self.path.exists():
@@ -188,13 +129,13 @@ class Ledger:
                 (intent, transport, service.origin, service.account, model, purpose, run,
                  len(requests)),
             )  # fmt: skip
-            _add_attempts(con, intent, requests)
-            return next(_intents(con, "WHERE intent = ?", [intent]))
+            add_attempts(con, intent, requests)
+            return next(read_intents(con, "WHERE intent = ?", [intent]))
 
     def begin(self, intent: Intent, requests: Mapping[str, Asked]) -> list[Awaited]:
         """Write down that these calls of a live intent are about to be made."""
         with opened(self.path) as con, transaction(con):
-            _add_attempts(con, intent.intent, requests)
+            add_attempts(con, intent.intent, requests)
         return [owed for owed in self.awaited(intent).values() if owed.key in requests]
 
     def submitted(self, intent: Intent, batch: Batch) -> None:
@@ -205,19 +146,19 @@ class Ledger:
                 "VALUES (?, ?, ?, ?, ?)",
                 (batch.batch_id, intent.intent, batch.created_at, batch.expires_at, batch.status),
             )
-            _set_state(con, intent.intent, "submitted")
+            set_state(con, intent.intent, "submitted")
 
     def record(self, intent: Intent, results: Iterable[tuple[Awaited, Result]]) -> None:
         """Keep result lines with what they cost; final ones become answers."""
         with opened(self.path) as con, transaction(con):
-            _record(con, intent, sorted(results, key=_by_request))  # neighbours share pages
+            record_results(con, intent, results)
 
     def close(self, intent: Intent, state: Literal["closed", "void", "given_up"]) -> None:
         """End an intent: nothing more will come, the service never took it, or the user gave
         it up. A live call that then has no answer may have been billed: it stays `unknown`.
         """
         with opened(self.path) as con, transaction(con):
-            _set_state(con, intent.intent, state)
+            set_state(con, intent.intent, state)
             con.execute(
                 "UPDATE attempts SET outcome = ? WHERE intent = ? AND outcome IS NULL",
                 (_LEFT_OPEN[state, intent.transport], intent.intent),
@@ -234,7 +175,7 @@ class Ledger:
             "ORDER BY planned_at"
         )
         with opened(self.path) as con:
-            return list(_intents(con, where, [transport]))
+            return list(read_intents(con, where, [transport]))
 
     def awaited(self, intent: Intent) -> dict[str, Awaited]:
         """An intent's requests that have no result yet, by name."""
@@ -312,7 +253,7 @@ class Ledger:
             "FROM answers WHERE run = ? AND cost_usd > 0"
         )
         with opened(self.path) as con:
-            return [_answer(*row) for row in con.execute(query, [run])]
+            return [read_answer(*row) for row in con.execute(query, [run])]
 
     def _look_up(self, select: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
         wanted = list(keys)
@@ -322,105 +263,3 @@ class Ledger:
             for start in range(0, len(wanted), _CHUNK):
                 some = wanted[start : start + _CHUNK]
                 yield from con.execute(f"{select} WHERE key IN ({','.join('?' * len(some))})", some)
-
-
-_INSERT_ANSWER = (
-    "INSERT OR IGNORE INTO answers (key, judge_model, request_id, status, text, served_model, "
-    "usage, cost_usd, detail, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-
-
-def _add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, Asked]) -> None:
-    named = to_json([(key, request.request_id) for key, request in requests.items()]).decode()
-    con.execute(
-        "INSERT OR IGNORE INTO requests (key, request_id) "
-        "SELECT value ->> 0, value ->> 1 FROM json_each(?)",
-        [named],
-    )
-    con.execute(
-        "INSERT INTO attempts (intent, request) SELECT ?, request "
-        "FROM json_each(?) JOIN requests ON requests.key = value ->> 0",
-        [intent, named],
-    )
-
-
-def _by_request(row: tuple[Awaited, Result]) -> int:
-    return row[0].request
-
-
-def _record(
-    con: sqlite3.Connection, intent: Intent, results: Sequence[tuple[Awaited, Result]]
-) -> None:
-    con.executemany(
-        "INSERT INTO result_lines (intent, request, line) SELECT intent, request, ? "
-        "FROM attempts WHERE intent = ? AND request = ? AND outcome IS NULL",
-        ((result.line, intent.intent, owed.request) for owed, result in results),
-    )
-    con.executemany(
-        "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ? "
-        "WHERE intent = ? AND request = ? AND outcome IS NULL",
-        (
-            (a.status.value, a.cost_usd, a.detail, intent.intent, owed.request)
-            for owed, a in ((owed, result.answer) for owed, result in results)
-        ),
-    )
-    con.executemany(
-        _INSERT_ANSWER,
-        (
-            _row(owed.key, intent.model, result.answer, intent.run, owed.request_id)
-            for owed, result in results
-            if result.billed
-        ),
-    )
-
-
-def _set_state(con: sqlite3.Connection, intent: str, state: str) -> None:
-    con.execute("UPDATE intents SET state = ? WHERE intent = ?", (state, intent))
-
-
-def _intents(con: sqlite3.Connection, where: str, values: list[str]) -> Iterator[Intent]:
-    query = (
-        "SELECT intent, transport, state, origin, account, model, purpose, run, n_requests, "
-        "planned_at, batch_id, coalesce(created_at, ''), coalesce(expires_at, '') "
-        f"FROM intents LEFT JOIN batches USING (intent) {where}"
-    )
-    for intent, transport, state, origin, account, *rest in con.execute(query, values):
-        names = ("model", "purpose", "run", "n_requests", "planned_at", "batch_id")
-        yield Intent(
-            intent=intent,
-            transport=transport,
-            state=state,
-            service=Service(origin=origin, account=account),
-            **dict(zip((*names, "created_at", "expires_at"), rest, strict=True)),
-        )
-
-
-def _row(
-    key: str, judge_model: str, answer: Answer, run: str, request_id: str = ""
-) -> tuple[object, ...]:
-    return (
-        key,
-        judge_model,
-        request_id or answer.request_id,
-        answer.status.value,
-        whole_text(answer.text),
-        answer.served_model,
-        to_json(answer.usage).decode(),
-        answer.cost_usd,
-        answer.detail,
-        run or answer.run,
-    )
-
-
-def _answer(*row: Any) -> Answer:
-    request_id, status, text, served_model, usage, cost_usd, detail, run = row
-    return Answer(
-        request_id=request_id,
-        status=Status(status),
-        text=text,
-        served_model=served_model,
-        usage=from_json(usage),
-        cost_usd=cost_usd,
-        detail=detail,
-        run=run,
-    )

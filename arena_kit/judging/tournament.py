@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from arena_kit.judging.asking import ask
 from arena_kit.judging.bulk import undisturbed
+from arena_kit.judging.cache_keys import cache_keys
 from arena_kit.judging.judges.base import Judge
-from arena_kit.judging.ledger import Ledger, cache_keys
+from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import JudgeRequest, Judgment, Presentation, Status, Verdict
 from arena_kit.judging.rendering import Rubric, render
 from arena_kit.judging.terms import Terms

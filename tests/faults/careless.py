@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import anthropic
 
 from arena_kit.judging.judges.anthropic import AnthropicBatches
-from arena_kit.judging.ledger import Intent, Ledger, Transport
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_rows import Intent, Transport
 from arena_kit.judging.ledger_schema import opened
 from arena_kit.judging.records import Asked
 

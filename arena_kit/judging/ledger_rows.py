@@ -1,0 +1,161 @@
+"""The ledger's records and the rows they are kept in."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from pydantic_core import from_json, to_json
+
+from arena_kit.battles import whole_text
+from arena_kit.judging.judges.base import Result, Service
+from arena_kit.judging.records import Answer, Asked, Status
+
+_KEY_IN_NAME = 40
+
+Transport = Literal["batches", "live"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """Requests that were about to be sent together, and the batch they became, if known."""
+
+    intent: str
+    transport: Transport
+    state: str
+    service: Service
+    model: str
+    purpose: str
+    run: str
+    n_requests: int
+    planned_at: str
+    batch_id: str | None = None
+    created_at: str = ""
+    expires_at: str = ""
+
+    def name(self, key: str) -> str:
+        """What a request is called inside this intent's batch (a custom id)."""
+        return f"{self.intent}-{key[:_KEY_IN_NAME]}"
+
+    def owns(self, name: str) -> bool:
+        """Whether a custom id was made by this intent."""
+        return name.startswith(f"{self.intent}-")
+
+
+class Awaited(NamedTuple):
+    """A request that an intent still owes: its cache key, its row, and its id for people."""
+
+    key: str
+    request: int
+    request_id: str
+
+
+INSERT_ANSWER = (
+    "INSERT OR IGNORE INTO answers (key, judge_model, request_id, status, text, served_model, "
+    "usage, cost_usd, detail, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, Asked]) -> None:
+    """Rows for requests that are about to be sent."""
+    named = to_json([(key, request.request_id) for key, request in requests.items()]).decode()
+    con.execute(
+        "INSERT OR IGNORE INTO requests (key, request_id) "
+        "SELECT value ->> 0, value ->> 1 FROM json_each(?)",
+        [named],
+    )
+    con.execute(
+        "INSERT INTO attempts (intent, request) SELECT ?, request "
+        "FROM json_each(?) JOIN requests ON requests.key = value ->> 0",
+        [intent, named],
+    )
+
+
+def _by_request(row: tuple[Awaited, Result]) -> int:
+    return row[0].request
+
+
+def record_results(
+    con: sqlite3.Connection, intent: Intent, found: Iterable[tuple[Awaited, Result]]
+) -> None:
+    """Rows for results: the line, how the attempt ended, and the answer where it is final."""
+    results = sorted(found, key=_by_request)  # neighbours share pages
+    con.executemany(
+        "INSERT INTO result_lines (intent, request, line) SELECT intent, request, ? "
+        "FROM attempts WHERE intent = ? AND request = ? AND outcome IS NULL",
+        ((result.line, intent.intent, owed.request) for owed, result in results),
+    )
+    con.executemany(
+        "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ? "
+        "WHERE intent = ? AND request = ? AND outcome IS NULL",
+        (
+            (a.status.value, a.cost_usd, a.detail, intent.intent, owed.request)
+            for owed, a in ((owed, result.answer) for owed, result in results)
+        ),
+    )
+    con.executemany(
+        INSERT_ANSWER,
+        (
+            answer_row(owed.key, intent.model, result.answer, intent.run, owed.request_id)
+            for owed, result in results
+            if result.billed
+        ),
+    )
+
+
+def set_state(con: sqlite3.Connection, intent: str, state: str) -> None:
+    """How far an intent is."""
+    con.execute("UPDATE intents SET state = ? WHERE intent = ?", (state, intent))
+
+
+def read_intents(con: sqlite3.Connection, where: str, values: list[str]) -> Iterator[Intent]:
+    """Intents with the batches they became."""
+    query = (
+        "SELECT intent, transport, state, origin, account, model, purpose, run, n_requests, "
+        "planned_at, batch_id, coalesce(created_at, ''), coalesce(expires_at, '') "
+        f"FROM intents LEFT JOIN batches USING (intent) {where}"
+    )
+    for intent, transport, state, origin, account, *rest in con.execute(query, values):
+        names = ("model", "purpose", "run", "n_requests", "planned_at", "batch_id")
+        yield Intent(
+            intent=intent,
+            transport=transport,
+            state=state,
+            service=Service(origin=origin, account=account),
+            **dict(zip((*names, "created_at", "expires_at"), rest, strict=True)),
+        )
+
+
+def answer_row(
+    key: str, judge_model: str, answer: Answer, run: str, request_id: str = ""
+) -> tuple[object, ...]:
+    """An answer as a row of `answers`."""
+    return (
+        key,
+        judge_model,
+        request_id or answer.request_id,
+        answer.status.value,
+        whole_text(answer.text),
+        answer.served_model,
+        to_json(answer.usage).decode(),
+        answer.cost_usd,
+        answer.detail,
+        run or answer.run,
+    )
+
+
+def read_answer(*row: Any) -> Answer:
+    """A row of `answers`, without its key, as an answer."""
+    request_id, status, text, served_model, usage, cost_usd, detail, run = row
+    return Answer(
+        request_id=request_id,
+        status=Status(status),
+        text=text,
+        served_model=served_model,
+        usage=from_json(usage),
+        cost_usd=cost_usd,
+        detail=detail,
+        run=run,
+    )
