@@ -74,8 +74,22 @@ def text(system: int, user: int) -> Text:
 
 def forecaster(output: float = 100, *, batch: bool = True, price: Price = OPUS) -> Forecaster:
     return Forecaster(
-        price=price, batch=batch, estimator=EYE, output_tokens=output, assumed="by eye"
+        price=price,
+        batch=batch,
+        estimator=EYE,
+        output_tokens=output,
+        longest=1000,
+        assumed="by eye",
     )
+
+
+def test_the_very_most_is_every_answer_at_its_longest() -> None:
+    """Two requests of 1,000 + 500 tokens without a hit and 1,000 tokens each of answer cost
+    (2 x 500 x 4 + 2 x 1,000 x 8 + 2 x 1,000 x 20) / 2 millionths of a dollar in a batch.
+    """
+    found = forecaster(output=10)([text(1000, 500), text(1000, 500)])
+    assert found.usd_at_most == pytest.approx(0.030, abs=1e-12)
+    assert found.usd_no_hits < found.usd_at_most
 
 
 # Prices

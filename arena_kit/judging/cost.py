@@ -65,8 +65,9 @@ class Forecast:
     """Requests, tokens and dollars of a run before it starts.
 
     `usd_no_hits` is what every request costs when it writes the prompt cache and none reads
-    it: the worst case, and what a cap is held against. `usd_all_hits` is the best one;
-    `usd_no_cache` would be the price without prompt caching.
+    it: that is held against a cap. `usd_all_hits` is the best case, `usd_no_cache` would be
+    the price without prompt caching, and `usd_at_most` is reached only if no request is a hit
+    and every answer is as long as `max_tokens` allows.
     """
 
     model: str
@@ -78,6 +79,7 @@ class Forecast:
     usd_all_hits: float
     usd_no_cache: float
     usd_no_hits: float
+    usd_at_most: float
     counted: str
     assumed: str
     priced: str
@@ -98,6 +100,7 @@ class Forecaster:
     batch: bool
     estimator: Estimator
     output_tokens: float
+    longest: int
     assumed: str
 
     @classmethod
@@ -120,6 +123,7 @@ class Forecaster:
             batch=isinstance(judge, BatchJudge),
             estimator=estimator,
             output_tokens=tokens,
+            longest=judge.max_tokens,
             assumed=assumed,
         )
 
@@ -141,13 +145,16 @@ class Forecaster:
             output_tokens=round(output),
             usd_all_hits=self._usd(user, output, written=once, read=system - once),
             usd_no_cache=self._usd(user + system, output),
-            usd_no_hits=max(
-                self._usd(user, output, written=system), self._usd(user + system, output)
-            ),
+            usd_no_hits=self._worst(user, system, output),
+            usd_at_most=self._worst(user, system, float(self.longest * len(requests))),
             counted=self.estimator.how,
             assumed=self.assumed,
             priced=f"{self.price.source}, {self.price.date}".strip(", "),
         )
+
+    def _worst(self, user: float, system: float, output: float) -> float:
+        """Without a hit: what caching costs then, or its absence where that is dearer."""
+        return max(self._usd(user, output, written=system), self._usd(user + system, output))
 
     def _usd(self, plain: float, output: float, *, written: float = 0, read: float = 0) -> float:
         usage = {

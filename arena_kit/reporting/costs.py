@@ -28,6 +28,8 @@ def forecast_rows(found: Forecast) -> dict[str, str]:
         "all prompt-cache hits": dollars(found.usd_all_hits),
         "without prompt caching": dollars(found.usd_no_cache),
         "no prompt-cache hit": f"{dollars(found.usd_no_hits)} (held against max_cost_usd)",
+        "at the very most": f"{dollars(found.usd_at_most)}, if every answer took all the tokens "
+        "it is allowed",
         "how counted": f"{found.counted}; {found.assumed}",
         "prices": f"{found.model}: {found.priced}",
     }

@@ -46,6 +46,9 @@ class PaidJudge(Judge, Protocol):
     @property
     def price(self) -> Price: ...
 
+    @property
+    def max_tokens(self) -> int: ...
+
     def check(self, requests: Sequence[Asked]) -> list[str]:
         """Raise for what the service would refuse, before anything is spent; returns
         warnings.
