@@ -65,7 +65,7 @@ class Backend:
         from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages
 
         variable = self.key_variable or ANTHROPIC_KEY
-        key = read_key(variable, root)
+        key = self._key(variable, root)
         client = anthropic.Anthropic(api_key=key or "none", base_url=self.base_url or None)
         shared: dict[str, Any] = {
             "client": client,
@@ -91,20 +91,30 @@ class Backend:
             raise DataError(
                 "an openai_compatible model needs base_url, such as http://127.0.0.1:8000/v1"
             )
+        key = self._key(self.key_variable or CHAT_KEY, root)
         return ChatJudge(
             base_url=self.base_url,
             model=self.model,
-            price=self.price(prices),
-            api_key=read_key(self.key_variable or CHAT_KEY, root),
+            price=self.price(prices, keyless=key is None),
+            api_key=key,
             verdict=verdict,
             **settings.model_dump(exclude={"expected_output_tokens"}),
         )
 
-    def price(self, prices: Mapping[str, Price]) -> Price:
-        """The model's price; a model served from this machine is free unless it is listed."""
+    def _key(self, variable: str, root: Path) -> str | None:
+        """The key, which is not sent in the clear to another machine."""
+        key = read_key(variable, root)
+        if key and self.base_url.startswith("http:") and not _is_here(self.base_url):
+            raise DataError(f"the key in {variable} would go unencrypted to {self.base_url}")
+        return key
+
+    def price(self, prices: Mapping[str, Price], *, keyless: bool = False) -> Price:
+        """The model's price; one served from this machine without a key is free unless it is
+        listed.
+        """
         if self.model in prices:
             return prices[self.model]
-        if self.kind == "openai_compatible" and _is_here(self.base_url):
+        if self.kind == "openai_compatible" and keyless and _is_here(self.base_url):
             return Price(model=self.model, input=0, output=0, source="served from this machine")
         raise DataError(
             f"no price is known for the model {self.model!r}; add it to the price file "

@@ -34,6 +34,8 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
             _stop(str(error), REFUSED)
         except OSError as error:
             _stop(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), WRONG_INPUT)
+        except KeyboardInterrupt as error:
+            _stop(str(error) or "interrupted", FAILED)
         except RuntimeError as error:
             _stop(str(error), _service_code(error))
         raise AssertionError  # _stop does not return

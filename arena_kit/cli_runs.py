@@ -136,7 +136,9 @@ def cost(params_file: Path, overrides: Overrides, as_json: bool) -> None:
         forecast = None if found is None else found.as_dict()
         click.echo(json.dumps({"forecast": forecast, "max_cost_usd": cap}, indent=2))
         return
-    terminal.show_forecast(found, cap)
+    terminal.show_forecast(found)
+    if found is not None:
+        terminal.show_cap(found.usd_no_hits, cap)
 
 
 @main.command()
@@ -174,7 +176,9 @@ def batches(
     if give_up:
         intent = desk.give_up(give_up)
         click.echo(f"{intent.batch_id or intent.intent} is given up")
-    rows = [asdict(i) | (asdict(desk.look(i)) if look else {}) for i in desk.under_way()]
+    rows = [
+        asdict(i) | (asdict(desk.look(i)) if look and i.batch_id else {}) for i in desk.under_way()
+    ]
     if as_json:
         click.echo(json.dumps(rows, indent=2, default=str))
     elif not (cancel or give_up):
@@ -208,7 +212,10 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
         if as_json:
             click.echo(json.dumps({e: f.as_dict() for e, f in found.items()}, indent=2))
         for entrant, one in () if as_json else found.items():
-            terminal.show_forecast(one, generation.params.max_cost_usd, entrant)
+            terminal.show_forecast(one, title=entrant)
+        if not as_json:
+            total = sum(one.usd_no_hits for one in found.values())
+            terminal.show_cap(total, generation.params.max_cost_usd)
         return
     record = generation.run()
     manifest = record.read()

@@ -20,7 +20,7 @@ from arena_kit.backends import Backend, paid_settings
 from arena_kit.battles import DataError
 from arena_kit.judging.asking import ask
 from arena_kit.judging.cache_keys import cache_keys
-from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster
+from arena_kit.judging.cost import Budget, CostError, Estimator, Forecast, Forecaster, dollars
 from arena_kit.judging.judges.base import PaidJudge
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import select_subset
@@ -74,7 +74,12 @@ class Question:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        return {"entrant": self.entrant, "definition": self.definition.digest, "seed": self.seed}
+        return {
+            "entrant": self.entrant,
+            "prompt_id": self.prompt.prompt_id,
+            "definition": self.definition.digest,
+            "seed": self.seed,
+        }
 
     def row(self, answer: Answer) -> dict[str, object]:
         """The answer as a line of the entrant's responses file."""
@@ -161,11 +166,14 @@ class Generation:
         capped = self.params.max_cost_usd or self.params.offline
         if not capped and any(not job.judge.price.free for job in jobs.values()):
             raise DataError("generating spends money: set max_cost_usd, the most it may cost")
+        if capped and not self.params.offline:
+            self._refuse_above_cap()
         record = Record.create(runs_dir or runs_folder(self.root), "generate")
         record.start("generate", self.params.model_dump(mode="json"))
         try:
             made = {entrant: self._fill(job, record) for entrant, job in jobs.items()}
         except BaseException as error:
+            record.add_spent(self.ledger.spent(record.token))
             record.finish(error=f"{type(error).__name__}: {error}")
             raise
         record.update(
@@ -175,6 +183,15 @@ class Generation:
         )
         record.finish()
         return record
+
+    def _refuse_above_cap(self) -> None:
+        """Raise before anything is sent when all entrants together exceed the cap."""
+        total = sum(forecast.usd_no_hits for forecast in self.forecasts().values())
+        if total > self.params.max_cost_usd:
+            raise CostError(
+                f"the responses are forecast at {dollars(total)} in all, more than max_cost_usd "
+                f"{self.params.max_cost_usd:g} allows; nothing was sent"
+            )
 
     def _job(self, entrant: str) -> _Job:
         definition = self.tournament.generate[entrant]
@@ -206,15 +223,12 @@ class Generation:
         )
 
     def _fill(self, job: _Job, record: Record) -> dict[str, Any]:
-        budget = Budget(
-            cap_usd=float("inf") if job.judge.price.free else self.params.max_cost_usd,
-            forecaster=job.forecaster,
-            spent=lambda: self.ledger.spent(record.token),
-        )
+        cap = float("inf") if job.judge.price.free else self.params.max_cost_usd
+        budget = Budget.of(cap, job.forecaster, self.ledger, record.token)
         with judging_progress(record, unit="response", shown=sys.stderr.isatty()) as progress:
             terms = Terms(
                 run=record.token,
-                purpose="generate",
+                purpose=job.purpose,
                 max_tries=self.tournament.judge.max_tries,
                 allow=budget.allow,
                 say=progress.say,
@@ -241,6 +255,10 @@ class _Job:
     definition: EntrantDefinition
     offline: bool
 
+    @property
+    def purpose(self) -> str:
+        return f"generate {self.definition.digest[:12]}"
+
     def fresh(self) -> dict[str, Question]:
         settled = self.ledger.settled(self.questions)
         return {key: q for key, q in self.questions.items() if key not in settled}
@@ -252,7 +270,7 @@ class _Job:
     def forecaster(self) -> Forecaster:
         expected = self.definition.max_tokens // 2
         return Forecaster.of(
-            self.judge, self.ledger, self._estimator, purpose="generate", expected=expected
+            self.judge, self.ledger, self._estimator, purpose=self.purpose, expected=expected
         )
 
     def fill(self, terms: Terms, show: OnProgress) -> dict[str, Answer]:

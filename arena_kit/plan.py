@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +30,6 @@ from arena_kit.store import (
     read_text,
     read_value,
     read_yaml,
-    whole_file,
 )
 
 
@@ -84,7 +82,7 @@ class Plan:
                 prompts={p.prompt_id: p for p in bank},
                 responses=responses,
                 rubrics=rubrics,
-                salt=workspace_salt(root),
+                salt=Ledger(root / tournament.verdicts).secret("salt", lambda: _salt(root)),
             ),
             judge=make_judge(mode, params, tournament, root),
         )
@@ -127,11 +125,8 @@ class Plan:
         """Under which terms this run asks its judge."""
         if self.price is None:
             return Terms(run=run, say=say)
-        budget = Budget(
-            cap_usd=float("inf") if self.price.free else self.params.max_cost_usd,
-            forecaster=self._forecaster,
-            spent=lambda: self.ledger.spent(run),
-        )
+        cap = float("inf") if self.price.free else self.params.max_cost_usd
+        budget = Budget.of(cap, self._forecaster, self.ledger, run)
         return Terms(
             run=run,
             prewarm=self.params.prewarm,
@@ -168,13 +163,11 @@ def read_plan(file: Path, overrides: Mapping[str, str]) -> Plan:
     return Plan.read("headline", given)
 
 
-def workspace_salt(root: Path) -> bytes:
-    """The workspace's secret behind the boundaries, made at first use."""
+def _salt(root: Path) -> bytes:
+    """A new secret behind the boundaries, or the one that an earlier version kept in a file."""
     path = root / ".arena_kit" / "salt"
     if not path.exists():
-        with suppress(FileExistsError), whole_file(path.with_name(".salt.new")) as part:
-            part.write_text(secrets.token_hex(32), encoding="utf-8")
-            path.hardlink_to(part)  # the first of several processes wins
+        return secrets.token_bytes(32)
     try:
         salt = bytes.fromhex(read_text(path))
     except ValueError:

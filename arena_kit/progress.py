@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from arena_kit.battles import DataError
@@ -24,6 +25,8 @@ class Progress:
     bar: Any = None
     done: int = 0
     total: int = 0
+    note: str = ""
+    written: float = field(default_factory=time.monotonic)
 
     def show(self, done: int, total: int) -> None:
         """So many verdicts of so many are there."""
@@ -31,12 +34,19 @@ class Progress:
         if self.bar is not None:
             self.bar.total = total
             self.bar.update(done - self.bar.n)
+        if time.monotonic() - self.written > 1.0:
+            self._write()
 
     def say(self, text: str) -> None:
         """What is being waited for, in words."""
+        self.note = text
         if self.bar is not None:
             self.bar.set_postfix_str(text)
-        now = {"verdicts": self.done, "of": self.total, "note": text, "at": utc_now()}
+        self._write()
+
+    def _write(self) -> None:
+        self.written = time.monotonic()
+        now = {"verdicts": self.done, "of": self.total, "note": self.note, "at": utc_now()}
         write_json(self.record.path / FILE, now)
 
 

@@ -79,6 +79,8 @@ def resume_notebook(
     What was paid for is in the ledger, and batches that went on are collected.
     """
     manifest = open_record(path)
+    if manifest.get("mode") == "generate":
+        raise DataError(f"{path}: made by `arena-kit generate`; run that again, and it goes on")
     notebook = _notebook(str(manifest.get("mode")), root)
     given = {k: v for k, v in manifest["parameters"].items() if k in notebook_parameters(notebook)}
     parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
@@ -180,6 +182,10 @@ def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError
 
 
 def _interrupted(record: Record, root: Path) -> str:
-    """What goes on without the interrupted run."""
-    tournament = record.read().get("tournament", {})
-    return left_running(Ledger(root / tournament.get("verdicts", "")))
+    """What goes on without the interrupted run, and what it has paid."""
+    tournament = record.read().get("tournament")
+    if tournament is None:
+        return "interrupted before anything was sent"
+    ledger = Ledger(root / tournament["verdicts"])
+    record.add_spent(ledger.spent(record.token))
+    return left_running(ledger)

@@ -139,6 +139,10 @@ class Record:
             code=code_state(Path.cwd()),
         )
 
+    def add_spent(self, usd: float) -> None:
+        """What the run has paid so far; a run that fails has costs, too."""
+        self.update(cost={**self.read().get("cost", {}), "usd_spent": usd})
+
     def finish(self, error: str | None = None) -> dict[str, Any]:
         """Close the record as finished, or as failed with the reason."""
         status = "failed" if error else "finished"

@@ -160,6 +160,14 @@ class EntrantDefinition(_Strict):
     base_url: Annotated[str, AfterValidator(_address)] = ""
     key_variable: str = Field(default="", pattern=_VARIABLE)
 
+    @model_validator(mode="after")
+    def _no_idle_setting(self) -> EntrantDefinition:
+        idle = {"anthropic": ("temperature", "seed"), "openai_compatible": ("effort",)}
+        for name in idle[self.backend]:
+            if getattr(self, name) not in (None, ""):
+                raise ValueError(f"{name} has no effect on backend {self.backend!r}")
+        return self
+
     @property
     def digest(self) -> str:
         """Hash of all that could change a response."""
@@ -256,9 +264,9 @@ class RunParams(_Strict):
 class _PriceRow(_Strict):
     input: float = Field(ge=0)
     output: float = Field(ge=0)
-    write: float = Field(default=0, ge=0)
-    write_5m: float = Field(default=0, ge=0)
-    read: float = Field(default=0, ge=0)
+    write: float | None = Field(default=None, ge=0)
+    write_5m: float | None = Field(default=None, ge=0)
+    read: float | None = Field(default=None, ge=0)
     batch_factor: float = Field(default=1, gt=0, le=1)
 
 
@@ -269,10 +277,22 @@ class _PriceFile(_Strict):
 
 
 def read_prices(path: Path) -> dict[str, Price]:
-    """The prices of all models in a price file."""
+    """The prices of all models in a price file; a price of caching that is not given is the
+    usual multiple of the input's.
+    """
     file = validated(_PriceFile, read_yaml(path), str(path))
     return {
-        model: Price(model=model, source=file.source, date=str(file.date), **row.model_dump())
+        model: Price(
+            model=model,
+            input=row.input,
+            output=row.output,
+            write=2 * row.input if row.write is None else row.write,
+            write_5m=1.25 * row.input if row.write_5m is None else row.write_5m,
+            read=row.input if row.read is None else row.read,
+            batch_factor=row.batch_factor,
+            source=file.source,
+            date=str(file.date),
+        )
         for model, row in file.models.items()
     }
 

@@ -242,6 +242,7 @@ class Study(Plan):
             "usd_saved_by_cache": sum(v.cost_usd for v in verdicts if v.cached),
         }
         if self.spending is not None:
+            cost["over_cap"] = cost["usd_spent"] > self.params.max_cost_usd
             cost["answers_paid"] = self.spending.as_dict()
             cost["attempts"] = self.ledger.outcomes(self.record.token)
         return cost
@@ -255,6 +256,8 @@ class Study(Plan):
             if isinstance(error, OfflineError):
                 missing = ({"request_id": request_id} for request_id in error.missing)
                 write_jsonl(self.record.path / "missing.jsonl", missing)
+            if self.price is not None:
+                self.record.add_spent(self.ledger.spent(self.record.token))
             if not self.record.attached:
                 self.record.finish(error=f"{type(error).__name__}: {error}")
             raise

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arena_kit.compare import Comparison
-from arena_kit.judging.cost import Forecast
+from arena_kit.judging.cost import Forecast, dollars
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting.costs import forecast_rows
 from arena_kit.runs import open_record
@@ -93,18 +93,22 @@ def show_comparison(found: Comparison) -> None:
     _print("Ratings", columns, moved)
 
 
-def show_forecast(found: Forecast | None, cap: float, title: str = "Forecast") -> None:
-    """What a run would cost, and whether its cap allows it."""
+def show_forecast(found: Forecast | None, title: str = "Forecast") -> None:
+    """What a run would cost."""
     if found is None:
         _say("This run costs nothing: its judge runs in this process.")
         return
     _print(title, ("what", "value"), list(forecast_rows(found).items()))
+
+
+def show_cap(usd: float, cap: float) -> None:
+    """Whether a cap allows what is forecast."""
     if not cap:
-        _say("No max_cost_usd is set: such a run is refused.")
-    elif found.usd_no_hits > cap:
-        _say(f"More than max_cost_usd {cap:.2f} allows: such a run is refused.")
+        _say(f"{dollars(usd)}, and no max_cost_usd is set: such a run is refused.")
+    elif usd > cap:
+        _say(f"{dollars(usd)} is more than max_cost_usd {cap:g} allows: such a run is refused.")
     else:
-        _say(f"Within max_cost_usd {cap:.2f}.")
+        _say(f"{dollars(usd)} is within max_cost_usd {cap:g}.")
 
 
 def show_generated(manifest: Mapping[str, Any]) -> None:
@@ -128,14 +132,12 @@ def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         _say("No batch is under way.")
         return
-    columns = ("batch", "requests", "model", "for", "planned", "expires", "state")  # UTC
+    columns = ("batch", "requests", "model", "expires (UTC)", "state")
     shown = [
         (
             row["batch_id"] or f"unconfirmed ({row['intent']})",
             str(row["n_requests"]),
             row["model"],
-            row["purpose"],
-            row["planned_at"][5:16].replace("T", " "),
             row["expires_at"][5:16].replace("T", " ") or "–",
             row.get("status") or row["state"],
         )

@@ -258,7 +258,7 @@ def test_an_answer_that_took_two_tries_counts_once(emulator: Emulator, ledger: L
     emulator.faults.add(Fault(on="item", kind="errored", count=3))
     judge = batch_judge(emulator)
     judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
-    n, mean = ledger.output_tokens(judge.model, judge.service.origin, "judge")
+    n, mean = ledger.output_tokens(judge, "judge")
     lengths = [row.counts.output for row in emulator.billing.rows]
     assert n == len(lengths) == 12
     assert mean == pytest.approx(sum(lengths) / 12)
@@ -268,7 +268,7 @@ def test_an_answer_that_took_two_tries_counts_once(emulator: Emulator, ledger: L
 
 
 def budget(cap: float, spent: float = 0.0) -> Budget:
-    return Budget(cap_usd=cap, forecaster=forecaster, spent=lambda: spent)
+    return Budget(cap_usd=cap, forecaster=forecaster, spent=lambda: spent, under_way=lambda: 0)
 
 
 def test_a_budget_allows_up_to_its_cap() -> None:
@@ -283,7 +283,7 @@ def test_what_is_spent_counts_against_the_cap() -> None:
     """What a run has paid is added, and said."""
     requests = [text(100, 10), text(100, 20)]
     budget(1.00287, spent=1.0).allow(requests)
-    with pytest.raises(CostError, match=r"^\$1.00 are spent and 2 requests .* max_cost_usd 1.00"):
+    with pytest.raises(CostError, match=r"^\$1.00 are spent or under way and 2 requests .* 1.00"):
         budget(1.00285, spent=1.0).allow(requests)
 
 

@@ -239,3 +239,28 @@ def test_the_key_is_nowhere(paid_workspace: Path, emulator: Emulator) -> None:
     assert any(path.suffix == ".sqlite" for path in files)
     assert len([path for path in files if path.name == "report.html"]) == 2
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+def test_a_run_that_fails_reports_what_it_paid(paid_workspace: Path, emulator: Emulator) -> None:
+    """Half a batch is answered and paid, then credit ends: the failed manifest has the cost, the
+    resumed one the whole, and the ledger alone, moved elsewhere, still answers everything.
+    """
+    emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
+    code, out, err = run(*TINY, cwd=paid_workspace, emulator=emulator)
+    assert code == 3, err
+    assert "credit balance is too low" in err
+    paid = emulator.billing.total_usd
+    assert manifest_of(out)["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-9)
+    assert paid > 0
+    code, out, err = run("resume", out.splitlines()[-1], cwd=paid_workspace, emulator=emulator)
+    assert code == 0, err
+    total = emulator.billing.total_usd
+    assert manifest_of(out)["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
+    assert paid_twice(emulator) == []
+    moved = make_workspace(paid_workspace.parent / "moved")
+    ledger = Path(".arena_kit") / "verdicts.sqlite"
+    (moved / ledger.parent).mkdir()
+    shutil.copy(paid_workspace / ledger, moved / ledger)
+    words = ("cost", "--params", "params/pilot_claude.yaml", "-p", "limit_pairs", "6", "--json")
+    _, out, _ = run(*words, cwd=moved, emulator=emulator)
+    assert json.loads(out)["forecast"]["requests"] == 0

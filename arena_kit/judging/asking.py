@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from arena_kit.judging.batching import Batching
 from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge
@@ -28,16 +28,15 @@ def ask(
 
     What failed unpaid is among it, and not in the ledger.
     """
-    if isinstance(judge, BatchJudge):
+    if isinstance(judge, BatchJudge | LiveJudge):
         with ledger.held(terms.run):
-            return Batching(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled).ask(
-                requests
-            )
-    if isinstance(judge, LiveJudge):
-        with ledger.held(terms.run):
-            return Live(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled).ask(
-                requests
-            )
+            for intent in ledger.open_intents("live"):  # of a process that is gone
+                ledger.close(intent, "closed")
+            asker: Any = Batching if isinstance(judge, BatchJudge) else Live
+            found: dict[str, Answer] = asker(
+                judge=judge, ledger=ledger, terms=terms, on_settled=on_settled
+            ).ask(requests)
+            return found
     return _ask_here(
         cast("Mapping[str, JudgeRequest]", requests),
         cast("ImmediateJudge", judge),

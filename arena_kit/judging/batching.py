@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 
 from arena_kit.judging.bulk import undisturbed
+from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import (
     Batch,
     BatchJudge,
@@ -28,6 +29,7 @@ from arena_kit.judging.judges.base import (
 )
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Awaited, Intent
+from arena_kit.judging.reconciling import named, recent, reconcile
 from arena_kit.judging.records import Answer, Asked
 from arena_kit.judging.terms import OnSettled, Terms
 
@@ -35,12 +37,11 @@ from arena_kit.judging.terms import OnSettled, Terms
 _GROUP = 5000
 _GROUP_SECONDS = 1.0
 _STALLS = 5
-_LOOK_BACK = timedelta(hours=24)
 
 Requests = Mapping[str, Asked]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Batching:
     """Asks a batch judge through a ledger; requests are named by their cache keys."""
 
@@ -63,6 +64,7 @@ class Batching:
         return self.answers | {key: result.answer for key, result in self.failed.items()}
 
     def _ask(self, requests: Requests) -> None:
+        self.judge.ready()
         self._settle(requests)
         for tried in range(self.terms.max_tries):
             left = self._left(requests)
@@ -72,7 +74,13 @@ class Batching:
                 self.terms.check(self.judge, list(left.values()))
                 self.terms.allow(left.values())
                 left = self._warmed(left) if self.terms.prewarm else left
-            self.terms.allow(left.values())
+            try:
+                self.terms.allow(left.values())
+            except CostError as error:
+                if not tried:
+                    raise
+                self.terms.say(f"not sent again: {error}")  # what was paid for is worth having
+                return
             self._send(left)
             self._settle(requests)
 
@@ -105,24 +113,23 @@ class Batching:
         for shard in self.judge.split(requests):
             for key in shard:
                 self.failed.pop(key, None)
-            self.terms.pace.patiently(partial(self._create, shard))
+            self.terms.patiently(partial(self._create, shard))
 
     def _create(self, shard: Requests) -> None:
         """Make one batch of these requests; busy when the service certainly did not take it."""
         intent = self.ledger.plan(
             shard,
             transport="batches",
-            service=self.judge.service,
-            model=self.judge.model,
+            judge=self.judge,
             purpose=self.terms.purpose,
             run=self.terms.run,
         )
         entries = {intent.name(key): request for key, request in shard.items()}
         try:
-            batch = self.terms.pace.patiently(lambda: self.judge.submit(entries))
+            batch = self.terms.patiently(lambda: self.judge.submit(entries))
         except UnsureError as error:
             self.terms.say(f"{error}; looking whether the batch exists before sending again")
-            if not self._reconcile(intent):
+            if not reconcile(intent, self.judge, self.ledger, self.terms):
                 raise BusyError(f"{error}; no batch was made") from None
         except ServiceError:
             self.ledger.close(intent, "void")  # certainly not taken
@@ -137,62 +144,18 @@ class Batching:
         for intent in mine:
             self._check_account(intent)
             if intent.batch_id is None:
-                self._reconcile(intent)
+                reconcile(intent, self.judge, self.ledger, self.terms)
         ids = {intent.intent for intent in mine}
         self._wait([i for i in self.ledger.open_intents() if i.intent in ids])
 
     def _check_account(self, intent: Intent) -> None:
-        if intent.service != self.judge.service:
+        """An unconfirmed batch can be looked for only with the key that it was sent with."""
+        if intent.batch_id is None and intent.service != self.judge.service:
             raise PausedError(
-                f"{_named(intent)} was sent to {intent.service.origin} with another key; use that "
-                f"key, or give the batch up with: arena-kit batches --give-up {intent.intent}"
+                f"{named(intent)} was sent to {intent.service.origin} with another key, and "
+                "whether it became a batch can be seen only with that key; use it, or, if it "
+                f"became none: arena-kit batches --give-up {intent.intent}"
             )
-
-    def _reconcile(self, intent: Intent) -> bool:
-        """Find the batch that an intent became; False when it became none.
-
-        A batch carries no name, so one of the right size is a candidate until its results
-        show whose requests it holds. Only when none is left, after the grace period, was
-        nothing created.
-        """
-        others = self.ledger.known_batches()
-        deadline = time.monotonic() + self.terms.pace.grace
-        for wait in self.terms.pace.waits():
-            candidates = [b for b in self._recent(intent) if b.batch_id not in others]
-            for batch in candidates:
-                if batch.ended and self._holds(batch, intent):
-                    self.ledger.submitted(intent, batch)
-                    return True
-                if batch.ended:
-                    others.add(batch.batch_id)
-            if all(batch.ended for batch in candidates) and time.monotonic() > deadline:
-                self.ledger.close(intent, "void")
-                return False
-            time.sleep(wait)
-        raise AssertionError  # the waits have no end
-
-    def _recent(self, intent: Intent) -> list[Batch]:
-        oldest = (_time(intent.planned_at) - _LOOK_BACK).isoformat()
-
-        def look() -> list[Batch]:
-            found = []
-            for batch in self.judge.recent():
-                if _time(batch.created_at).isoformat() < oldest:
-                    break
-                if batch.n_requests == intent.n_requests:
-                    found.append(batch)
-            return found
-
-        return self.terms.pace.patiently(look)
-
-    def _holds(self, batch: Batch, intent: Intent) -> bool:
-        def look() -> bool:
-            try:
-                return any(intent.owns(result.name) for result in self.judge.collect(batch))
-            except CutError as error:
-                raise BusyError(str(error)) from None
-
-        return self.terms.pace.patiently(look)
 
     def _wait(self, intents: Iterable[Intent]) -> None:
         waiting = {intent.batch_id: intent for intent in intents if intent.batch_id}
@@ -213,15 +176,15 @@ class Batching:
         """The batch as it is, or None while the service does not know it yet."""
         batch_id = str(intent.batch_id)
         try:
-            batch = self.terms.pace.patiently(lambda: self.judge.poll(batch_id))
+            batch = self.terms.patiently(lambda: self.judge.poll(batch_id))
         except UnknownBatchError:
             since = unknown_since.setdefault(batch_id, time.monotonic())
             if time.monotonic() - since < self.terms.pace.grace:
                 return None
-            if any(batch.batch_id == batch_id for batch in self._recent(intent)):
+            if any(batch.batch_id == batch_id for batch in recent(intent, self.judge, self.terms)):
                 return None
             raise PausedError(
-                f"the service does not know {_named(intent)}: if it belongs to another workspace, "
+                f"the service does not know {named(intent)}: if it belongs to another workspace, "
                 "use that workspace's key; to give it up and send its requests again: "
                 f"arena-kit batches --give-up {intent.intent}"
             ) from None
@@ -232,7 +195,7 @@ class Batching:
         """Read the results into the ledger, opening the stream as often as needed."""
         if not batch.results_url:
             raise PausedError(
-                f"the service no longer keeps the results of {_named(intent)}; to send its "
+                f"the service no longer keeps the results of {named(intent)}; to send its "
                 f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
             )
         awaited = self.ledger.awaited(intent)
@@ -246,11 +209,11 @@ class Batching:
                     for group in _groups(self.judge.collect(batch), _GROUP):
                         pauses |= self._keep(intent, group, awaited)
             except (CutError, BusyError) as error:
-                self.terms.say(f"{_named(intent)}: {error}; reading on")
+                self.terms.say(f"{named(intent)}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1
             if awaited and stalls >= _STALLS:
                 raise ServiceError(
-                    f"{_named(intent)} has ended, but {len(awaited)} of its results do not arrive; "
+                    f"{named(intent)} has ended, but {len(awaited)} of its results do not arrive; "
                     "they are kept by the service: run again later"
                 )
             if awaited:
@@ -262,15 +225,21 @@ class Batching:
     def _keep(self, intent: Intent, group: list[Result], awaited: dict[str, Awaited]) -> set[str]:
         """Make one group of results durable; returns what only the user can mend."""
         new = {result.name: result for result in group if result.name in awaited}
-        self.ledger.record(intent, [(awaited[name], result) for name, result in new.items()])
+        owed = [(awaited[name], result) for name, result in new.items()]
+        self.ledger.record(intent, owed, self.terms.run)
         for name, result in new.items():
             key = awaited.pop(name).key
             if result.billed:
                 self.answers[key] = result.answer
             else:
-                self.failed[key] = result
+                self.failed[key] = replace(result, again=result.again and not _stopped(intent))
         self.on_settled(len(new))
         return {result.pause for result in new.values() if result.pause}
+
+
+def _stopped(intent: Intent) -> bool:
+    """Whether the user had the batch canceled: then its requests wait for the next run."""
+    return intent.status == "canceling"
 
 
 def left_running(ledger: Ledger) -> str:
@@ -278,23 +247,18 @@ def left_running(ledger: Ledger) -> str:
     intents = ledger.open_intents()
     if not intents:
         return "interrupted; nothing is under way, and running again goes on from the ledger"
-    names = ", ".join(_named(intent) for intent in intents)
+    names = ", ".join(named(intent) for intent in intents)
     return (
-        f"interrupted; {names} still running at the service, and will be collected by the next "
-        "run or `arena-kit resume`; see them with `arena-kit batches`"
+        f"interrupted; still running at the service: {names}; running again or `arena-kit resume` "
+        "collects what the same requests need, `arena-kit batches` lists all"
     )
-
-
-def _named(intent: Intent) -> str:
-    what = f"batch {intent.batch_id}" if intent.batch_id else f"intent {intent.intent}"
-    return f"{what} ({intent.n_requests} requests)"
 
 
 def _progress(intents: Iterable[Intent], seconds: float) -> str:
     found = list(intents)
     n = sum(intent.n_requests for intent in found)
     soonest = min((intent.expires_at for intent in found if intent.expires_at), default="")
-    left = (_time(soonest) - datetime.now(UTC)).total_seconds() if soonest else 0.0
+    left = (datetime.fromisoformat(soonest) - datetime.now(UTC)).total_seconds() if soonest else 0.0
     batches = f"{len(found)} batch" + ("es" if len(found) > 1 else "")
     until = f", at most {duration(left)} to go" if left > 0 else ""
     return f"{batches} of {n} requests under way for {duration(seconds)}{until}"
@@ -306,10 +270,6 @@ def duration(seconds: float) -> str:
     if minutes < 1:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _groups(results: Iterator[Result], size: int) -> Iterator[list[Result]]:

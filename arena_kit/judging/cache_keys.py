@@ -22,6 +22,13 @@ def cache_keys(judge: Judge, requests: Iterable[Asked]) -> list[str]:
     return [_key(head, request) for request in requests]
 
 
+def settings_digest(judge: Judge) -> str:
+    """A short hash of a judge's settings, to tell answers made under others apart."""
+    return hashlib.sha256(json.dumps(dict(judge.settings), sort_keys=True).encode()).hexdigest()[
+        :16
+    ]
+
+
 def cache_key(judge: Judge, request: Asked) -> str:
     """Hash of everything that could change the answer to one request."""
     return cache_keys(judge, [request])[0]

@@ -115,7 +115,7 @@ class Forecaster:
     ) -> Forecaster:
         """With `expected` output tokens an answer, until enough answers say better."""
         tokens, assumed = float(expected), f"{expected} output tokens an answer assumed"
-        n, mean = ledger.output_tokens(judge.model, judge.service.origin, purpose)
+        n, mean = ledger.output_tokens(judge, purpose)
         if n >= _ENOUGH_ANSWERS:
             tokens, assumed = mean, f"{mean:.0f} output tokens an answer, the mean of {n} earlier"
         return cls(
@@ -173,13 +173,29 @@ class Budget:
     cap_usd: float
     forecaster: Callable[[], Forecaster]
     spent: Callable[[], float]
+    under_way: Callable[[], int]
+
+    @classmethod
+    def of(
+        cls, cap_usd: float, forecaster: Callable[[], Forecaster], ledger: Ledger, run: str
+    ) -> Budget:
+        """The budget of a run, as its ledger sees it."""
+        return cls(
+            cap_usd=cap_usd,
+            forecaster=forecaster,
+            spent=lambda: ledger.spent(run),
+            under_way=lambda: ledger.under_way(run),
+        )
 
     def allow(self, requests: Collection[Asked]) -> None:
-        """Raise when what was spent and what these requests may cost exceed the cap."""
+        """Raise when what was spent, what is under way and what these requests may cost exceed
+        the cap.
+        """
         forecast = self.forecaster()(requests)
-        spent = self.spent()
-        if spent + forecast.usd_no_hits > self.cap_usd:
-            already = f"{dollars(spent)} are spent and " if spent else ""
+        each = forecast.usd_no_hits / max(1, forecast.requests)
+        spent = self.spent() + each * self.under_way()
+        if requests and spent + forecast.usd_no_hits > self.cap_usd:
+            already = f"{dollars(spent)} are spent or under way and " if spent else ""
             raise CostError(
                 f"{already}{forecast.requests} requests to {forecast.model} are forecast at "
                 f"{dollars(forecast.usd_no_hits)} without prompt-cache hits, more than "

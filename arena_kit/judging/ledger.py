@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,8 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from arena_kit.judging.bulk import undisturbed
-from arena_kit.judging.judges.base import Batch, Result, Service
+from arena_kit.judging.cache_keys import settings_digest
+from arena_kit.judging.judges.base import Batch, PaidJudge, Result
 from arena_kit.judging.ledger_rows import (
     INSERT_ANSWER,
     Awaited,
@@ -115,8 +116,7 @@ class Ledger:
         requests: Mapping[str, Asked],
         *,
         transport: Transport,
-        service: Service,
-        model: str,
+        judge: PaidJudge,
         purpose: str,
         run: str,
     ) -> Intent:
@@ -125,9 +125,9 @@ class Ledger:
         with opened(self.path) as con, transaction(con):
             con.execute(
                 "INSERT INTO intents (intent, transport, state, origin, account, model, purpose, "
-                "run, n_requests) VALUES (?, ?, 'planned', ?, ?, ?, ?, ?, ?)",
-                (intent, transport, service.origin, service.account, model, purpose, run,
-                 len(requests)),
+                "settings, run, n_requests) VALUES (?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?)",
+                (intent, transport, judge.service.origin, judge.service.account, judge.model,
+                 purpose, settings_digest(judge), run, len(requests)),
             )  # fmt: skip
             add_attempts(con, intent, requests)
             return next(read_intents(con, "WHERE intent = ?", [intent]))
@@ -148,10 +148,26 @@ class Ledger:
             )
             set_state(con, intent.intent, "submitted")
 
-    def record(self, intent: Intent, results: Iterable[tuple[Awaited, Result]]) -> None:
-        """Keep result lines with what they cost; final ones become answers."""
+    def record(
+        self, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str = ""
+    ) -> None:
+        """Keep result lines with what they cost the run that got them; final ones become
+        answers.
+        """
         with opened(self.path) as con, transaction(con):
-            record_results(con, intent, results)
+            record_results(con, intent, results, run or intent.run)
+
+    def canceled(self, intent: Intent) -> None:
+        """Write down that the user asked for a batch to be stopped."""
+        with opened(self.path) as con, transaction(con):
+            con.execute("UPDATE batches SET status = 'canceling' WHERE intent = ?", [intent.intent])
+
+    def secret(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """A secret that belongs to this ledger, made at first use."""
+        with opened(self.path) as con, transaction(con):
+            con.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (name, make()))
+            found = con.execute("SELECT value FROM secrets WHERE name = ?", [name])
+            return bytes(found.fetchone()[0])
 
     def close(self, intent: Intent, state: Literal["closed", "void", "given_up"]) -> None:
         """End an intent: nothing more will come, the service never took it, or the user gave
@@ -201,13 +217,17 @@ class Ledger:
         with opened(self.path) as con:
             return {batch_id for (batch_id,) in con.execute("SELECT batch_id FROM batches")}
 
-    def lines(self, intent: Intent) -> Iterator[str]:
-        """The raw result lines of an intent."""
+    def under_way(self, run: str) -> int:
+        """How many requests that a run has sent have no result yet."""
+        if not self.path.exists():
+            return 0
+        query = (
+            "SELECT count(*) FROM intents JOIN attempts USING (intent) "
+            "WHERE intents.run = ? AND outcome IS NULL"
+        )
         with opened(self.path) as con:
-            for (line,) in con.execute(
-                "SELECT line FROM result_lines WHERE intent = ?", [intent.intent]
-            ):
-                yield line
+            (n,) = con.execute(query, [run]).fetchone()
+        return int(n)
 
     def outcomes(self, run: str) -> dict[str, int]:
         """How many attempts of a run ended in each way; `unknown` ones may have been billed."""
@@ -215,8 +235,8 @@ class Ledger:
             return {}
         query = (
             "SELECT coalesce(outcome, 'under way'), count(*) FROM attempts "
-            "JOIN intents USING (intent) WHERE run = ? AND state NOT IN ('void', 'given_up') "
-            "GROUP BY 1"
+            "JOIN intents USING (intent) WHERE coalesce(attempts.run, intents.run) = ? "
+            "AND outcome IS NOT 'void' GROUP BY 1"
         )
         with opened(self.path) as con:
             return {str(outcome): int(n) for outcome, n in con.execute(query, [run])}
@@ -226,22 +246,26 @@ class Ledger:
         if not self.path.exists():
             return 0.0
         with opened(self.path) as con:
-            query = "SELECT coalesce(sum(usd), 0) FROM costs WHERE run = ?"
+            query = "SELECT coalesce(sum(cost_usd), 0) FROM attempts WHERE run = ?"
             (usd,) = con.execute(query, [run]).fetchone()
         return float(usd)
 
-    def output_tokens(self, model: str, origin: str, purpose: str) -> tuple[int, float]:
-        """How many answers a model has given for a purpose, and their tokens on average."""
+    def output_tokens(self, judge: PaidJudge, purpose: str) -> tuple[int, float]:
+        """How many answers a judge has given for a purpose with the same settings, and their
+        tokens on average.
+        """
         if not self.path.exists():
             return 0, 0.0
         query = (
             "SELECT count(*), coalesce(avg(json_extract(usage, '$.output_tokens')), 0) "
             "FROM intents JOIN attempts USING (intent) JOIN requests USING (request) "
             "JOIN answers USING (key) WHERE model = ? AND origin = ? AND purpose = ? "
-            "AND outcome = status"
+            "AND settings = ? AND outcome = status"
         )
         with opened(self.path) as con:
-            n, mean = con.execute(query, [model, origin, purpose]).fetchone()
+            n, mean = con.execute(
+                query, [judge.model, judge.service.origin, purpose, settings_digest(judge)]
+            ).fetchone()
         return int(n), float(mean)
 
     def paid(self, run: str) -> list[Answer]:

@@ -28,12 +28,14 @@ class Intent:
     service: Service
     model: str
     purpose: str
+    settings: str
     run: str
     n_requests: int
     planned_at: str
     batch_id: str | None = None
     created_at: str = ""
     expires_at: str = ""
+    status: str = ""
 
     def name(self, key: str) -> str:
         """What a request is called inside this intent's batch (a custom id)."""
@@ -78,7 +80,7 @@ def _by_request(row: tuple[Awaited, Result]) -> int:
 
 
 def record_results(
-    con: sqlite3.Connection, intent: Intent, found: Iterable[tuple[Awaited, Result]]
+    con: sqlite3.Connection, intent: Intent, found: Iterable[tuple[Awaited, Result]], run: str
 ) -> None:
     """Rows for results: the line, how the attempt ended, and the answer where it is final."""
     results = sorted(found, key=_by_request)  # neighbours share pages
@@ -88,17 +90,17 @@ def record_results(
         ((result.line, intent.intent, owed.request) for owed, result in results),
     )
     con.executemany(
-        "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ? "
+        "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ?, run = ? "
         "WHERE intent = ? AND request = ? AND outcome IS NULL",
         (
-            (a.status.value, a.cost_usd, a.detail, intent.intent, owed.request)
+            (a.status.value, a.cost_usd, a.detail, run, intent.intent, owed.request)
             for owed, a in ((owed, result.answer) for owed, result in results)
         ),
     )
     con.executemany(
         INSERT_ANSWER,
         (
-            answer_row(owed.key, intent.model, result.answer, intent.run, owed.request_id)
+            answer_row(owed.key, intent.model, result.answer, run, owed.request_id)
             for owed, result in results
             if result.billed
         ),
@@ -113,18 +115,19 @@ def set_state(con: sqlite3.Connection, intent: str, state: str) -> None:
 def read_intents(con: sqlite3.Connection, where: str, values: list[str]) -> Iterator[Intent]:
     """Intents with the batches they became."""
     query = (
-        "SELECT intent, transport, state, origin, account, model, purpose, run, n_requests, "
-        "planned_at, batch_id, coalesce(created_at, ''), coalesce(expires_at, '') "
+        "SELECT intent, transport, state, origin, account, model, purpose, settings, run, "
+        "n_requests, planned_at, batch_id, coalesce(created_at, ''), coalesce(expires_at, ''), "
+        "coalesce(status, '') "
         f"FROM intents LEFT JOIN batches USING (intent) {where}"
     )
     for intent, transport, state, origin, account, *rest in con.execute(query, values):
-        names = ("model", "purpose", "run", "n_requests", "planned_at", "batch_id")
+        names = ("model", "purpose", "settings", "run", "n_requests", "planned_at", "batch_id")
         yield Intent(
             intent=intent,
             transport=transport,
             state=state,
             service=Service(origin=origin, account=account),
-            **dict(zip((*names, "created_at", "expires_at"), rest, strict=True)),
+            **dict(zip((*names, "created_at", "expires_at", "status"), rest, strict=True)),
         )
 
 

@@ -32,7 +32,8 @@ CREATE TABLE answers (
 
 #: Second version: what is paid for. An intent is written before a batch is created and
 #: names each of its requests; the batch's id follows, then every result line; `answers`
-#: keeps what is final, whatever its status. The index and the trigger are the guard: no
+#: keeps what is final, whatever its status. An attempt belongs to the run that got its
+#: result, which may not be the run that sent it. The index and the trigger are the guard: no
 #: request is ever under way twice, and none is sent that has an answer.
 _SECOND = """
 CREATE TABLE final (
@@ -72,6 +73,7 @@ CREATE TABLE intents (
     account TEXT NOT NULL,
     model TEXT NOT NULL,
     purpose TEXT NOT NULL,
+    settings TEXT NOT NULL,
     run TEXT NOT NULL,
     n_requests INTEGER NOT NULL,
     planned_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
@@ -90,6 +92,7 @@ CREATE TABLE attempts (
     intent TEXT NOT NULL REFERENCES intents,
     request INTEGER NOT NULL REFERENCES requests,
     outcome TEXT,
+    run TEXT,
     cost_usd REAL NOT NULL DEFAULT 0,
     detail TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (intent, request)
@@ -115,10 +118,17 @@ CREATE TABLE holder (
     since TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
 );
 
+CREATE INDEX attempts_by_run ON attempts (run) WHERE run IS NOT NULL;
+
+CREATE TABLE secrets (
+    name TEXT NOT NULL PRIMARY KEY,
+    value BLOB NOT NULL
+) WITHOUT ROWID;
+
 CREATE VIEW costs AS
-    SELECT run, model, purpose, transport, outcome, count(*) AS n, sum(cost_usd) AS usd
+    SELECT attempts.run, model, purpose, transport, outcome, count(*) AS n, sum(cost_usd) AS usd
     FROM attempts JOIN intents USING (intent)
-    GROUP BY run, model, purpose, transport, outcome;
+    GROUP BY attempts.run, model, purpose, transport, outcome;
 """
 
 MIGRATIONS = (_FIRST, _SECOND)

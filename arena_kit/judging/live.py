@@ -29,8 +29,12 @@ from arena_kit.judging.terms import OnSettled, Terms
 
 Requests = Mapping[str, Asked]
 
+#: Answers after which the budget is looked at again, and failures that end a run.
+_LOOK_EVERY = 20
+_HOPELESS = 5
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True)
 class Live:
     """Asks a live judge through a ledger; requests are named by their cache keys."""
 
@@ -46,8 +50,7 @@ class Live:
 
         The caller holds the ledger, so calls of earlier processes are over.
         """
-        for intent in self.ledger.open_intents("live"):
-            self.ledger.close(intent, "closed")
+        self.judge.ready()
         settled = self.ledger.settled(requests)
         left = {key: request for key, request in requests.items() if key not in settled}
         self._refuse_owed(left)
@@ -75,8 +78,7 @@ class Live:
         intent = self.ledger.plan(
             {},
             transport="live",
-            service=self.judge.service,
-            model=self.judge.model,
+            judge=self.judge,
             purpose=self.terms.purpose,
             run=self.terms.run,
         )
@@ -104,8 +106,10 @@ class Live:
     ) -> bool:
         """Start as many calls as there is room for; False when none is under way."""
         some = dict(islice(todo, self.judge.concurrency - len(calls.under_way)))
-        busy = (requests[owed.key] for owed in calls.under_way)
-        self.terms.allow([*some.values(), *busy])
+        if len(self.answers) >= calls.looked + min(_LOOK_EVERY, len(self.answers) // 10):
+            calls.looked = len(self.answers)
+            busy = (requests[owed.key] for owed in calls.under_way)
+            self.terms.allow([*some.values(), *busy])
         for owed in self.ledger.begin(intent, some) if some else ():
             self.failed.pop(owed.key, None)
             calls.under_way.add(owed)
@@ -131,7 +135,8 @@ class Live:
                 if late or stop.wait(max(pause, min(error.wait or 0.0, longest))):
                     return _failure(request, str(error), Status.ERRORED)
             except UnsureError as error:
-                return _failure(request, f"may have been billed: {error}", Status.MISSING)
+                told = f"no answer came, and it may have been billed: {error}"
+                return _failure(request, told, Status.MISSING, again=self.judge.price.free)
             except PausedError as error:
                 return _failure(request, str(error), Status.ERRORED, pause=str(error))
             except ServiceError as error:
@@ -143,7 +148,7 @@ class Live:
         pauses = set()
         for owed, result in list(calls.arrived.items()):
             if result.answer.status is not Status.MISSING:  # unsure ones stay open: `unknown`
-                self.ledger.record(intent, [(owed, result)])
+                self.ledger.record(intent, [(owed, result)], self.terms.run)
             if result.billed:
                 self.answers[owed.key] = result.answer
             else:
@@ -152,6 +157,9 @@ class Live:
                 pauses.add(result.pause)
             calls.kept(owed)
             self.on_settled(1)
+        hopeless = [r.answer.detail for r in self.failed.values() if not r.again and not r.pause]
+        if not self.answers and len(hopeless) >= _HOPELESS:
+            raise ServiceError(f"the first {len(hopeless)} requests all failed: {hopeless[0]}")
         return pauses
 
 
@@ -162,6 +170,7 @@ class _Calls:
         self.under_way: set[Awaited] = set()
         self.arrived: dict[Awaited, Result] = {}
         self.stop = threading.Event()
+        self.looked = 0
         self._bell = threading.Semaphore(0)
         self._error: BaseException | None = None
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from arena_kit.judging.judges.base import BusyError, PaidJudge
 from arena_kit.judging.records import Asked
 
 T = TypeVar("T")
+
+#: Seconds after which a service that does not answer at all is given up for now.
+_LOOKING = 90.0
 
 #: Called with how many requests have just been settled.
 OnSettled = Callable[[int], None]
@@ -45,7 +48,7 @@ class Pace:
             yield wait
             wait = min(1.7 * wait, self.longest_wait)
 
-    def patiently(self, call: Callable[[], T]) -> T:
+    def patiently(self, call: Callable[[], T], say: Callable[[str], None] = _silent) -> T:
         """Call again while the service is busy, until patience ends."""
         started = time.monotonic()
         for wait in self.waits():
@@ -54,6 +57,7 @@ class Pace:
             except BusyError as error:
                 if time.monotonic() - started > self.patience:
                     raise
+                say(f"{error}; trying again")
                 time.sleep(max(wait, min(error.wait or 0, self.patience)))
         raise AssertionError  # the waits have no end
 
@@ -88,5 +92,10 @@ class Terms:
 
     def check(self, judge: PaidJudge, requests: Sequence[Asked]) -> None:
         """Have a judge look over what it is about to be sent; its warnings are said."""
-        for warning in self.pace.patiently(lambda: judge.check(requests)):
+        soon = replace(self.pace, patience=min(self.pace.patience, _LOOKING))
+        for warning in soon.patiently(lambda: judge.check(requests), self.say):
             self.say(warning)
+
+    def patiently(self, call: Callable[[], T]) -> T:
+        """Call again while the service is busy, saying so."""
+        return self.pace.patiently(call, self.say)

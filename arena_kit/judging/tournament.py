@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from arena_kit.judging.asking import ask
 from arena_kit.judging.bulk import undisturbed
 from arena_kit.judging.cache_keys import cache_keys
+from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import Judge
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import JudgeRequest, Judgment, Presentation, Status, Verdict
@@ -82,7 +83,13 @@ def judge_pairs(
     verdicts: dict[Presentation, Verdict] = {}
     for attempt in range(1, max_attempts + 1):
         asked = [replace(r, attempt=attempt) for r in requests] if attempt > 1 else requests
-        verdicts |= _ask(asked, judge, ledger, terms, offline=offline, on_progress=on_progress)
+        try:
+            verdicts |= _ask(asked, judge, ledger, terms, offline=offline, on_progress=on_progress)
+        except CostError as error:
+            if attempt == 1:
+                raise
+            terms.say(f"not asked again: {error}")  # what was paid for is worth having
+            break
         terms = replace(terms, prewarm=False)  # a few re-asks are not worth the wait
         unread = {shown for shown, v in verdicts.items() if v.status is Status.UNPARSABLE}
         requests = [request for request in requests if request.presentation in unread]

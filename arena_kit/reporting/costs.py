@@ -35,8 +35,8 @@ def forecast_rows(found: Forecast) -> dict[str, str]:
     }
 
 
-def spending(found: Spending | None, judgments: Sequence[Judgment]) -> Shown:
-    """What a run paid, and what the caches did for it."""
+def spending(found: Spending | None, judgments: Sequence[Judgment], cap: float = 0.0) -> Shown:
+    """What a run paid, what the caches did for it, and what to know about either."""
     if found is None:
         return facts(_FREE, name="spending")
     verdicts = [v for j in judgments for v in (j.forward, j.backward)]
@@ -53,6 +53,14 @@ def spending(found: Spending | None, judgments: Sequence[Judgment]) -> Shown:
         "prompt-cache hit rate": f"{rate} of the cacheable tokens",
         "prompt caching": f"{'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}",
     }
-    if found.warning:
-        rows["warning"] = found.warning
+    unanswered = sum(v.detail.startswith("no answer came") for v in verdicts)
+    warnings = [found.warning] if found.warning else []
+    if cap and found.usd > cap:
+        warnings.append(
+            f"This is more than max_cost_usd {cap:g}: answers were longer than forecast."
+        )
+    if unanswered:
+        warnings.append(f"{unanswered} live calls had no answer and may have been billed as well.")
+    if warnings:
+        rows["warning"] = " ".join(warnings)
     return facts(rows, name="spending")

@@ -7,12 +7,11 @@ that is safe.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -45,7 +44,9 @@ from arena_kit.judging.records import Asked
 OFFICIAL = "https://api.anthropic.com"
 _MOST_REQUESTS = 100_000
 _MOST_BYTES = 250_000_000  # the service takes 256 MB; the rest is for the frame
-_UNSURE_CREATE = (408, 409, *range(500, 600))
+_UNSURE_CREATE = (408, 409, 499, *range(500, 600))
+_COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
+_LONGEST_LIVE = 21_333  # the SDK wants a stream above it
 _UNSURE_MESSAGE = (408, 504)
 
 
@@ -88,17 +89,19 @@ class Claude:
 
     @property
     def service(self) -> Service:
-        key = str(self.client.api_key or "").encode()
-        account = hashlib.sha256(b"arena_kit account " + key).hexdigest()[:12]
-        return Service(origin=_origin(str(self.client.base_url)), account=account)
+        return Service.of(str(self.client.base_url), self.client.api_key)
+
+    def ready(self) -> None:
+        """Raise when there is no key."""
+        if self.lacks:
+            raise DataError(f"no key: set {self.lacks} in the environment or in .env")
 
     def check(self, requests: Sequence[Asked]) -> list[str]:
         """Raise when the model is retired or cannot do this, or when the service refuses the
         shape of a request; returns warnings.
         """
-        if self.lacks:
-            raise DataError(f"no key: set {self.lacks} in the environment or in .env")
-        with translated(what=f"looking up {self.model}"):
+        self.ready()
+        with self._translated(what=f"looking up {self.model}"):
             try:
                 found = self._once.models.retrieve(self.model)
             except anthropic.NotFoundError:
@@ -125,7 +128,7 @@ class Claude:
             return None
         params = self.params(request)
         del params["max_tokens"]
-        with translated(what="counting tokens"):
+        with self._translated(what="counting tokens"):
             return self._once.messages.count_tokens(**params).input_tokens
 
     def params(self, request: Asked) -> dict[str, Any]:
@@ -137,6 +140,11 @@ class Claude:
             effort=self.effort,
             verdict=self.verdict,
         )
+
+    def _translated(
+        self, *, what: str, unsure: tuple[int, ...] | None = None
+    ) -> AbstractContextManager[None]:
+        return translated(what=what, unsure=unsure, secret=str(self.client.api_key))
 
     @property
     def _once(self) -> anthropic.Anthropic:
@@ -169,23 +177,23 @@ class AnthropicBatches(Claude):
                 {"custom_id": name, "params": self.params(request)}
                 for name, request in entries.items()
             ]
-        with translated(what="creating a batch", unsure=_UNSURE_CREATE):
+        with self._translated(what="creating a batch", unsure=_UNSURE_CREATE):
             return _batch(self._once.messages.batches.create(requests=requests))
 
     def poll(self, batch_id: str) -> Batch:
-        with translated(what=f"looking at batch {batch_id}"):
+        with self._translated(what=f"looking at batch {batch_id}"):
             return _batch(self._once.messages.batches.retrieve(batch_id, timeout=60))
 
     def recent(self) -> Iterator[Batch]:
         try:
-            with translated(what="listing batches"):
+            with self._translated(what="listing batches"):
                 for found in self._once.messages.batches.list(limit=100, timeout=60):
                     yield _batch(found)
         except UnknownBatchError as error:  # a list is never unknown for long
             raise BusyError(str(error)) from None
 
     def cancel(self, batch_id: str) -> Batch:
-        with translated(what=f"cancelling batch {batch_id}"):
+        with self._translated(what=f"cancelling batch {batch_id}"):
             return _batch(self._once.messages.batches.cancel(batch_id))
 
     def collect(self, batch: Batch) -> Iterator[Result]:
@@ -194,29 +202,28 @@ class AnthropicBatches(Claude):
         """
         if not batch.results_url:
             raise ServiceError(f"batch {batch.batch_id} has no results (they are kept 29 days)")
-        if _origin(batch.results_url) not in ("", self.service.origin):
+        if _origin(batch.results_url) not in ("", _origin(self.service.origin)):
             raise ServiceError(
                 f"batch {batch.batch_id} names results at {_origin(batch.results_url)}, not at "
                 f"{self.service.origin}: the key was not sent there"
             )
         for line in self._lines(batch):
-            try:
-                yield read_result(line, self.price)
-            except (ValueError, AttributeError):
-                raise CutError("a result line was cut short") from None
+            if (result := read_result(line, self.price)) is not None:
+                yield result
 
     def _lines(self, batch: Batch) -> Iterator[bytes]:
         try:
             with (
-                translated(what=f"reading batch {batch.batch_id}"),
+                self._translated(what=f"reading batch {batch.batch_id}"),
                 closing(self._stream(str(batch.results_url))) as response,
             ):
                 rest = b""
                 for chunk in response.iter_bytes():
                     *whole, rest = (rest + chunk).split(b"\n")
                     yield from filter(bytes.strip, whole)
-                if rest.strip():
-                    yield rest
+                if rest.strip() and read_result(rest, self.price, whole=False) is None:
+                    raise CutError("the last result line was cut short")
+                yield from filter(bytes.strip, [rest])
         except UnknownBatchError as error:
             raise CutError(str(error)) from None
 
@@ -238,9 +245,17 @@ class AnthropicMessages(Claude):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_limit", _RateLimit(self.per_minute))
 
+    def check(self, requests: Sequence[Asked]) -> list[str]:
+        if self.max_tokens > _LONGEST_LIVE:
+            raise ServiceError(
+                f"max_tokens {self.max_tokens} is more than {_LONGEST_LIVE}, the most for live "
+                "calls; use `transport: batches`"
+            )
+        return Claude.check(self, requests)
+
     def ask(self, request: Asked) -> Result:
         self._limit.wait()
-        with translated(what=f"asking {self.model}", unsure=_UNSURE_MESSAGE):
+        with self._translated(what=f"asking {self.model}", unsure=_UNSURE_MESSAGE):
             raw = self._once.messages.with_raw_response.create(**self.params(request))
             line = raw.http_response.text
         return read_message(
@@ -288,7 +303,7 @@ _kept_size = lru_cache(maxsize=64)(_json_size)  # system texts are few and long
 
 
 def _batch(found: anthropic.types.messages.MessageBatch) -> Batch:
-    counts = found.request_counts.model_dump()
+    counts = {name: int(getattr(found.request_counts, name)) for name in _COUNTS}
     return Batch(
         batch_id=found.id,
         n_requests=sum(counts.values()),

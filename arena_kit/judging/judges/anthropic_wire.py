@@ -7,6 +7,7 @@ words go on.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +24,7 @@ from arena_kit.judging.judges.base import (
     ServiceError,
     UnknownBatchError,
     UnsureError,
+    scrubbed,
 )
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Asked, Status
@@ -43,7 +45,7 @@ _PERMANENT = {
 }
 _MONEY = ("credit balance", "usage limits", "spend limit", "spend_limit", "billing")
 _SERVER_ERROR = 500
-_GATEWAY = (408, 504)
+_NAMED = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 
 
 def message_params(
@@ -64,9 +66,28 @@ def message_params(
     return params | ({"output_config": config} if config else {})
 
 
-def read_result(line: bytes, price: Price) -> Result:
-    """One line of a batch's results. The type is told by its name alone: the SDK's own
-    classes take an unknown one for a success.
+def read_result(line: bytes, price: Price, *, whole: bool = True) -> Result | None:
+    """One line of a batch's results; None when it cannot be told whose it is.
+
+    A whole line that makes no sense may have been paid for: it is kept as it is, and its
+    request is not sent again. One that is not `whole` may merely be cut short.
+    """
+    try:
+        return _result(line, price)
+    except (ValueError, TypeError, AttributeError, KeyError):
+        named = _NAMED.search(line) if whole else None
+    if named is None:
+        return None
+    name = named[1].decode()
+    answer = Answer(
+        request_id=name, status=Status.ERRORED, detail="a result line that makes no sense"
+    )
+    return Result(answer=answer, name=name, line=line.decode("utf-8", "replace"))
+
+
+def _result(line: bytes, price: Price) -> Result:
+    """The type is told by its name alone: the SDK's own classes take an unknown one for a
+    success.
     """
     row = _parsed(line)
     name, result = str(row.get("custom_id")), row.get("result") or {}
@@ -162,8 +183,10 @@ def _paused(message: str) -> str:
 
 
 @contextmanager
-def translated(*, what: str, unsure: tuple[int, ...] | None = None) -> Iterator[None]:
-    """Errors of the SDK and its transport, as ours.
+def translated(
+    *, what: str, unsure: tuple[int, ...] | None = None, secret: str = ""
+) -> Iterator[None]:
+    """Errors of the SDK and its transport, as ours, without `secret` in their words.
 
     `unsure` lists the statuses after which an effect may exist although the call failed
     (None: the call has no effect worth being unsure of); a connection that ends early
@@ -172,7 +195,7 @@ def translated(*, what: str, unsure: tuple[int, ...] | None = None) -> Iterator[
     try:
         yield
     except anthropic.APIStatusError as error:
-        raise _of_status(error, what, unsure) from None
+        raise _of_status(error, what, unsure, secret) from None
     except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
         never_made = isinstance(error.__cause__ or error, httpx2.ConnectError)
         words = f"{what}: {type(error.__cause__ or error).__name__}"
@@ -182,13 +205,13 @@ def translated(*, what: str, unsure: tuple[int, ...] | None = None) -> Iterator[
 
 
 def _of_status(
-    error: anthropic.APIStatusError, what: str, unsure: tuple[int, ...] | None
+    error: anthropic.APIStatusError, what: str, unsure: tuple[int, ...] | None, secret: str
 ) -> ServiceError:
     status = error.status_code
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error") if isinstance(body.get("error"), dict) else {}
-    said = str((inner or {}).get("message") or error.message)[:300]
-    if status == 402 or about_money(json.dumps(body)):
+    said = scrubbed(str((inner or {}).get("message") or error.message), secret)
+    if status == 402 or (status < _SERVER_ERROR and about_money(json.dumps(body))):
         return PausedError(_paused(said))
     if status in (401, 403):
         return ServiceError(f"{what}: the service refuses the key ({status}): {said}")

@@ -5,6 +5,7 @@ Rendering, caching, parsing and settling live above and are the same for every j
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -48,6 +49,9 @@ class PaidJudge(Judge, Protocol):
 
     @property
     def max_tokens(self) -> int: ...
+
+    def ready(self) -> None:
+        """Raise when the judge cannot be asked at all, for want of a key."""
 
     def check(self, requests: Sequence[Asked]) -> list[str]:
         """Raise for what the service would refuse, before anything is spent; returns
@@ -98,6 +102,12 @@ class Service:
 
     origin: str
     account: str
+
+    @classmethod
+    def of(cls, address: str, key: str | None) -> Service:
+        """The service at an address, on the account of a key."""
+        digest = hashlib.sha256(f"arena_kit account {key or ''}".encode()).hexdigest()
+        return cls(origin=address.rstrip("/").lower(), account=digest[:12])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +171,11 @@ class UnknownBatchError(ServiceError):
 
 class CutError(ServiceError):
     """A stream of results that broke off; it can be opened again."""
+
+
+def scrubbed(text: str, secret: str | None) -> str:
+    """A server's words, cut to length and without the key that it may have echoed."""
+    return (text.replace(secret, "[key]") if secret else text)[:300]
 
 
 def first_of_each(requests: Iterable[Asked]) -> dict[str, Asked]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from arena_kit.judging.judges.base import (
     ServiceError,
     Structured,
     UnsureError,
+    scrubbed,
 )
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Asked, Status
@@ -78,9 +78,10 @@ class ChatJudge:
 
     @property
     def service(self) -> Service:
-        key = str(self.api_key or "").encode()
-        account = hashlib.sha256(b"arena_kit account " + key).hexdigest()[:12]
-        return Service(origin=self.base_url, account=account)
+        return Service.of(self.base_url, self.api_key)
+
+    def ready(self) -> None:
+        """A server may do without a key."""
 
     def check(self, _requests: Sequence[Asked]) -> list[str]:
         """Raise when nobody answers at the address; warn when the model is not listed."""
@@ -90,6 +91,10 @@ class ChatJudge:
             raise ServiceError(
                 f"no server answers at {self.base_url} ({type(error).__name__})"
             ) from None
+        if found.status_code in (401, 403):
+            raise _error(found, self.api_key)
+        if found.status_code == 404:
+            raise ServiceError(f"{self.base_url} has no /models: is a /v1 missing in base_url?")
         try:
             listed = {str(row["id"]) for row in found.json()["data"]}
         except (ValueError, KeyError, TypeError):
@@ -108,7 +113,7 @@ class ChatJudge:
             if response.status_code == 200:  # this server has no such field
                 self._refused.update(shape)
         if response.status_code != 200:
-            raise _error(response)
+            raise _error(response, self.api_key)
         return self._read(request, response.text)
 
     def _shape(self) -> dict[str, Any]:
@@ -145,6 +150,8 @@ class ChatJudge:
     def _read(self, request: Asked, text: str) -> Result:
         try:
             row = json.loads(text)
+            if row.get("error") and not row.get("choices"):
+                raise BusyError(f"{self.model}: {scrubbed(json.dumps(row['error']), self.api_key)}")
             choice = row["choices"][0]
             message = choice["message"]
             said = str(message.get("content") or "")
@@ -172,14 +179,16 @@ class ChatJudge:
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
     """A chat completion's counts under the names that prices use."""
-    prompt, output = (int(usage.get(f"{k}_tokens") or 0) for k in ("prompt", "completion"))
-    cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+    more = usage.get("prompt_tokens_details")
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"),
+              more.get("cached_tokens") if isinstance(more, dict) else 0)  # fmt: skip
+    prompt, output, cached = (n if isinstance(n, int) else 0 for n in counts)
     found = {"input_tokens": prompt - cached, "output_tokens": output}
     return found | ({"cache_read_input_tokens": cached} if cached else {})
 
 
-def _error(response: httpx2.Response) -> ServiceError:
-    status, said = response.status_code, response.text[:300]
+def _error(response: httpx2.Response, key: str | None) -> ServiceError:
+    status, said = response.status_code, scrubbed(response.text, key)
     if status == 402 or (status < 500 and _MONEY.search(said)):
         return PausedError(f"paused, nothing is marked as failed: {said}; then run again")
     if status in (401, 403):
