@@ -23,11 +23,11 @@ def reconcile(intent: Intent, judge: BatchJudge, ledger: Ledger, terms: Terms) -
     """
     others = ledger.known_batches()
     deadline = time.monotonic() + terms.pace.grace
-    seen: set[str] = set()
+    late, seen = False, set[str]()
     for wait in terms.pace.waits():
-        late = time.monotonic() > deadline
+        complete, late = late, time.monotonic() > deadline  # after one look beyond the deadline
         candidates = [b for b in recent(intent, judge, terms) if b.batch_id not in others]
-        candidates = [b for b in candidates if not late or b.batch_id in seen]
+        candidates = [b for b in candidates if not complete or b.batch_id in seen]
         seen |= {batch.batch_id for batch in candidates}
         for batch in candidates:
             if batch.ended and _holds(batch, intent, judge, terms):
