@@ -63,6 +63,7 @@ lab: .venv/lab  ## open JupyterLab on the notebooks
 
 bench: .venv/bench  ## time this package against its peers
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/ledger.py
 
 clean:  ## remove the environment and caches; records and verdicts stay
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
