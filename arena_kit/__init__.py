@@ -15,6 +15,7 @@ _HOMES = {
     "arena_kit.battle_files": "battles_from_frame read_battles write_battles",
     "arena_kit.pair_counts": "read_pair_counts write_pair_counts",
     "arena_kit.rating.base": "Rating RatingError Ratings",
+    "arena_kit.rating.bradley_terry": "BradleyTerry",
     "arena_kit.rating.elo": "PermutationElo k_sweep",
     "arena_kit.judging.records": "Judgment Settlement Slot Status Verdict",
     "arena_kit.judging.parsing": "read_verdict",

@@ -13,9 +13,14 @@ import click
 from arena_kit.battles import BattleLog, DataError
 from arena_kit.cli_base import main, plain_errors
 from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
 
-METHODS: dict[str, type[PermutationElo]] = {"permutation-elo": PermutationElo}
+Method = PermutationElo | BradleyTerry
+METHODS: dict[str, type[Method]] = {
+    "permutation-elo": PermutationElo,
+    "bradley-terry": BradleyTerry,
+}
 #: Elo updates from which `rate` warns that it takes more than a few seconds.
 _LONG = 500_000_000
 
@@ -53,8 +58,10 @@ def rate(
     terminal.show_ratings(results)
 
 
-def _warn_if_long(method: PermutationElo, n_battles: int) -> None:
+def _warn_if_long(method: Method, n_battles: int) -> None:
     """Say beforehand what a large file costs, and how to have it cheaper."""
+    if not isinstance(method, PermutationElo):
+        return
     replays = method.n_perms + method.evidence_replicates * method.evidence_orders
     if n_battles * replays > _LONG:
         click.echo(
@@ -74,7 +81,7 @@ def _dimensions(battles: BattleLog, wanted: str | None) -> dict[str, BattleLog]:
 
 
 def _rate_each(
-    method: PermutationElo, logs: dict[str, BattleLog]
+    method: Method, logs: dict[str, BattleLog]
 ) -> tuple[dict[str, Ratings], dict[str, str]]:
     """Ratings of every dimension that has one, and why the others have none."""
     rated: dict[str, Ratings] = {}
@@ -89,7 +96,7 @@ def _rate_each(
     return rated, unrated
 
 
-def _method(name: str, settings: dict[str, Any]) -> PermutationElo:
+def _method(name: str, settings: dict[str, Any]) -> Method:
     try:
         return METHODS[name](**settings)
     except ValueError as error:
