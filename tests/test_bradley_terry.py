@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -229,3 +230,22 @@ def test_order_sides_and_names_do_not_matter(
     before, after = ratings(log(*rows), BradleyTerry()), ratings(log(*turned), BradleyTerry())
     for model, rating in before.items():
         assert after[model.replace("m", "z")] == pytest.approx(rating, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "voter", ["human", "gpt-4-0125-preview", "gpt-3.5-turbo", "claude-3-opus-20240229"]
+)
+def test_four_voters_on_27_thousand_battles(data: Path, voter: str) -> None:
+    """The ratings by people and by three judges are those of an independent fit of the same
+    battles, to its four digits.
+    """
+    folder = data / "chatbot_arena_27k"
+    names = {"a": "model_a", "b": "model_b", "tie": "tie", "tie_bothbad": "both_bad"}
+    with gzip.open(folder / "battles.csv.gz", "rt") as rows:
+        battles = [(r["model_a"], r["model_b"], names[r[voter]]) for r in csv.DictReader(rows)]
+    with (folder / "reference_bt.csv").open() as rows:
+        expected = {r["model"]: float(r[voter]) for r in csv.DictReader(rows)}
+    found = ratings(log(*battles), BradleyTerry(prior=0, center=0))
+    assert found.keys() == expected.keys()
+    for model, rating in expected.items():
+        assert found[model] == pytest.approx(rating, abs=1e-3)
