@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from arena_kit.judging.ledger import Ledger
+from tests.emulator import Emulator
 
 ROOT = Path(__file__).parent.parent
 
@@ -30,3 +34,24 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
     monkeypatch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
     return root
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds a key or an address of a real service in the environment."""
+    for name in list(os.environ):
+        if name.startswith(("ANTHROPIC_", "OPENAI_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def emulator() -> Iterator[Emulator]:
+    """The loopback service."""
+    with Emulator() as running:
+        yield running
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """A ledger that does not exist yet."""
+    return Ledger(tmp_path / "verdicts.sqlite")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -52,13 +50,6 @@ TWO_RUBRICS = replace(MATERIAL, rubrics=LONG)
 TWO_DIMENSIONS = [*PAIRS, *(replace(pair, dimension="rigour") for pair in PAIRS)]
 
 
-def forget_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing on this machine redirect the SDK or lend it a key."""
-    for name in list(os.environ):
-        if name.startswith(("ANTHROPIC_", "OPENAI_")):
-            monkeypatch.delenv(name)
-
-
 def client_of(emulator: Emulator, key: str = KEY, timeout: float = 10.0) -> anthropic.Anthropic:
     """The real SDK; nothing is verified, for nothing is encrypted."""
     transport = anthropic.DefaultHttpxClient(verify=False, timeout=timeout)
@@ -85,22 +76,6 @@ def sizes(emulator: Emulator) -> list[int]:
 
 def verdict(winner: str) -> str:
     return json.dumps({"justification": "It is.", "winner": winner})
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_keys(monkeypatch)
-
-
-@pytest.fixture
-def emulator() -> Iterator[Emulator]:
-    with Emulator() as running:
-        yield running
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "verdicts.sqlite")
 
 
 # What is sent

@@ -37,22 +37,10 @@ from tests.test_anthropic_judge import (
     TWO_RUBRICS,
     batch_judge,
     client_of,
-    forget_keys,
     sizes,
     terms,
 )
 from tests.test_tournament import MATERIAL, PAIRS, statuses
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_keys(monkeypatch)
-
-
-@pytest.fixture
-def emulator() -> Iterator[Emulator]:
-    with Emulator() as running:
-        yield running
 
 
 @pytest.fixture
@@ -60,11 +48,6 @@ def slow() -> Iterator[Emulator]:
     """A service whose batches end only when its clock is pushed."""
     with Emulator(batch_seconds=3600) as running:
         yield running
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "verdicts.sqlite")
 
 
 def judged(emulator: Emulator, ledger: Ledger, *, key: str = KEY, **changes: Any) -> list[Judgment]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from tests.test_anthropic_judge import (
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
-    forget_keys,
     terms,
 )
 from tests.test_tournament import MATERIAL, PAIRS
@@ -39,22 +38,6 @@ SONNET = Price(
 #: Three bytes a token, so that tokens can be counted by eye.
 EYE = Estimator(tokens_per_byte=1 / 3, how="by eye")
 N_HEADLINE = 4548
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_keys(monkeypatch)
-
-
-@pytest.fixture
-def emulator() -> Iterator[Emulator]:
-    with Emulator() as running:
-        yield running
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "verdicts.sqlite")
 
 
 @dataclass(frozen=True, kw_only=True)

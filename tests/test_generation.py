@@ -26,22 +26,15 @@ from arena_kit.runs import Record, open_record
 from arena_kit.store import append_lines
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.errors import ApiError
-from tests.test_anthropic_judge import KEY, forget_keys, sizes
+from tests.test_anthropic_judge import KEY, sizes
 
 N = 6
 TOURNAMENT = "params/small.yaml"
 
 
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_keys(monkeypatch)
+def _a_key(_no_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-
-
-@pytest.fixture
-def emulator() -> Iterator[Emulator]:
-    with Emulator() as running:
-        yield running
 
 
 class Arena:

@@ -20,16 +20,10 @@ from arena_kit.judging.prices import Price
 from arena_kit.keys import read_key, refuse_keys
 from arena_kit.plan import Plan
 from arena_kit.settings import AnthropicSettings, RunParams, read_tournament, validated
-from tests.test_anthropic_judge import forget_keys
 
 LOOKS = "sk-ant-api03-AbCdEfGhIjKlMnOp"
 PLAIN = "f00dfeedf00dfeed"  # a key that looks like nothing in particular
 NAME = "ANTHROPIC_API_KEY"
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_keys(monkeypatch)
 
 
 # Refusing keys in parameters

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,27 +24,10 @@ from tests.test_anthropic_judge import (
     TWO_RUBRICS,
     batch_judge,
     client_of,
-    forget_keys,
     sizes,
     terms,
 )
 from tests.test_tournament import MATERIAL, PAIRS, statuses
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_keys(monkeypatch)
-
-
-@pytest.fixture
-def emulator() -> Iterator[Emulator]:
-    with Emulator() as running:
-        yield running
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "verdicts.sqlite")
 
 
 def live_judge(emulator: Emulator, *, timeout: float = 10.0, **changes: Any) -> AnthropicMessages:

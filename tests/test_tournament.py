@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations, permutations
-from pathlib import Path
 
 import pytest
 
@@ -37,11 +36,6 @@ FIRST_ASKED = {
     for prompt_id in PROMPTS
     for first, second in permutations(ENTRANTS, 2)
 }
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "verdicts.sqlite")
 
 
 def by_name(request: JudgeRequest) -> str:

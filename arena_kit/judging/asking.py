@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from arena_kit.judging.batching import Batching
 from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge
@@ -32,11 +32,12 @@ def ask(
         with ledger.held(terms.run):
             for intent in ledger.open_intents("live"):  # of a process that is gone
                 ledger.close(intent, "closed")
-            asker: Any = Batching if isinstance(judge, BatchJudge) else Live
-            found: dict[str, Answer] = asker(
-                judge=judge, ledger=ledger, terms=terms, on_settled=on_settled
-            ).ask(requests)
-            return found
+            asker = (
+                Batching(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
+                if isinstance(judge, BatchJudge)
+                else Live(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
+            )
+            return asker.ask(requests)
     return _ask_here(
         cast("Mapping[str, JudgeRequest]", requests),
         cast("ImmediateJudge", judge),

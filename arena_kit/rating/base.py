@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import BOTH_BAD, TIE, BattleLog
+from arena_kit.battles import A_WINS, B_WINS, BOTH_BAD, TIE, BattleLog
+
+#: Questions a model must be seen on before its interval is shown; see design/.
+MIN_QUESTIONS = 10
 
 
 class RatingError(ValueError):
@@ -89,6 +92,43 @@ def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
         "both_bad": battles.outcome == BOTH_BAD,
         "inconsistent": flags,
     }
+
+
+def scores(battles: BattleLog) -> NDArray[np.float64]:
+    """What the first model got from each battle: 1, 0, or half for anything undecided."""
+    decided = np.where(battles.outcome == B_WINS, 0.0, 0.5)
+    score: NDArray[np.float64] = np.where(battles.outcome == A_WINS, 1.0, decided)
+    return score
+
+
+def check_kept(given: BattleLog, kept: BattleLog, dropped: dict[str, int]) -> None:
+    """Refuse a log of which too little counts: no battle, a model without one, or models that
+    never met.
+    """
+    left_out = ", ".join(f"{n} {kind}" for kind, n in dropped.items() if n)
+    if not len(kept):
+        why = f"all were dropped ({left_out})" if len(given) else "there are none"
+        raise RatingError(f"no battles to rate: {why}")
+    if missing := sorted(set(given.models) - set(kept.models)):
+        raise RatingError(
+            f"no rating for {', '.join(missing)}: none of its battles counts ({left_out} dropped)"
+        )
+    check_connected(kept.models, kept.a, kept.b)
+
+
+def questions_seen(
+    a: NDArray[Any], b: NDArray[Any], clusters: NDArray[Any], n_models: int
+) -> NDArray[np.intp]:
+    """On how many questions each model was seen."""
+    n = int(clusters.max()) + 1
+    sides = np.concatenate([a, b]).astype(np.int64)
+    cells = np.unique(sides * n + np.tile(clusters, 2))
+    return np.bincount(cells // n, minlength=n_models)
+
+
+def known(value: float) -> float | None:
+    """A number, or None where there is none."""
+    return float(value) if np.isfinite(value) else None
 
 
 def components(n_models: int, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.intp]:

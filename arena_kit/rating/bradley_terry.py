@@ -10,8 +10,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import A_WINS, B_WINS, BattleLog
-from arena_kit.rating.base import Rating, RatingError, Ratings, check_connected, kinds
+from arena_kit.battles import BattleLog
+from arena_kit.rating.base import (
+    MIN_QUESTIONS,
+    Rating,
+    RatingError,
+    Ratings,
+    check_kept,
+    kinds,
+    known,
+    questions_seen,
+    scores,
+)
 
 Floats = NDArray[np.float64]
 
@@ -19,8 +29,6 @@ _NORMAL_95 = 1.959963984540054
 _MOST_STEPS = 100
 _TOLERANCE = 1e-11
 _CHUNK = 4096
-#: Questions a model must be seen on before its interval is shown.
-MIN_QUESTIONS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +75,7 @@ class BradleyTerry:
     def __call__(self, battles: BattleLog) -> Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
         log, dropped = self._kept(battles)
-        _check(battles, log, dropped)
+        check_kept(battles, log, dropped)
         if self.baseline and self.baseline not in log.models:
             raise RatingError(
                 f"baseline {self.baseline!r} has no battle; models: {', '.join(log.models)}"
@@ -114,7 +122,7 @@ class BradleyTerry:
             se = unit * np.sqrt(
                 np.maximum(0, np.einsum("ij,jk,ik->i", contrast, covariance, contrast))
             )
-            se[_questions(log) < MIN_QUESTIONS] = np.nan
+            se[_evidence(log) < MIN_QUESTIONS] = np.nan
         half = _NORMAL_95 * se
         low, high = rating - half, rating + half
         counts = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2), n)
@@ -122,42 +130,25 @@ class BradleyTerry:
             Rating(
                 model=model,
                 rating=float(rating[i]),
-                ci_low=_known(low[i]),
-                ci_high=_known(high[i]),
+                ci_low=known(low[i]),
+                ci_high=known(high[i]),
                 n_battles=round(counts[i]),
-                extra={"se": _known(se[i])},
+                extra={"se": known(se[i])},
             )
             for i, model in enumerate(log.models)
         ]
         return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
 
 
-def _check(given: BattleLog, log: BattleLog, dropped: dict[str, int]) -> None:
-    left_out = ", ".join(f"{n} {kind}" for kind, n in dropped.items() if n)
-    if not len(log):
-        why = f"all were dropped ({left_out})" if len(given) else "there are none"
-        raise RatingError(f"no battles to rate: {why}")
-    if missing := sorted(set(given.models) - set(log.models)):
-        raise RatingError(
-            f"no rating for {', '.join(missing)}: none of its battles counts ({left_out} dropped)"
-        )
-    check_connected(log.models, log.a, log.b)
-
-
 def _wins(log: BattleLog) -> Floats:
     """Weighted wins of each model (row) over each other (column), a tie half for both."""
     n = len(log.models)
-    score, weight = _scores(log), log.weights()
+    score, weight = scores(log), log.weights()
     cell = log.a.astype(np.int64) * n + log.b
     forward = np.bincount(cell, weight * score, n * n).reshape(n, n)
     backward = np.bincount(cell, weight * (1 - score), n * n).reshape(n, n)
     wins: Floats = (forward + backward.T).astype(float)
     return wins
-
-
-def _scores(log: BattleLog) -> Floats:
-    score: Floats = np.where(log.outcome == A_WINS, 1.0, np.where(log.outcome == B_WINS, 0.0, 0.5))
-    return score
 
 
 def _fitted(wins: Floats) -> Floats:
@@ -201,7 +192,7 @@ def _covariance(log: BattleLog, strength: Floats, wins: Floats) -> Floats | None
     n = len(strength)
     p = _chances(strength)
     bread = np.linalg.inv(_information(wins + wins.T, p) + 1 / n)
-    residual = _scores(log) - p[log.a, log.b]
+    residual = scores(log) - p[log.a, log.b]
     meat = _meat_of_questions(log, residual) if log.question_id else _meat_of_votes(log, residual)
     covariance: Floats = bread @ meat @ bread * (n_clusters / (n_clusters - 1))
     return covariance
@@ -258,17 +249,10 @@ def _check_separation(models: tuple[str, ...], wins: Floats) -> None:
         )
 
 
-def _questions(log: BattleLog) -> Floats:
+def _evidence(log: BattleLog) -> Floats:
     """On how many questions each model was seen, or in how many votes where there are none."""
-    sides = np.concatenate([log.a, log.b]).astype(np.int64)
-    if log.question_id is None:
-        votes: Floats = np.bincount(sides, np.tile(log.weights(), 2), len(log.models)).astype(float)
-        return votes
-    clusters = log.clusters().astype(np.int64)
-    n = int(clusters.max()) + 1
-    cells = np.unique(sides * n + np.tile(clusters, 2))
-    return np.bincount(cells // n, minlength=len(log.models)).astype(float)
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    n = len(log.models)
+    if log.question_id is not None:
+        return questions_seen(log.a, log.b, log.clusters(), n).astype(float)
+    votes = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2), n)
+    return votes.astype(float)

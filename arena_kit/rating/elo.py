@@ -9,15 +9,22 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import A_WINS, B_WINS, BattleLog
-from arena_kit.rating.base import Rating, RatingError, Ratings, check_connected, kinds
+from arena_kit.battles import BattleLog
+from arena_kit.rating.base import (
+    MIN_QUESTIONS,
+    Rating,
+    RatingError,
+    Ratings,
+    check_kept,
+    kinds,
+    known,
+    questions_seen,
+    scores,
+)
 from arena_kit.rating.replay import EloRule, Games, replay_in_order, replay_orders, shuffle_seeds
 from arena_kit.rating.resampling import denoised, interval, resampled_sets
 
 Treatment = Literal["drop", "half"]
-
-#: Questions a model must be seen on before its interval is shown; see design/.
-MIN_QUESTIONS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +105,9 @@ def k_sweep(
     """The same rating for several K; every K sees the same orders and resamples."""
     methods = [replace(method, k=float(k)) for k in ks]
     log, dropped = method.kept(battles)
-    _check(battles, log, dropped)
-    games = Games(a=log.a, b=log.b, score=_scores(log), n_models=len(log.models))
+    check_kept(battles, log, dropped)
+    _check_unweighted(log)
+    games = Games(a=log.a, b=log.b, score=scores(log), n_models=len(log.models))
     rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
     traces = _traces(method, games, rules)
     order_variance = traces.var(axis=1, ddof=1) if traces.shape[1] > 1 else 0.0 * traces[:, 0]
@@ -138,7 +146,8 @@ def _replicates(
     """
     n, orders = method.evidence_replicates, method.evidence_orders
     out = [np.empty((len(rules), 0, games.n_models))]
-    enough = _questions(games, clusters) >= MIN_QUESTIONS
+    seen = questions_seen(games.a, games.b, clusters, games.n_models)
+    enough = seen >= MIN_QUESTIONS
     if not enough.any():
         return out[0]
     seeds = shuffle_seeds(method.seed, n * orders, stream=1)
@@ -158,36 +167,11 @@ def _require(holds: bool | np.bool_, name: str, value: object, allowed: str) -> 
         raise ValueError(f"{name} must be {allowed}, not {value!r}")
 
 
-def _check(given: BattleLog, log: BattleLog, dropped: dict[str, int]) -> None:
-    left_out = ", ".join(f"{n} {kind}" for kind, n in dropped.items() if n)
-    if not len(log):
-        why = f"all were dropped ({left_out})" if len(given) else "there are none"
-        raise RatingError(f"no battles to rate: {why}")
-    if missing := sorted(set(given.models) - set(log.models)):
-        raise RatingError(
-            f"no rating for {', '.join(missing)}: none of its battles counts ({left_out} dropped)"
-        )
+def _check_unweighted(log: BattleLog) -> None:
     if np.any(log.weights() != 1.0):
         raise RatingError(
             "permutation-elo replays battles one at a time and cannot use weights or pair counts"
         )
-    check_connected(log.models, log.a, log.b)
-
-
-def _scores(log: BattleLog) -> NDArray[np.float64]:
-    return np.where(log.outcome == A_WINS, 1.0, np.where(log.outcome == B_WINS, 0.0, 0.5))
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _questions(games: Games, clusters: NDArray[np.int32]) -> NDArray[np.intp]:
-    """On how many questions each model was seen."""
-    n = int(clusters.max()) + 1
-    sides = np.concatenate([games.a, games.b]).astype(np.int64)
-    cells = np.unique(sides * n + np.concatenate([clusters, clusters]))
-    return np.bincount(cells // n, minlength=games.n_models)
 
 
 def _drawn(games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -211,10 +195,10 @@ def _ranked(
         Rating(
             model=model,
             rating=float(mean[i]),
-            ci_low=_known(low[i]),
-            ci_high=_known(high[i]),
+            ci_low=known(low[i]),
+            ci_high=known(high[i]),
             n_battles=int(n_battles[i]),
-            extra={"order_sem": _known(sem[i]), "evidence_se": _known(se[i])},
+            extra={"order_sem": known(sem[i]), "evidence_se": known(se[i])},
         )
         for i, model in enumerate(log.models)
     ]
