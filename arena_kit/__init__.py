@@ -10,7 +10,8 @@ from importlib import import_module as _import_module
 __version__ = "0.1.0"
 
 _HOMES = {
-    "arena_kit.battles": "Battle BattleLog DataError Outcome Source",
+    "arena_kit.battle_log": "BattleLog",
+    "arena_kit.battles": "Battle DataError Outcome Source",
     "arena_kit.prompts": "ExpectedBehavior Pair Prompt Response",
     "arena_kit.battle_files": "battles_from_frame read_battles write_battles",
     "arena_kit.pair_counts": "read_pair_counts write_pair_counts",

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from arena_kit.battle_files import write_battles
-from arena_kit.battles import A_WINS, B_WINS, BattleLog
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import A_WINS, B_WINS
 from arena_kit.judging.records import Judgment
 from arena_kit.prompts import Pair
 from arena_kit.rating.base import Rating, Ratings, kinds

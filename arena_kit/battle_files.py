@@ -15,14 +15,12 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.battle_log import TEXT_COLUMNS, BattleLog, Labels
 from arena_kit.battles import (
     OUTCOME_LABELS,
     OUTCOMES,
-    TEXT_COLUMNS,
     TIE,
-    BattleLog,
     DataError,
-    Labels,
     check_model_name,
     read_outcome,
     read_source,

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from arena_kit.battles import BattleLog, DataError
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import DataError
 from arena_kit.cli_base import main, plain_errors
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry

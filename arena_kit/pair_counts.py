@@ -9,7 +9,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import COUNT_COLUMNS, BattleLog, DataError
+from arena_kit.battle_log import COUNT_COLUMNS, BattleLog
+from arena_kit.battles import DataError
 from arena_kit.tabular import connection, table_of, write_columns
 
 _ALIASES = {"ties": "tie", "tie_bothbad": "both_bad"}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_kit import artifacts
-from arena_kit.battles import BattleLog
+from arena_kit.battle_log import BattleLog
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.quality import PositionBias, position_bias

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from arena_kit import BattleLog, PermutationElo, read_battles, write_battles
-from arena_kit.battles import Labels
+from arena_kit.battle_log import Labels
 
 
 def best(work: Callable[[], object], repeats: int = 3) -> float:

@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arena_kit.battle_log import BattleLog, Labels
 from arena_kit.battles import (
     OUTCOMES,
     Battle,
-    BattleLog,
     DataError,
-    Labels,
     Outcome,
     Source,
     check_id,

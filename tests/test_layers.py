@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "arena_kit"
 
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
-    ("battles", "prompts"),
+    ("battles", "battle_log", "prompts"),
     ("store", "tabular", "battle_files", "pair_counts"),
     ("rating",),
     ("judging",),

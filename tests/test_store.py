@@ -102,7 +102,8 @@ import resource, signal, sys
 from pathlib import Path
 from arena_kit import store
 from arena_kit.battle_files import write_battles
-from arena_kit.battles import Battle, BattleLog
+from arena_kit.battle_log import (BattleLog)
+from arena_kit.battles import (Battle)
 
 path, how = Path(sys.argv[1]), sys.argv[2]
 battle = Battle(model_a="ash", model_b="beech", winner="tie", question_id="q" * 9000)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from arena_kit.battles import Battle, BattleLog, Outcome, Source, whole_text
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import Battle, Outcome, Source, whole_text
 from arena_kit.judging.parsing import read_verdict
 from arena_kit.judging.records import (
     Answer,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import A_WINS, B_WINS, BOTH_BAD, TIE, BattleLog
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import A_WINS, B_WINS, BOTH_BAD, TIE
 
 #: Questions a model must be seen on before its interval is shown; see design/.
 MIN_QUESTIONS = 10

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import BattleLog
+from arena_kit.battle_log import BattleLog
 from arena_kit.rating.base import (
     MIN_QUESTIONS,
     Rating,
