@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +27,15 @@ from arena_kit.battles import (
     read_source,
 )
 from arena_kit.store import read_lines
+from arena_kit.style import FEATURES, style_differences
 from arena_kit.tabular import connection, csv_line, is_jsonl, table_of, write_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REQUIRED = ("model_a", "model_b", "winner")
-OPTIONAL = (*TEXT_COLUMNS, "battle_id", "timestamp", "weight", "inconsistent")
+OPTIONAL = (*TEXT_COLUMNS, "battle_id", "timestamp", "weight", "inconsistent", "share_a")
+TEXTS = ("response_a", "response_b")
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 _MOMENT = (
     f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
@@ -40,23 +43,52 @@ _MOMENT = (
 )
 
 
-def read_battles(path: str | Path) -> BattleLog:
+def read_battles(
+    path: str | Path, *, winner: str = "winner", covariates: Sequence[str] = ()
+) -> BattleLog:
     """A battle log from JSONL, CSV (either may be gzipped) or Parquet.
 
     Needs the columns model_a, model_b, winner; takes the other `Battle` fields where
-    present; ignores columns it does not know, refuses values it does not know.
+    present; ignores columns it does not know, refuses values it does not know. `winner`
+    names the column of the outcome, where a file has several voters. A covariate is a
+    column of numbers or, where the file has response_a and response_b, a feature of style
+    (see `arena_kit.style`).
     """
     path = Path(path)
+    wanted = Wanted(winner, tuple(covariates))
     with connection() as con:
-        return _log(con, table_of(path, (*REQUIRED, *OPTIONAL)), path)
+        return _log(con, table_of(path, wanted.columns), path, wanted)
 
 
-def battles_from_frame(frame: pd.DataFrame) -> BattleLog:
+def battles_from_frame(
+    frame: pd.DataFrame, *, winner: str = "winner", covariates: Sequence[str] = ()
+) -> BattleLog:
     """A battle log from a pandas frame with the same columns as a file."""
+    wanted = Wanted(winner, tuple(covariates))
     with connection() as con:
-        known = [c for c in frame.columns if c in (*REQUIRED, *OPTIONAL)]
-        con.register("incoming", frame[known])
-        return _log(con, "incoming", None)
+        con.register("incoming", frame[[c for c in frame.columns if c in wanted.columns]])
+        return _log(con, "incoming", None, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which columns of a table are read as what."""
+
+    winner: str = "winner"
+    covariates: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that may be read, under its name in the table."""
+        texts = TEXTS if self.covariates else ()
+        known = [self.winner if c == "winner" else c for c in (*REQUIRED, *OPTIONAL)]
+        return tuple(dict.fromkeys([*known, *texts, *self.covariates]))
+
+    def selected(self, present: Sequence[str]) -> list[str]:
+        """Expressions that pick the columns that are there, as text, under our names."""
+        ours = {self.winner: "winner"}
+        kept = [column for column in self.columns if column in present]
+        return [f'CAST("{c}" AS VARCHAR) AS "{ours.get(c, c)}"' for c in kept]
 
 
 def write_battles(path: str | Path, log: BattleLog) -> None:
@@ -75,14 +107,16 @@ class _RowError(DataError):
         self.row = row
 
 
-def _log(con: duckdb.DuckDBPyConnection, table: str, path: Path | None) -> BattleLog:
+def _log(
+    con: duckdb.DuckDBPyConnection, table: str, path: Path | None, wanted: Wanted
+) -> BattleLog:
     name = str(path) if path else "the frame"
     try:
         present = [row[0] for row in con.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
-        if missing := [column for column in REQUIRED if column not in present]:
+        needed = [wanted.winner if column == "winner" else column for column in REQUIRED]
+        if missing := [column for column in needed if column not in present]:
             raise DataError(f"{name}: missing column {', '.join(missing)}")
-        kept = [column for column in (*REQUIRED, *OPTIONAL) if column in present]
-        texts = ", ".join(f'CAST("{c}" AS VARCHAR) AS "{c}"' for c in kept)
+        texts = ", ".join(wanted.selected(present))
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {texts} FROM {table}")
     except duckdb.Error as error:
         if path and is_jsonl(path):
@@ -90,7 +124,9 @@ def _log(con: duckdb.DuckDBPyConnection, table: str, path: Path | None) -> Battl
                 pass
         raise DataError(f"{name}: {str(error).splitlines()[0]}") from None
     try:
-        log = _encode(con, _filled(con, kept))
+        log = _encode(con, _filled(con, [c for c in OPTIONAL if c in present]))
+        if wanted.covariates:
+            log = replace(log, covariates=_covariates(con, wanted.covariates, present, name))
     except _RowError as error:
         raise DataError(f"{name}{_place(path, error.row)}: {error}") from None
     if path and is_jsonl(path) and _has_constants(log):
@@ -118,7 +154,7 @@ def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
     """The optional columns that hold anything; a required one must be complete."""
     for column in REQUIRED:
         _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
-    return {column for column in kept if column not in REQUIRED and _any(con, column)}
+    return {column for column in kept if _any(con, column)}
 
 
 def _any(con: duckdb.DuckDBPyConnection, column: str) -> bool:
@@ -148,6 +184,8 @@ def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
         timestamp=_timestamps(con) if "timestamp" in filled else None,
         weight=_weights(con) if "weight" in filled else None,
         inconsistent=_inconsistent(con, outcome) if "inconsistent" in filled else None,
+        share_a=_shares(con) if "share_a" in filled else None,
+        covariates=None,
         **labels,
     )
 
@@ -244,6 +282,38 @@ def _weights(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64] | None:
     _refuse_value(con, "weight", wrong, "a positive finite number")
     weights = _values(con, f"coalesce({number}, 1.0)").astype(float)
     return weights if np.any(weights != 1.0) else None
+
+
+def _shares(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64]:
+    number = "try_cast(share_a AS DOUBLE)"
+    wrong = f"{number} IS NULL OR NOT {number} BETWEEN 0 AND 1"
+    _refuse_value(con, "share_a", wrong, "a number from 0 to 1")
+    return _values(con, f"coalesce({number}, 'nan'::DOUBLE)").astype(float)
+
+
+def _covariates(
+    con: duckdb.DuckDBPyConnection, names: Sequence[str], present: Sequence[str], table: str
+) -> dict[str, NDArray[np.float64]]:
+    """Numbers per battle: columns of the table, or features of the two responses."""
+    found = {name: _numbers(con, name) for name in names if name in present and _any(con, name)}
+    rest = [name for name in names if name not in found]
+    texts = all(text in present and _any(con, text) for text in TEXTS)
+    if strangers := [name for name in rest if not texts or name not in FEATURES]:
+        raise DataError(
+            f"{table}: no covariate {', '.join(strangers)}; allowed: a column of numbers or, in a "
+            f"table with response_a and response_b, {', '.join(FEATURES)}"
+        )
+    if rest:
+        styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in TEXTS))
+        found |= {name: styles[name] for name in rest}
+    return {name: found[name] for name in names}
+
+
+def _numbers(con: duckdb.DuckDBPyConnection, column: str) -> NDArray[np.float64]:
+    number = f'try_cast("{column}" AS DOUBLE)'
+    wrong = f"{number} IS NULL OR NOT isfinite({number})"
+    _refuse(con, f'"{column}"', wrong, f"{column} {{!r}} is not a finite number")
+    return _values(con, number).astype(float)
 
 
 def _inconsistent(

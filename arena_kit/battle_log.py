@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
@@ -64,8 +64,10 @@ class BattleLog:
     """Many battles as columns: what every rating method takes.
 
     `a` and `b` index `models` (sorted names), `outcome` indexes `OUTCOMES`. A column that
-    no battle has is None. Build one with `from_battles` or `from_counts`, or read one with
-    `read_battles` (a file) or `battles_from_frame` (pandas).
+    no battle has is None; in `share_a`, NaN marks a battle without a soft outcome.
+    `covariates` are numbers per battle, each a difference of the first side to the second
+    (of length, say), that `BradleyTerry` can control for. Build one with `from_battles` or
+    `from_counts`, or read one with `read_battles` (a file) or `battles_from_frame` (pandas).
     """
 
     models: tuple[str, ...]
@@ -82,6 +84,8 @@ class BattleLog:
     timestamp: NDArray[np.datetime64] | None = None
     weight: NDArray[np.float64] | None = None
     inconsistent: NDArray[np.bool_] | None = None
+    share_a: NDArray[np.float64] | None = None
+    covariates: Mapping[str, NDArray[np.float64]] | None = None
 
     def __len__(self) -> int:
         return len(self.a)
@@ -99,6 +103,7 @@ class BattleLog:
         times = [x.timestamp for x in rows]
         weights = np.array([x.weight for x in rows], float)
         flags = np.array([x.inconsistent for x in rows], bool)
+        shares = np.array([np.nan if x.share_a is None else x.share_a for x in rows], float)
         return cls(
             models=tuple(sides.names),
             a=sides.codes[: len(rows)],
@@ -108,6 +113,8 @@ class BattleLog:
             timestamp=_moments(times) if any(t is not None for t in times) else None,
             weight=weights if np.any(weights != 1.0) else None,
             inconsistent=flags if flags.any() else None,
+            share_a=shares if np.any(np.isfinite(shares)) else None,
+            covariates=None,
             **text,
         )
 
@@ -193,8 +200,44 @@ class BattleLog:
                 columns[name] = column.take(index)
             elif isinstance(column, np.ndarray):
                 columns[name] = column[index]
+            elif isinstance(column, Mapping):
+                columns[name] = {key: values[index] for key, values in column.items()}
         columns |= {"models": tuple(self.models[i] for i in used), "a": remap[a], "b": remap[b]}
         return type(self)(**columns)
+
+    @classmethod
+    def joined(cls, *logs: Self) -> Self:
+        """One log of all battles, in the order given; covariates are left out."""
+        columns = [log.columns() for log in logs]
+
+        def stacked(name: str, empty: Any) -> NDArray[Any] | None:
+            if not any(name in each for each in columns):
+                return None
+            every = zip(columns, map(len, logs), strict=True)
+            return np.concatenate([each.get(name, np.full(n, empty)) for each, n in every])
+
+        sides = Labels.of(np.concatenate([c[s] for s in ("model_a", "model_b") for c in columns]))
+        a, b = np.split(sides.codes, 2)
+        text = {name: stacked(name, None) for name in TEXT_COLUMNS}
+        share = stacked("share_a", None)
+        return cls(
+            models=tuple(sides.names),
+            a=a,
+            b=b,
+            outcome=np.concatenate([log.outcome for log in logs]),
+            battle_id=stacked("battle_id", None),
+            timestamp=stacked("timestamp", np.datetime64("NaT", "us")),
+            weight=stacked("weight", 1.0),
+            inconsistent=stacked("inconsistent", empty=False),
+            share_a=None if share is None else share.astype(float),
+            covariates=None,
+            **{name: None if each is None else Labels.of(each) for name, each in text.items()},
+        )
+
+    def of_source(self, source: Source, judge_model: str | None = None) -> Self:
+        """The same battles, all decided by this source (and judge)."""
+        judge = None if judge_model is None else Labels.of([judge_model] * len(self))
+        return replace(self, source=Labels.of([str(source)] * len(self)), judge_model=judge)
 
     def by_dimension(self) -> dict[str, Self]:
         """One log per dimension, in name order; battles without one come under ''."""
@@ -218,14 +261,18 @@ class BattleLog:
         for name in ("timestamp", "weight", "inconsistent"):
             if (column := getattr(self, name)) is not None:
                 out[name] = column
-        return out
+        if self.share_a is not None:
+            out["share_a"] = self.share_a.astype(object)
+            out["share_a"][np.isnan(self.share_a)] = None
+        return out | dict(self.covariates or {})
 
     def to_battles(self) -> Iterator[Battle]:
         """The records again, in order."""
         columns = self.columns()
         if "timestamp" in columns:
             columns["timestamp"] = np.array([_moment(t) for t in columns["timestamp"]], object)
-        lists = {name: column.tolist() for name, column in columns.items()}
+        known = set(columns) - set(self.covariates or {})
+        lists = {name: column.tolist() for name, column in columns.items() if name in known}
         for row in zip(*lists.values(), strict=True):
             yield Battle(**dict(zip(lists, row, strict=True)))
 

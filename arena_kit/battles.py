@@ -46,6 +46,9 @@ OUTCOME_LABELS: dict[str, Outcome] = {
     "both_bad": Outcome.BOTH_BAD,
     "bothbad": Outcome.BOTH_BAD,
     "tie (bothbad)": Outcome.BOTH_BAD,
+    "tie_bothbad": Outcome.BOTH_BAD,
+    "a": Outcome.MODEL_A,
+    "b": Outcome.MODEL_B,
 }
 
 
@@ -99,7 +102,9 @@ class Battle:
 
     `inconsistent` marks a judged pair whose two presentations disagreed: it has no
     winner, its `winner` field reads `tie`, and every rating method has a named setting
-    for it. A timestamp without a zone is UTC; an empty text is none.
+    for it. `share_a` is a soft outcome: the share of the win that goes to `model_a`, from 0
+    to 1, where more is known than a name; ratings then count it instead of the winner. A
+    timestamp without a zone is UTC; an empty text is none.
     """
 
     model_a: str
@@ -115,6 +120,7 @@ class Battle:
     lane: str | None = None
     weight: float = 1.0
     inconsistent: bool = False
+    share_a: float | None = None
 
     def __post_init__(self) -> None:
         check_model_name(self.model_a)
@@ -127,6 +133,8 @@ class Battle:
             raise DataError(f"an inconsistent battle has winner 'tie', not {self.winner!r}")
         if not isinstance(self.weight, int | float) or not 0 < self.weight < float("inf"):
             raise DataError(f"weight {_clip(self.weight)} is not a positive finite number")
+        if self.share_a is not None and not 0 <= self.share_a <= 1:
+            raise DataError(f"share_a {_clip(self.share_a)} is not a number from 0 to 1")
         if not isinstance(self.inconsistent, bool):
             raise DataError(f"inconsistent {_clip(self.inconsistent)} is not true or false")
         if self.timestamp is not None and self.timestamp.tzinfo is None:

@@ -92,12 +92,12 @@ def test_every_spelling_in_use_is_read(label: str, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
-    "label", ["TIE", "tie ", "", "a", "model_c", "tie (inconsistent)", None, 0.5, 1, ["tie"]]
+    "label", ["TIE", "tie ", "", "A", "model_c", "tie (inconsistent)", None, 0.5, 1, ["tie"]]
 )
 def test_an_unknown_outcome_is_refused(label: object) -> None:
     """A label outside the table is an error that shows it and lists what is allowed."""
     shown = re.escape(repr(label))
-    allowed = r"model_a, model_b, tie, both_bad, bothbad, tie \(bothbad\)"
+    allowed = r"model_a, model_b, tie, both_bad, bothbad, tie \(bothbad\), tie_bothbad, a, b"
     with pytest.raises(DataError, match=rf"unknown winner {shown}; allowed: {allowed}"):
         read_outcome(label)
 

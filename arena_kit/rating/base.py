@@ -51,7 +51,8 @@ class Ratings:
     """The result of one method on one log, best first, with every setting that made it.
 
     `traces` has a row per replay, `replicates` a row per resample of the evidence, both a
-    column per model of `models` (name order).
+    column per model of `models` (name order). `covariance` is that of the ratings, where the
+    method knows it; `fit` holds what was fitted beside them, under plain names.
     """
 
     method: str
@@ -62,6 +63,8 @@ class Ratings:
     models: tuple[str, ...] = field(repr=False)
     traces: NDArray[np.float64] = field(repr=False)
     replicates: NDArray[np.float64] = field(repr=False)
+    covariance: NDArray[np.float64] | None = field(default=None, repr=False)
+    fit: dict[str, float] = field(default_factory=dict)
 
     def __getitem__(self, model: str) -> Rating:
         for rating in self.ratings:
@@ -82,6 +85,7 @@ class Ratings:
             "ratings": [rating.as_dict() for rating in self.ratings],
             "n_battles": self.n_battles,
             "dropped": self.dropped,
+            **({"fit": self.fit} if self.fit else {}),
         }
 
 
@@ -96,10 +100,14 @@ def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
 
 
 def scores(battles: BattleLog) -> NDArray[np.float64]:
-    """What the first model got from each battle: 1, 0, or half for anything undecided."""
+    """What the first model got from each battle: its share where the battle has one, else 1, 0,
+    or half for anything undecided.
+    """
     decided = np.where(battles.outcome == B_WINS, 0.0, 0.5)
     score: NDArray[np.float64] = np.where(battles.outcome == A_WINS, 1.0, decided)
-    return score
+    if battles.share_a is None:
+        return score
+    return np.where(np.isnan(battles.share_a), score, battles.share_a)
 
 
 def check_kept(given: BattleLog, kept: BattleLog, dropped: dict[str, int]) -> None:
@@ -115,6 +123,14 @@ def check_kept(given: BattleLog, kept: BattleLog, dropped: dict[str, int]) -> No
             f"no rating for {', '.join(missing)}: none of its battles counts ({left_out} dropped)"
         )
     check_connected(kept.models, kept.a, kept.b)
+
+
+def check_unweighted(log: BattleLog, method: str) -> None:
+    """Refuse weights other than 1, for methods that replay battles one at a time."""
+    if log.weight is not None and np.any(log.weight != 1.0):
+        raise RatingError(
+            f"{method} replays battles one at a time and cannot use weights or pair counts"
+        )
 
 
 def questions_seen(
@@ -155,6 +171,22 @@ def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -
         raise RatingError(
             f"the battles fall into {len(groups)} groups of models that never met, "
             f"so no common scale exists: {shown}"
+        )
+
+
+def check_separation(models: tuple[str, ...], winner: NDArray[Any], loser: NDArray[Any]) -> None:
+    """Refuse models of which one group never lost to the others: no finite rating exists."""
+    reach = np.eye(len(models))
+    reach[winner, loser] = 1
+    while not np.array_equal(further := ((reach @ reach) > 0).astype(float), reach):
+        reach = further
+    above = reach.T == 0  # above[i, j]: j never beat i, not even through others
+    if above.any():
+        top = int(np.argmax(above.sum(axis=1)))
+        group = sorted(m for m, lost in zip(models, reach[:, top], strict=True) if lost)
+        raise RatingError(
+            f"{_some(group)} never lost to the other models, directly or through "
+            "others, so no finite rating exists; set a prior above 0"
         )
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from dataclasses import asdict, dataclass, replace
 from math import log as ln
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.rating.base import (
@@ -17,27 +15,30 @@ from arena_kit.rating.base import (
     RatingError,
     Ratings,
     check_kept,
+    check_separation,
     kinds,
     known,
-    questions_seen,
-    scores,
 )
+from arena_kit.rating.bootstrap import replicates
+from arena_kit.rating.evidence import Cluster, Evidence
+from arena_kit.rating.likelihood import Cells, Codes, Fit, Pairs, fitted
+from arena_kit.rating.resampling import interval
+from arena_kit.rating.sandwich import covariance
+from arena_kit.rating.tie_models import TIE_MODELS, Floats
 
-Floats = NDArray[np.float64]
-
-_NORMAL_95 = 1.959963984540054
-_MOST_STEPS = 100
-_TOLERANCE = 1e-11
-_CHUNK = 4096
+NORMAL_95 = 1.959963984540054
+#: Resamples without a finite rating, as a share, from which no interval is given.
+_MOST_LOST = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BradleyTerry:
     """Maximum-likelihood strengths: a beats b with odds 10^((rating_a - rating_b) / scale).
 
-    The order of battles plays no part. A tie is half a win for each side. The interval is
-    the robust (sandwich) one, clustered by question: battles on one question share that
-    question, and counting them as independent claims more certainty than there is.
+    The order of battles plays no part; a soft outcome counts as that share of a win. The
+    interval is by default the robust (sandwich) one, clustered by question: battles on one
+    question share that question, and counting them as independent claims more certainty
+    than there is. `P(a above b)` and rank ranges are in `arena_kit.claims`.
 
     Parameters
     ----------
@@ -48,27 +49,52 @@ class BradleyTerry:
     prior
         Wins added to each side of every pair that met. Half a win keeps a model that never
         lost finite; 0 is plain maximum likelihood, which then has no answer.
+    ties
+        A tie is `half` a win for each side, or an outcome of its own under the model of
+        `davidson` or of `rao-kupper`, whose parameter is fitted too (`fit["tie"]`).
     both_bad
         A both-bad vote counts as a `tie`, or is left out (`exclude`).
     inconsistent
         A judgment whose two orders disagree counts as a `tie`, or is left out (`drop`).
+    covariates
+        Columns of the log fitted jointly, so that ratings hold at equal length, say. Each
+        coefficient is in rating points per standard deviation; a rating's `uncontrolled`
+        is what it would be without them.
+    interval
+        `sandwich` needs no resampling; `percentile` and `basic` draw whole questions again
+        (single votes where questions have one battle each) `resamples` times, from `seed`.
+    cluster
+        What counts as one piece of evidence: a `question`, or each `battle` by itself.
     """
 
     scale: float = 400.0
     center: float = 1000.0
     baseline: str = ""
     prior: float = 0.5
+    ties: Literal["half", "davidson", "rao-kupper"] = "half"
     both_bad: Literal["tie", "exclude"] = "tie"
     inconsistent: Literal["tie", "drop"] = "drop"
+    covariates: tuple[str, ...] = ()
+    interval: Literal["sandwich", "percentile", "basic"] = "sandwich"
+    cluster: Cluster = "question"
+    resamples: int = 500
+    seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "covariates", tuple(self.covariates))
         for name, holds, allowed in (
             ("scale", 0 < self.scale < float("inf"), "a finite number above 0"),
             ("center", abs(self.center) < float("inf"), "a finite number"),
             ("prior", 0 <= self.prior < float("inf"), "a finite number, 0 or more"),
+            ("ties", self.ties in TIE_MODELS, "'half', 'davidson' or 'rao-kupper'"),
             ("both_bad", self.both_bad in ("tie", "exclude"), "'tie' or 'exclude'"),
             ("inconsistent", self.inconsistent in ("tie", "drop"), "'tie' or 'drop'"),
-        ):
+            ("interval", self.interval in ("sandwich", "percentile", "basic"),
+             "'sandwich', 'percentile' or 'basic'"),
+            ("cluster", self.cluster in ("question", "battle"), "'question' or 'battle'"),
+            ("resamples", self.resamples >= 100, "100 or more"),
+            ("seed", self.seed >= 0, "0 or more"),
+        ):  # fmt: skip
             if not holds:
                 raise ValueError(f"{name} must be {allowed}, not {getattr(self, name)!r}")
 
@@ -76,25 +102,25 @@ class BradleyTerry:
         """Rate a log; raises `RatingError` where no rating exists."""
         log, dropped = self._kept(battles)
         check_kept(battles, log, dropped)
-        if self.baseline and self.baseline not in log.models:
-            raise RatingError(
-                f"baseline {self.baseline!r} has no battle; models: {', '.join(log.models)}"
-            )
-        wins = _wins(log)
-        if not self.prior:
-            _check_separation(log.models, wins)
-        wins = wins + self.prior * ((wins + wins.T) > 0)
-        strength = _fitted(wins)
-        covariance = _covariance(log, strength, wins)
+        self._check(log)
+        evidence = Evidence.of(log, self._x(log), self.cluster)
+        fit, draws = self._fitted(log, evidence)
+        spread = covariance(fit, evidence)
+        unit, shown = self.scale / ln(10), self._contrast(log)
+        rating = self.center + unit * shown @ fit.strength
+        shown_spread: Floats = unit**2 * shown @ spread[: fit.n_models, : fit.n_models] @ shown.T
+        shown_draws: Floats = self.center + unit * draws @ shown.T
         return Ratings(
             method="bradley-terry",
             settings=asdict(self),
-            ratings=self._ranked(log, strength, covariance),
+            ratings=self._ranked(log, evidence, rating, shown_spread, shown_draws),
             n_battles=round(log.weights().sum()),
             dropped=dropped,
             models=log.models,
             traces=np.empty((0, len(log.models))),
-            replicates=np.empty((0, len(log.models))),
+            replicates=shown_draws,
+            covariance=shown_spread,
+            fit=self._beside(evidence, fit, spread),
         )
 
     def _kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
@@ -106,153 +132,108 @@ class BradleyTerry:
         dropped = {"tie": 0, **{kind: int(mask.sum()) for kind, mask in out.items()}}
         return battles.select(~(out["both_bad"] | out["inconsistent"])), dropped
 
-    def _ranked(
-        self, log: BattleLog, strength: Floats, covariance: Floats | None
-    ) -> tuple[Rating, ...]:
-        """Ratings with intervals of what is shown: the distance to the mean or the baseline."""
-        n = len(log.models)
-        contrast = np.eye(n) - 1 / n
-        if self.baseline:
-            contrast = np.eye(n)
-            contrast[:, log.models.index(self.baseline)] -= 1
-        unit = self.scale / ln(10)
-        rating = self.center + unit * contrast @ strength
-        se = np.full(n, np.nan)
-        if covariance is not None:
-            se = unit * np.sqrt(
-                np.maximum(0, np.einsum("ij,jk,ik->i", contrast, covariance, contrast))
+    def _check(self, log: BattleLog) -> None:
+        if self.baseline and self.baseline not in log.models:
+            raise RatingError(
+                f"baseline {self.baseline!r} has no battle; models: {', '.join(log.models)}"
             )
-            se[_evidence(log) < MIN_QUESTIONS] = np.nan
-        half = _NORMAL_95 * se
-        low, high = rating - half, rating + half
-        counts = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2), n)
+        if self.ties != "half" and log.share_a is not None:
+            raise RatingError(f"ties={self.ties!r} needs wins, losses and ties, not soft outcomes")
+        if self.ties != "half" and log.decisive().all():
+            raise RatingError(f"ties={self.ties!r} cannot be fitted: no battle is a tie")
+
+    def _x(self, log: BattleLog) -> Floats:
+        """The covariates with a standard deviation of 1; 0 stays no difference."""
+        given = log.covariates or {}
+        columns = []
+        for name in self.covariates:
+            if name not in given:
+                known = ", ".join(given) or "none"
+                raise RatingError(f"no covariate {name!r} in the battles; known: {known}")
+            if not (spread := float(np.std(given[name]))):
+                raise RatingError(f"covariate {name!r} is the same in every battle")
+            columns.append(given[name] / spread)
+        return np.array(columns).reshape(len(columns), len(log)).T
+
+    def _fitted(self, log: BattleLog, evidence: Evidence) -> tuple[Fit, Floats]:
+        """The fit to all battles, and the strengths of each resample (none for a sandwich)."""
+        n, rows, ties = len(log.models), evidence.rows, TIE_MODELS[self.ties]
+        pairs = Pairs.of(rows, n)
+        if not self.prior:
+            check_separation(log.models, *_wins(pairs.pooled(rows)))
+        prior = pairs.prior(self.prior, len(self.covariates))
+        cells = rows if self.covariates else pairs.pooled(rows)
+        fit = fitted(cells.and_also(prior), n, ties)
+        if self.interval == "sandwich":
+            return fit, np.empty((0, n))
+        draws = replicates(fit, evidence.votes(pairs, self.seed), prior, self.resamples)[:, :n]
+        if (lost := int(np.isnan(draws[:, 0]).sum())) > _MOST_LOST * self.resamples:
+            raise RatingError(
+                f"{lost} of {self.resamples} resamples have no finite rating; set a prior above 0"
+            )
+        return fit, draws
+
+    def _contrast(self, log: BattleLog) -> Floats:
+        """What is shown of the strengths: their distance to the mean, or to the baseline."""
+        n = len(log.models)
+        if not self.baseline:
+            return np.eye(n) - 1 / n
+        contrast = np.eye(n)
+        contrast[:, log.models.index(self.baseline)] -= 1
+        return contrast
+
+    def _beside(self, evidence: Evidence, fit: Fit, spread: Floats) -> dict[str, float]:
+        """What was fitted beside the ratings, and how well the battles are explained."""
+        unit = self.scale / ln(10)
+        weight = sum(each.sum() for each in evidence.rows.outcomes)
+        found = {"nll": -float(fit.terms(evidence.rows).value.sum() / weight)}
+        if fit.ties.start is not None:
+            found["tie"] = fit.tie
+        errors = np.sqrt(np.diag(spread))[len(fit.theta) - len(self.covariates) :]
+        for name, value, error in zip(self.covariates, fit.coefficients, errors, strict=True):
+            found |= {name: unit * float(value), f"{name}_se": unit * float(error)}
+        return found
+
+    def _ranked(
+        self, log: BattleLog, evidence: Evidence, rating: Floats, spread: Floats, draws: Floats
+    ) -> tuple[Rating, ...]:
+        """Ratings with their intervals, best first."""
+        se, low, high = self._interval(rating, spread, draws)
+        hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
+        counts = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2))
+        without = replace(self, covariates=())(log) if self.covariates else None
         rows = [
             Rating(
                 model=model,
                 rating=float(rating[i]),
-                ci_low=known(low[i]),
-                ci_high=known(high[i]),
+                ci_low=None if hidden[i] else known(low[i]),
+                ci_high=None if hidden[i] else known(high[i]),
                 n_battles=round(counts[i]),
-                extra={"se": known(se[i])},
+                extra={"se": None if hidden[i] else known(se[i])}
+                | ({"uncontrolled": without[model].rating} if without else {}),
             )
             for i, model in enumerate(log.models)
         ]
         return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
 
-
-def _wins(log: BattleLog) -> Floats:
-    """Weighted wins of each model (row) over each other (column), a tie half for both."""
-    n = len(log.models)
-    score, weight = scores(log), log.weights()
-    cell = log.a.astype(np.int64) * n + log.b
-    forward = np.bincount(cell, weight * score, n * n).reshape(n, n)
-    backward = np.bincount(cell, weight * (1 - score), n * n).reshape(n, n)
-    wins: Floats = (forward + backward.T).astype(float)
-    return wins
-
-
-def _fitted(wins: Floats) -> Floats:
-    """Strengths in natural units, mean 0: Newton's method on the pair counts."""
-    n = len(wins)
-    games = wins + wins.T
-    won = wins.sum(axis=1)
-    strength = np.zeros(n)
-    for _ in range(_MOST_STEPS):
-        p = _chances(strength)
-        gradient = won - (games * p).sum(axis=1)
-        step = np.linalg.solve(_information(games, p) + 1 / n, gradient)
-        strength += step * min(1.0, 4.0 / max(np.abs(step).max(), 1e-300))
-        if np.abs(step).max() < _TOLERANCE:
-            centred: Floats = strength - strength.mean()
-            return centred
-    raise RatingError("the strengths did not settle; set a prior above 0")
+    def _interval(
+        self, rating: Floats, spread: Floats, draws: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Standard error and 95 % interval of every rating."""
+        if self.interval == "sandwich":
+            se = np.sqrt(np.maximum(0, np.diag(spread)))
+            return se, rating - NORMAL_95 * se, rating + NORMAL_95 * se
+        se, low, high = interval(draws)
+        if self.interval == "basic":
+            low, high = 2 * rating - high, 2 * rating - low
+        return se, low, high
 
 
-def _chances(strength: Floats) -> Floats:
-    """How likely each model (row) is to beat each other (column)."""
-    gap = strength[:, None] - strength[None, :]
-    chance: Floats = 1 / (1 + np.exp(-gap))
-    return chance
-
-
-def _information(games: Floats, p: Floats) -> Floats:
-    """The curvature of the log-likelihood: a Laplacian of the pairs' weights."""
-    weight = games * p * (1 - p)
-    found: Floats = np.diag(weight.sum(axis=1)) - weight
-    return found
-
-
-def _covariance(log: BattleLog, strength: Floats, wins: Floats) -> Floats | None:
-    """The sandwich covariance of the strengths, clustered by question; None where there is
-    only one question.
-    """
-    n_clusters = _total(log)
-    if n_clusters < 2:
-        return None
-    n = len(strength)
-    p = _chances(strength)
-    bread = np.linalg.inv(_information(wins + wins.T, p) + 1 / n)
-    residual = scores(log) - p[log.a, log.b]
-    meat = _meat_of_questions(log, residual) if log.question_id else _meat_of_votes(log, residual)
-    covariance: Floats = bread @ meat @ bread * (n_clusters / (n_clusters - 1))
-    return covariance
-
-
-def _total(log: BattleLog) -> float:
-    """How many independent pieces of evidence there are: questions, or votes without one."""
-    if log.question_id is None:
-        return float(log.weights().sum())
-    return float(log.clusters().max()) + 1
-
-
-def _meat_of_votes(log: BattleLog, residual: Floats) -> Floats:
-    """Votes without a question stand for themselves; a weight says how many there were."""
-    n = len(log.models)
-    cell = log.a.astype(np.int64) * n + log.b
-    square = np.bincount(cell, log.weights() * residual**2, n * n).reshape(n, n)
-    square = square + square.T
-    meat: Floats = np.diag(square.sum(axis=1)) - square
-    return meat
-
-
-def _meat_of_questions(log: BattleLog, residual: Floats) -> Floats:
-    """The sum over questions of the outer product of their scores."""
-    n, clusters, weighted = len(log.models), log.clusters(), log.weights() * residual
-    order = np.argsort(clusters, kind="stable")
-    edges = np.searchsorted(clusters[order], np.arange(0, clusters.max() + 1 + _CHUNK, _CHUNK))
-    meat = np.zeros((n, n))
-    for start, end in pairwise(edges):
-        some = order[start:end]
-        row = (clusters[some] % _CHUNK).astype(np.int64) * n
-        cells = np.concatenate([row + log.a[some], row + log.b[some]])
-        values = np.concatenate([weighted[some], -weighted[some]])
-        scores = np.bincount(cells, values, _CHUNK * n).reshape(_CHUNK, n)
-        meat += scores.T @ scores
-    return meat
-
-
-def _check_separation(models: tuple[str, ...], wins: Floats) -> None:
-    """Refuse models of which one group never lost to the others: no finite rating exists."""
-    reach = (wins > 0) | np.eye(len(models), dtype=bool)
-    while True:
-        further = (reach.astype(np.float64) @ reach.astype(np.float64)) > 0
-        if np.array_equal(further, reach):
-            break
-        reach = further
-    above = ~reach.T  # above[i, j]: j never beat i, not even through others
-    if above.any():
-        top = int(np.argmax(above.sum(axis=1)))
-        group = [m for m, lost in zip(models, reach[:, top], strict=True) if lost]
-        raise RatingError(
-            f"{', '.join(sorted(group)[:5])} never lost to the other models, directly or through "
-            "others, so no finite rating exists; set a prior above 0"
-        )
-
-
-def _evidence(log: BattleLog) -> Floats:
-    """On how many questions each model was seen, or in how many votes where there are none."""
-    n = len(log.models)
-    if log.question_id is not None:
-        return questions_seen(log.a, log.b, log.clusters(), n).astype(float)
-    votes = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2), n)
-    return votes.astype(float)
+def _wins(pooled: Cells) -> tuple[Codes, Codes]:
+    """Who took at least part of a win from whom."""
+    low = pooled.won + pooled.tied > 0
+    high = pooled.lost + pooled.tied > 0
+    return (
+        np.concatenate([pooled.a[low], pooled.b[high]]),
+        np.concatenate([pooled.b[low], pooled.a[high]]),
+    )

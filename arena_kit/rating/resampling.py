@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+
+from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
+from arena_kit.rating.replay import Games
 
 #: Indices held at once; larger logs are resampled in several chunks.
 _CHUNK = 20_000_000
@@ -25,15 +28,46 @@ def resampled_sets(
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     grouped = np.argsort(clusters, kind="stable").astype(np.int32)
     rows = max(1, _CHUNK // max(1, len(clusters)))
-    children = np.random.SeedSequence(seed).spawn(n)
     for first in range(0, n, rows):
         draws = np.stack(
             [
-                np.random.default_rng(child).integers(0, len(lengths), len(lengths))
-                for child in children[first : first + rows]
+                drawn_clusters(child_generator(seed, number), len(lengths))
+                for number in range(first, min(n, first + rows))
             ]
         )
         yield _expand(draws, lengths, starts, grouped)
+
+
+def evidence_sets(
+    games: Games,
+    clusters: NDArray[np.int32],
+    n: int,
+    *,
+    seed: int,
+    min_questions: int = MIN_QUESTIONS,
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]]:
+    """Chunks of `resampled_sets` with the models that each resample rates, a row per resample.
+
+    A model is rated where it was drawn, and only if it was seen on enough questions to say
+    how sure its rating is; without such a model there are no chunks.
+    """
+    if not n:
+        return
+    enough = questions_seen(games.a, games.b, clusters, games.n_models) >= min_questions
+    if not enough.any():
+        return
+    for sets, sizes in resampled_sets(clusters, n, seed=seed):
+        yield sets, sizes, _drawn(games, sets, sizes) & enough
+
+
+def _drawn(games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which models take part in each resample."""
+    seen = np.zeros((len(sets), games.n_models), bool)
+    rows = np.repeat(np.arange(len(sets)), sizes)
+    drawn = sets[np.arange(sets.shape[1]) < sizes[:, None]]
+    seen[rows, games.a[drawn]] = True
+    seen[rows, games.b[drawn]] = True
+    return seen
 
 
 def _expand(
@@ -51,6 +85,38 @@ def _expand(
     sets = np.zeros((len(draws), sizes.max()), np.int32)
     sets[np.arange(sizes.max()) < sizes[:, None]] = battles
     return sets, sizes
+
+
+#: How often each piece of evidence stands in a resample, given the resample's number.
+Redraw = Callable[[int], NDArray[np.float64]]
+
+
+def redrawn_clusters(clusters: NDArray[np.int32], *, seed: int) -> Redraw:
+    """Whole clusters drawn with replacement, as `resampled_sets` draws them."""
+    n = int(clusters.max()) + 1
+
+    def times(number: int) -> NDArray[np.float64]:
+        drawn = np.bincount(drawn_clusters(child_generator(seed, number), n), minlength=n)
+        return drawn.astype(float)[clusters]
+
+    return times
+
+
+def redrawn_counts(counts: NDArray[np.float64], *, seed: int) -> Redraw:
+    """Votes that stand for themselves, `counts[i]` of them alike: each kind is drawn a Poisson
+    number of times, which costs no more for a million of them than for one.
+    """
+    return lambda number: child_generator(seed, number).poisson(counts).astype(float)
+
+
+def child_generator(seed: int, number: int) -> np.random.Generator:
+    """The generator of one resample: the seed's child of that number."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+
+
+def drawn_clusters(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+    """As many of `n` clusters as there are, with replacement."""
+    return rng.integers(0, n, n)
 
 
 def denoised(replicates: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[np.float64]:

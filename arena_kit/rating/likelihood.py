@@ -1,0 +1,247 @@
+"""The likelihood of paired comparisons, and Newton's method to its peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import A_WINS, B_WINS
+from arena_kit.rating.base import RatingError, scores
+from arena_kit.rating.tie_models import Floats, Terms, TieModel
+
+Codes = NDArray[np.intp]
+
+_MOST_STEPS = 100
+_TOLERANCE = 1e-11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """Comparisons as the likelihood sees them: who met whom, and the weight of each outcome.
+
+    A cell is one battle, or all battles of a pair. `x` has a row per cell and a column per
+    covariate.
+    """
+
+    a: Codes
+    b: Codes
+    won: Floats
+    tied: Floats
+    lost: Floats
+    x: Floats
+
+    @classmethod
+    def of(cls, log: BattleLog, covariates: Floats) -> Cells:
+        """A cell per battle, in the log's order, with the battle's weight."""
+        weight = log.weights()
+        named = [(log.outcome == side).astype(float) for side in (A_WINS, B_WINS)]
+        won, lost = named
+        if log.share_a is not None:
+            soft = ~np.isnan(log.share_a)
+            share = scores(log)
+            won, lost = np.where(soft, share, won), np.where(soft, 1 - share, lost)
+        return cls(
+            a=log.a.astype(np.intp),
+            b=log.b.astype(np.intp),
+            won=weight * won,
+            tied=weight * (1 - won - lost),
+            lost=weight * lost,
+            x=covariates,
+        )
+
+    @property
+    def outcomes(self) -> tuple[Floats, Floats, Floats]:
+        """The weights of wins, ties and losses of the first side."""
+        return self.won, self.tied, self.lost
+
+    def with_weights(self, weights: Floats) -> Cells:
+        """The same cells, each outcome times a weight."""
+        won, tied, lost = (weights * each for each in self.outcomes)
+        return replace(self, won=won, tied=tied, lost=lost)
+
+    def and_also(self, other: Cells) -> Cells:
+        """These cells and those."""
+        names = [field.name for field in fields(self)]
+        return Cells(**{n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in names})
+
+    def plus(self, other: Cells) -> Cells:
+        """These cells with the outcomes of others of the same pairs added."""
+        won, tied, lost = self.won + other.won, self.tied + other.tied, self.lost + other.lost
+        return replace(self, won=won, tied=tied, lost=lost)
+
+    def single_votes(self) -> tuple[Cells, Floats]:
+        """A cell for a single vote of each outcome that a cell has, and how many there were."""
+        one = np.ones(len(self.a))
+        outcomes = [
+            replace(self, won=one * (k == 0), tied=one * (k == 1), lost=one * (k == 2))
+            for k in range(3)
+        ]
+        votes = outcomes[0].and_also(outcomes[1]).and_also(outcomes[2])
+        counts = np.concatenate([self.won, self.tied, self.lost])
+        return votes.at(counts > 0), counts[counts > 0]
+
+    def at(self, rows: NDArray[np.bool_]) -> Cells:
+        """Some of the cells."""
+        return Cells(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The pairs that met (the lower number first), and which of them each cell belongs to."""
+
+    low: Codes
+    high: Codes
+    of_cell: Codes
+    turned: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, cells: Cells, n_models: int) -> Pairs:
+        turned = cells.a > cells.b
+        low, high = np.where(turned, cells.b, cells.a), np.where(turned, cells.a, cells.b)
+        key = low * n_models + high
+        met = np.flatnonzero(np.bincount(key, minlength=n_models * n_models))
+        place = np.zeros(n_models * n_models, np.intp)
+        place[met] = np.arange(len(met))
+        return cls(met // n_models, met % n_models, place[key], turned)
+
+    def pooled(self, cells: Cells) -> Cells:
+        """One cell per pair, with the sums of its cells; only for cells without covariates."""
+        n = len(self.low)
+        for_low = np.where(self.turned, cells.lost, cells.won)
+        for_high = np.where(self.turned, cells.won, cells.lost)
+        return Cells(
+            a=self.low,
+            b=self.high,
+            won=_sums(self.of_cell, for_low, n),
+            tied=_sums(self.of_cell, cells.tied, n),
+            lost=_sums(self.of_cell, for_high, n),
+            x=np.zeros((n, 0)),
+        )
+
+    def prior(self, wins: float, n_covariates: int) -> Cells:
+        """`wins` for either side of every pair; no cells where there are none to give."""
+        n = len(self.low) if wins else 0
+        share = np.full(n, float(wins))
+        x = np.zeros((n, n_covariates))
+        low, high = self.low[:n], self.high[:n]
+        return Cells(a=low, b=high, won=share, tied=np.zeros(n), lost=share, x=x)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The peak of a likelihood: strengths (natural units, mean 0), the tie parameter and the
+    covariates' coefficients in one vector, with the curvature there.
+    """
+
+    theta: Floats
+    information: Floats
+    n_models: int
+    ties: TieModel
+
+    @property
+    def strength(self) -> Floats:
+        return self.theta[: self.n_models]
+
+    @property
+    def tie(self) -> float:
+        """The tie parameter; 0 where there is none."""
+        return float(self.theta[self.n_models]) if self.ties.start is not None else 0.0
+
+    @property
+    def coefficients(self) -> Floats:
+        return self.theta[self.n_models + (self.ties.start is not None) :]
+
+    def terms(self, cells: Cells) -> Terms:
+        """The likelihood's terms at the peak, per cell."""
+        return _terms(self.theta, cells, self.n_models, self.ties)
+
+    def inverse(self) -> Floats:
+        """The inverse curvature, with the strengths' mean held at 0."""
+        return np.asarray(np.linalg.inv(_anchored(self.information, self.n_models)), float)
+
+
+def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = None) -> Fit:
+    """The strengths that explain the cells best; raises where Newton's method finds none."""
+    theta = _start(cells, n_models, ties) if start is None else start.copy()
+    for _ in range(_MOST_STEPS):
+        terms = _terms(theta, cells, n_models, ties)
+        information = _information(terms, cells, n_models, ties)
+        rise = slope(terms, cells, n_models, ties)
+        try:
+            step = np.asarray(np.linalg.solve(_anchored(information, n_models), rise), float)
+        except np.linalg.LinAlgError:
+            raise RatingError("the covariates say the same thing twice; leave one out") from None
+        largest = float(np.abs(step).max())
+        theta = _moved(theta, step * min(1.0, 4.0 / max(largest, 1e-300)), n_models, ties)
+        if largest < _TOLERANCE:
+            theta[:n_models] -= theta[:n_models].mean()
+            return Fit(theta, information, n_models, ties)
+    raise RatingError("the strengths did not settle; set a prior above 0")
+
+
+def slope(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """The gradient of the log-likelihood in all parameters."""
+    parts = [_to_models(cells, terms.eta, n_models)]
+    if ties.start is not None:
+        parts.append(np.array([terms.t.sum()]))
+    return np.concatenate([*parts, cells.x.T @ terms.eta])
+
+
+def gradient(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """The gradient at a point."""
+    return slope(_terms(theta, cells, n_models, ties), cells, n_models, ties)
+
+
+def _start(cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    extra = [] if ties.start is None else [ties.start]
+    return np.concatenate([np.zeros(n_models), extra, np.zeros(cells.x.shape[1])])
+
+
+def _moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:
+    new = theta + step
+    if ties.positive and new[n_models] <= 0:
+        new[n_models] = theta[n_models] / 4
+    return new
+
+
+def _terms(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> Terms:
+    strength = theta[:n_models]
+    has_tie = ties.start is not None
+    eta = strength[cells.a] - strength[cells.b] + cells.x @ theta[n_models + has_tie :]
+    return ties.terms(eta, float(theta[n_models]) if has_tie else 0.0, *cells.outcomes)
+
+
+def _to_models(cells: Cells, values: Floats, n_models: int) -> Floats:
+    """Values of cells, added to their first model and taken from their second."""
+    return _sums(cells.a, values, n_models) - _sums(cells.b, values, n_models)
+
+
+def _sums(places: Codes, values: Floats, n: int) -> Floats:
+    total: Floats = np.bincount(places, values, n).astype(float)
+    return total
+
+
+def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """The curvature: a Laplacian of the pairs for the strengths, bordered by the rest."""
+    n = n_models
+    weight = np.bincount(cells.a * n + cells.b, terms.eta_eta, n * n).reshape(n, n)
+    weight = weight + weight.T
+    columns = [_to_models(cells, terms.eta_eta * x, n) for x in cells.x.T]
+    corner = cells.x.T @ (terms.eta_eta[:, None] * cells.x)
+    if ties.start is not None:
+        columns.insert(0, _to_models(cells, terms.eta_t, n))
+        cross = cells.x.T @ terms.eta_t
+        corner = np.block([[terms.t_t.sum(), cross[None, :]], [cross[:, None], corner]])
+    border = np.array(columns).reshape(len(columns), n)
+    laplacian = np.diag(weight.sum(axis=1)) - weight
+    return np.block([[laplacian, border.T], [border, corner]])
+
+
+def _anchored(information: Floats, n_models: int) -> Floats:
+    """The curvature with the strengths' mean, which no battle tells, held in place."""
+    anchored = information.copy()
+    anchored[:n_models, :n_models] += 1 / n_models
+    return anchored

@@ -1,0 +1,116 @@
+"""How a tie enters the likelihood of Bradley–Terry: as half a win, or as an outcome of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Terms(NamedTuple):
+    """The log-likelihood of cells, its slopes in the gap `eta` and in the tie parameter `t`, and
+    its curvatures, each with the sign that makes it positive at the peak.
+    """
+
+    value: Floats
+    eta: Floats
+    t: Floats
+    eta_eta: Floats
+    eta_t: Floats
+    t_t: Floats
+
+
+Outcomes = Callable[[Floats, float, Floats, Floats, Floats], Terms]
+Shares = Callable[[Floats, float], Floats]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TieModel:
+    """One treatment of ties: where its parameter starts (None: it has none), the likelihood's
+    terms, the share of a win that a gap predicts, and whether the parameter stays above 0.
+    """
+
+    start: float | None
+    terms: Outcomes
+    share: Shares
+    positive: bool = False
+
+
+def _half(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
+    won, lost = won + tied / 2, lost + tied / 2
+    games = won + lost
+    p = _sigmoid(eta)
+    none = np.zeros_like(eta)
+    value = won * _log_sigmoid(eta) + lost * _log_sigmoid(-eta)
+    return Terms(value, won - games * p, none, games * p * (1 - p), none, none)
+
+
+def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
+    """Odds of win : tie : loss are e^(eta/2) : e^t : e^(-eta/2)."""
+    games = won + tied + lost
+    logs = np.stack([eta / 2, np.full_like(eta, t), -eta / 2])
+    total = np.logaddexp.reduce(logs, axis=0)
+    win, tie, loss = np.exp(logs - total)
+    lead = (win - loss) / 2
+    return Terms(
+        (won - lost) * eta / 2 + tied * t - games * total,
+        (won - lost) / 2 - games * lead,
+        tied - games * tie,
+        games * ((win + loss) / 4 - lead**2),
+        -games * tie * lead,
+        games * tie * (1 - tie),
+    )
+
+
+def _rao_kupper(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
+    """A side wins when it leads by more than the threshold `t`; between them lies a tie."""
+    u, v = _sigmoid(eta - t), _sigmoid(-eta - t)
+    not_lost, not_won = won + tied, lost + tied
+    curve_a, curve_b = not_lost * u * (1 - u), not_won * v * (1 - v)
+    room = -np.expm1(-2 * t)  # 1 - e^(-2t)
+    value = not_lost * _log_sigmoid(eta - t) + not_won * _log_sigmoid(-eta - t)
+    return Terms(
+        value + tied * (2 * t + np.log(room)),
+        not_lost * (1 - u) - not_won * (1 - v),
+        tied * 2 / room - not_lost * (1 - u) - not_won * (1 - v),
+        curve_a + curve_b,
+        curve_b - curve_a,
+        curve_a + curve_b + tied * 4 * np.exp(-2 * t) / room**2,
+    )
+
+
+def _half_share(eta: Floats, _: float) -> Floats:
+    return _sigmoid(eta)
+
+
+def _davidson_share(eta: Floats, t: float) -> Floats:
+    logs = np.stack([eta / 2, np.full_like(eta, t), -eta / 2])
+    win, _, loss = np.exp(logs - np.logaddexp.reduce(logs, axis=0))
+    share: Floats = (1 + win - loss) / 2
+    return share
+
+
+def _rao_kupper_share(eta: Floats, t: float) -> Floats:
+    return (1 + _sigmoid(eta - t) - _sigmoid(-eta - t)) / 2
+
+
+def _sigmoid(x: Floats) -> Floats:
+    share: Floats = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
+    return share
+
+
+def _log_sigmoid(x: Floats) -> Floats:
+    value: Floats = -np.logaddexp(0, -x)
+    return value
+
+
+TIE_MODELS = {
+    "half": TieModel(start=None, terms=_half, share=_half_share),
+    "davidson": TieModel(start=0.0, terms=_davidson, share=_davidson_share),
+    "rao-kupper": TieModel(start=0.5, terms=_rao_kupper, share=_rao_kupper_share, positive=True),
+}
