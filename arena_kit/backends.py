@@ -15,11 +15,11 @@ from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.prices import Price
 from arena_kit.keys import read_key
+from arena_kit.parameters import RunParams
 from arena_kit.settings import (
     AnthropicSettings,
     ChatSettings,
     JudgeSettings,
-    RunParams,
     TournamentFile,
     read_prices,
 )

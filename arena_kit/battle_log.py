@@ -152,11 +152,9 @@ class BattleLog:
         """A row per pair (sides sorted by name): model_a, model_b, a_wins, b_wins, tie,
         both_bad, each count a sum of weights. Inconsistent judgments count as ties here.
         """
-        swap = self.a > self.b
-        low, high = np.where(swap, self.b, self.a), np.where(swap, self.a, self.b)
-        outcome = np.where(swap & self.decisive(), 1 - self.outcome, self.outcome)
-        pairs, row = np.unique(low * np.int64(len(self.models)) + high, return_inverse=True)
-        table = np.bincount(row * 4 + outcome, self.weights(), minlength=4 * len(pairs))
+        log = self.sides_in_order()
+        pairs, row = np.unique(log.a * np.int64(len(self.models)) + log.b, return_inverse=True)
+        table = np.bincount(row * 4 + log.outcome, self.weights(), minlength=4 * len(pairs))
         names = np.array(self.models, object)
         first, second = np.divmod(pairs, max(1, len(self.models)))
         counts = dict(zip(COUNT_COLUMNS, table.reshape(-1, 4).T, strict=True))
@@ -232,6 +230,19 @@ class BattleLog:
             share_a=None if share is None else share.astype(float),
             covariates=None,
             **{name: None if each is None else Labels.of(each) for name, each in text.items()},
+        )
+
+    def sides_in_order(self) -> Self:
+        """The same battles, the side whose name comes first as the first; no covariates."""
+        turned = self.a > self.b
+        share = self.share_a
+        return replace(
+            self,
+            a=np.where(turned, self.b, self.a),
+            b=np.where(turned, self.a, self.b),
+            outcome=np.where(turned & self.decisive(), 1 - self.outcome, self.outcome),
+            share_a=None if share is None else np.where(turned, 1 - share, share),
+            covariates=None,
         )
 
     def of_source(self, source: Source, judge_model: str | None = None) -> Self:

@@ -27,12 +27,12 @@ from arena_kit.judging.pairing import select_subset
 from arena_kit.judging.records import Answer, Status
 from arena_kit.judging.terms import Terms
 from arena_kit.judging.tournament import OnProgress
+from arena_kit.parameters import GenerateParams
 from arena_kit.progress import judging_progress
 from arena_kit.prompts import Prompt, Response
 from arena_kit.runs import Record, find_root, runs_folder, utc_now
 from arena_kit.settings import (
     EntrantDefinition,
-    GenerateParams,
     TournamentFile,
     read_prices,
     read_tournament,

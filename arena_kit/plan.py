@@ -21,9 +21,10 @@ from arena_kit.judging.prices import Price
 from arena_kit.judging.records import JudgeRequest
 from arena_kit.judging.terms import Terms
 from arena_kit.judging.tournament import Material
+from arena_kit.parameters import RunParams
 from arena_kit.prompts import Prompt, Response
 from arena_kit.runs import find_root
-from arena_kit.settings import RunParams, TournamentFile, read_tournament, validated
+from arena_kit.settings import TournamentFile, read_tournament, validated
 from arena_kit.store import (
     read_prompts,
     read_responses,

@@ -12,10 +12,11 @@ from typing import Any
 from arena_kit.battles import DataError
 from arena_kit.judging.batching import left_running
 from arena_kit.judging.ledger import Ledger
+from arena_kit.parameters import RunParams
 from arena_kit.progress import watching
 from arena_kit.reporting.html import export_report
 from arena_kit.runs import TOKEN_VARIABLE, Record, open_record, runs_folder
-from arena_kit.settings import DEFAULT_TOURNAMENT, RunParams, read_tournament, validated
+from arena_kit.settings import DEFAULT_TOURNAMENT, read_tournament, validated
 from arena_kit.store import read_value, read_yaml
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.

@@ -1,4 +1,4 @@
-"""The tournament file and a run's parameters, validated at the door."""
+"""The tournament file and the price file, validated at the door."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _different(values: list[str]) -> list[str]:
     return values
 
 
-def _address(value: str) -> str:
+def service_address(value: str) -> str:
     """The address of a service: http or https, without a user, a query or a last slash."""
     parts = urlsplit(value)
     if value and (parts.scheme not in ("http", "https") or not parts.hostname):
@@ -51,15 +51,17 @@ DimensionId = Annotated[str, AfterValidator(_dimension)]
 Model = TypeVar("Model", bound=BaseModel)
 
 
-_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$|^$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$|^$"
 DEFAULT_TOURNAMENT = Path("params/tournament.yaml")
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """Input from outside: no unknown keys, no infinite numbers."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class DimensionSettings(_Strict):
+class DimensionSettings(Strict):
     """One dimension: its rubric file, the version that file must carry, and what the
     judge is shown beside the question.
     """
@@ -69,7 +71,7 @@ class DimensionSettings(_Strict):
     reference: Reference = "none"
 
 
-class BaselineSettings(_Strict):
+class BaselineSettings(Strict):
     """Settings of the embedded judge."""
 
     noise: float = Field(default=0.06, ge=0)
@@ -78,7 +80,7 @@ class BaselineSettings(_Strict):
     seed: int = Field(default=0, ge=0)
 
 
-class AnthropicSettings(_Strict):
+class AnthropicSettings(Strict):
     """How Claude is asked; see `Claude`. `concurrency` and `per_minute` are for live calls."""
 
     effort: Literal["", "low", "medium", "high", "xhigh", "max"] = "low"
@@ -88,7 +90,7 @@ class AnthropicSettings(_Strict):
     expected_output_tokens: int = Field(default=400, ge=1)
 
 
-class ChatSettings(_Strict):
+class ChatSettings(Strict):
     """How a chat-completions server is asked; see `ChatJudge`."""
 
     max_tokens: int = Field(default=1024, ge=16)
@@ -99,7 +101,7 @@ class ChatSettings(_Strict):
     expected_output_tokens: int = Field(default=200, ge=1)
 
 
-class JudgeSettings(_Strict):
+class JudgeSettings(Strict):
     """Judge models of the two modes, how often an unreadable answer is asked again
     (`max_attempts`), and how often one that failed unpaid is sent (`max_tries`).
     """
@@ -113,7 +115,7 @@ class JudgeSettings(_Strict):
     openai_compatible: ChatSettings = ChatSettings()
 
 
-class EloSettings(_Strict):
+class EloSettings(Strict):
     """How battles become ratings; see `PermutationElo`."""
 
     n_perms: int = Field(default=500, ge=1)
@@ -142,7 +144,7 @@ class EloSettings(_Strict):
         )
 
 
-class EntrantDefinition(_Strict):
+class EntrantDefinition(Strict):
     """How `arena-kit generate` makes an entrant's responses.
 
     `seed` gives each prompt a seed of its own, on servers that take one; `temperature` is
@@ -157,8 +159,8 @@ class EntrantDefinition(_Strict):
     temperature: float | None = Field(default=None, ge=0)
     seed: int | None = Field(default=None, ge=0)
     transport: Literal["batches", "messages"] = "batches"
-    base_url: Annotated[str, AfterValidator(_address)] = ""
-    key_variable: str = Field(default="", pattern=_VARIABLE)
+    base_url: Annotated[str, AfterValidator(service_address)] = ""
+    key_variable: str = Field(default="", pattern=VARIABLE)
 
     @model_validator(mode="after")
     def _no_idle_setting(self) -> EntrantDefinition:
@@ -175,7 +177,7 @@ class EntrantDefinition(_Strict):
         return hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()
 
 
-class TournamentFile(_Strict):
+class TournamentFile(Strict):
     """A tournament: who competes on what, judged by which rubrics, rated how.
 
     Paths are relative to the workspace, the folder that holds `params/`.
@@ -220,48 +222,7 @@ class TournamentFile(_Strict):
         return found
 
 
-class GenerateParams(_Strict):
-    """What `arena-kit generate` may be told; empty `entrants` and `strata` mean all."""
-
-    tournament: Path = DEFAULT_TOURNAMENT
-    entrants: list[Id] = []
-    max_cost_usd: float = Field(default=0.0, ge=0)
-    strata: dict[str, Annotated[int, Field(ge=0)]] = {}
-    subset_seed: int = Field(default=0, ge=0)
-    offline: bool = False
-
-
-class RunParams(_Strict):
-    """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
-
-    tournament: Path = DEFAULT_TOURNAMENT
-    judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
-    judge_model: str = ""
-    max_cost_usd: float = Field(default=0.0, ge=0)
-    transport: Literal["batches", "messages"] = "batches"
-    prewarm: bool = False
-    base_url: Annotated[str, AfterValidator(_address)] = ""
-    key_variable: str = Field(default="", pattern=_VARIABLE)
-    n_perms: int = Field(default=0, ge=0)
-    limit_pairs: int = Field(default=0, ge=0)
-    offline: bool = False
-    seed: int = Field(default=-1, ge=-1)
-    strata: dict[str, Annotated[int, Field(ge=0)]] = {}
-    subset_seed: int = Field(default=0, ge=0)
-    replay_from: str = ""
-    run_dir: str = ""
-
-    def applied(self, file: TournamentFile) -> TournamentFile:
-        """The tournament file with this run's overrides in place."""
-        changes: dict[str, Any] = {}
-        if self.n_perms:
-            changes["n_perms"] = self.n_perms
-        if self.seed >= 0:
-            changes["shuffle_seed"] = self.seed
-        return file.model_copy(update={"elo": file.elo.model_copy(update=changes)})
-
-
-class _PriceRow(_Strict):
+class _PriceRow(Strict):
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     write: float | None = Field(default=None, ge=0)
@@ -270,7 +231,7 @@ class _PriceRow(_Strict):
     batch_factor: float = Field(default=1, gt=0, le=1)
 
 
-class _PriceFile(_Strict):
+class _PriceFile(Strict):
     date: date
     source: str
     models: dict[str, _PriceRow]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from arena_kit import artifacts
 from arena_kit.battle_log import BattleLog
@@ -23,24 +19,18 @@ from arena_kit.progress import judging_progress
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
-from arena_kit.reporting.pictures import Picture, save_picture
-from arena_kit.runs import Record, runs_folder
-from arena_kit.settings import RunParams
+from arena_kit.recording import Recorded, claimed_record
+from arena_kit.runs import Record
 from arena_kit.store import file_hash, responses_file, write_jsonl
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Plan):
+class Study(Plan, Recorded):
     """A judged tournament from prompts to a record; each step is computed once.
 
     Open one with `Study.open`, which validates everything and claims a record, then ask
     for `judgments`, `battles`, `ratings`, `sweep`, and `save()` the artifacts.
     """
-
-    record: Record
 
     @classmethod
     def open(cls, mode: str, **parameters: Any) -> Study:
@@ -48,7 +38,7 @@ class Study(Plan):
         plan = Plan.read(mode, parameters)
         plan.refuse_without_cap()
         values = {f.name: getattr(plan, f.name) for f in fields(plan)}
-        study = cls(**values, record=_record(mode, plan.params, plan.root))
+        study = cls(**values, record=claimed_record(mode, plan.params.run_dir, plan.root))
         study._begin()
         return study
 
@@ -167,10 +157,6 @@ class Study(Plan):
             "seeds": f"shuffles {self.method.seed}, subset {self.params.subset_seed}",
         }
 
-    def show(self, name: str, figure: Figure, alt: str) -> Picture:
-        """Save a figure in the record and return it for display."""
-        return save_picture(figure, self.record.path / "figures" / f"{name}.png", alt)
-
     def save(self) -> Record:
         """Write the result artifacts and, unless a runner does it, close the record."""
         with self._failing():
@@ -183,14 +169,10 @@ class Study(Plan):
                 default_k=self.method.k,
             )
             self.record.update(unrated=self.unrated)
-        if not self.record.attached:
-            self.record.finish()
-        return self.record
+        return self._close()
 
     def _begin(self) -> None:
-        if not self.record.attached:
-            self.record.start(self.mode, self.params.model_dump(mode="json"))
-            atexit.register(_abandon, self.record)
+        self._start(self.mode, self.params.model_dump(mode="json"))
         elo = self.tournament.elo
         folder = self.root / self.tournament.responses
         self.record.update(
@@ -247,32 +229,12 @@ class Study(Plan):
             cost["attempts"] = self.ledger.outcomes(self.record.token)
         return cost
 
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Close the record as failed when the block fails, unless a runner will."""
-        try:
-            yield
-        except BaseException as error:
-            if isinstance(error, OfflineError):
-                missing = ({"request_id": request_id} for request_id in error.missing)
-                write_jsonl(self.record.path / "missing.jsonl", missing)
-            if self.price is not None:
-                self.record.add_spent(self.ledger.spent(self.record.token))
-            if not self.record.attached:
-                self.record.finish(error=f"{type(error).__name__}: {error}")
-            raise
-
-
-def _record(mode: str, params: RunParams, root: Path) -> Record:
-    if params.run_dir:
-        return Record.claim(root / params.run_dir)
-    return Record.create(runs_folder(root), mode)
-
-
-def _abandon(record: Record) -> None:
-    """Close a record whose session ends before it was saved."""
-    if record.path.is_dir() and record.read().get("status") == "running":
-        record.finish(error="the session ended before the record was saved")
+    def _on_failure(self, error: BaseException) -> None:
+        if isinstance(error, OfflineError):
+            missing = ({"request_id": request_id} for request_id in error.missing)
+            write_jsonl(self.record.path / "missing.jsonl", missing)
+        if self.price is not None:
+            self.record.add_spent(self.ledger.spent(self.record.token))
 
 
 def _settings(method: PermutationElo) -> dict[str, Any]:

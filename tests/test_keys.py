@@ -18,8 +18,9 @@ from arena_kit.generation import Generation
 from arena_kit.judging.judges.base import PaidJudge
 from arena_kit.judging.prices import Price
 from arena_kit.keys import read_key, refuse_keys
+from arena_kit.parameters import RunParams
 from arena_kit.plan import Plan
-from arena_kit.settings import AnthropicSettings, RunParams, read_tournament, validated
+from arena_kit.settings import AnthropicSettings, read_tournament, validated
 
 LOOKS = "sk-ant-api03-AbCdEfGhIjKlMnOp"
 PLAIN = "f00dfeedf00dfeed"  # a key that looks like nothing in particular

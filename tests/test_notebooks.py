@@ -12,8 +12,8 @@ from typing import Any
 import nbformat
 import pytest
 
+from arena_kit.parameters import RunParams
 from arena_kit.runner import notebook_parameters
-from arena_kit.settings import RunParams
 from arena_kit.store import read_yaml
 
 ROOT = Path(__file__).parent.parent

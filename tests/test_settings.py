@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from arena_kit import DataError
-from arena_kit.settings import RunParams, read_tournament, validated
+from arena_kit.parameters import RunParams
+from arena_kit.settings import read_tournament, validated
 
 
 def edited(workspace: Path, **changes: Any) -> Path:

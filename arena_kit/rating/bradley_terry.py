@@ -44,8 +44,9 @@ class BradleyTerry:
     ----------
     scale
         The rating gap at which the odds are 10:1.
-    center, baseline
-        The mean rating of all models; or, where a `baseline` model is named, its rating.
+    center, baseline, center_on
+        The mean rating of all models, or of those named in `center_on`; or, where a
+        `baseline` model is named, its rating.
     prior
         Wins added to each side of every pair that met. Half a win keeps a model that never
         lost finite; 0 is plain maximum likelihood, which then has no answer.
@@ -70,6 +71,7 @@ class BradleyTerry:
     scale: float = 400.0
     center: float = 1000.0
     baseline: str = ""
+    center_on: tuple[str, ...] = ()
     prior: float = 0.5
     ties: Literal["half", "davidson", "rao-kupper"] = "half"
     both_bad: Literal["tie", "exclude"] = "tie"
@@ -81,10 +83,12 @@ class BradleyTerry:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "covariates", tuple(self.covariates))
+        for name in ("covariates", "center_on"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for name, holds, allowed in (
             ("scale", 0 < self.scale < float("inf"), "a finite number above 0"),
             ("center", abs(self.center) < float("inf"), "a finite number"),
+            ("center_on", not (self.center_on and self.baseline), "empty beside a baseline"),
             ("prior", 0 <= self.prior < float("inf"), "a finite number, 0 or more"),
             ("ties", self.ties in TIE_MODELS, "'half', 'davidson' or 'rao-kupper'"),
             ("both_bad", self.both_bad in ("tie", "exclude"), "'tie' or 'exclude'"),
@@ -100,7 +104,7 @@ class BradleyTerry:
 
     def __call__(self, battles: BattleLog) -> Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
-        log, dropped = self._kept(battles)
+        log, dropped = self.kept(battles)
         check_kept(battles, log, dropped)
         self._check(log)
         evidence = Evidence.of(log, self._x(log), self.cluster)
@@ -123,7 +127,8 @@ class BradleyTerry:
             fit=self._beside(evidence, fit, spread),
         )
 
-    def _kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+    def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+        """The battles that count under these settings, and how many of each kind do not."""
         masks = kinds(battles)
         out = {
             "both_bad": masks["both_bad"] & (self.both_bad == "exclude"),
@@ -133,10 +138,12 @@ class BradleyTerry:
         return battles.select(~(out["both_bad"] | out["inconsistent"])), dropped
 
     def _check(self, log: BattleLog) -> None:
-        if self.baseline and self.baseline not in log.models:
-            raise RatingError(
-                f"baseline {self.baseline!r} has no battle; models: {', '.join(log.models)}"
-            )
+        for model in self._anchors():
+            if model not in log.models:
+                what = "baseline" if self.baseline else "center_on:"
+                raise RatingError(
+                    f"{what} {model!r} has no battle; models: {', '.join(log.models)}"
+                )
         if self.ties != "half" and log.share_a is not None:
             raise RatingError(f"ties={self.ties!r} needs wins, losses and ties, not soft outcomes")
         if self.ties != "half" and log.decisive().all():
@@ -174,13 +181,15 @@ class BradleyTerry:
         return fit, draws
 
     def _contrast(self, log: BattleLog) -> Floats:
-        """What is shown of the strengths: their distance to the mean, or to the baseline."""
-        n = len(log.models)
-        if not self.baseline:
-            return np.eye(n) - 1 / n
-        contrast = np.eye(n)
-        contrast[:, log.models.index(self.baseline)] -= 1
+        """What is shown of the strengths: their distance to the mean of the anchors."""
+        anchors = [log.models.index(model) for model in self._anchors() or log.models]
+        contrast = np.eye(len(log.models))
+        contrast[:, anchors] -= 1 / len(anchors)
         return contrast
+
+    def _anchors(self) -> tuple[str, ...]:
+        """The models whose mean is the center; none means all."""
+        return (self.baseline,) if self.baseline else self.center_on
 
     def _beside(self, evidence: Evidence, fit: Fit, spread: Floats) -> dict[str, float]:
         """What was fitted beside the ratings, and how well the battles are explained."""

@@ -1,0 +1,58 @@
+"""What a run may be told, one model per kind of notebook, validated at the door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from arena_kit.settings import (
+    DEFAULT_TOURNAMENT,
+    VARIABLE,
+    Id,
+    Strict,
+    TournamentFile,
+    service_address,
+)
+
+
+class GenerateParams(Strict):
+    """What `arena-kit generate` may be told; empty `entrants` and `strata` mean all."""
+
+    tournament: Path = DEFAULT_TOURNAMENT
+    entrants: list[Id] = Field(default_factory=list)
+    max_cost_usd: float = Field(default=0.0, ge=0)
+    strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    subset_seed: int = Field(default=0, ge=0)
+    offline: bool = False
+
+
+class RunParams(Strict):
+    """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
+
+    tournament: Path = DEFAULT_TOURNAMENT
+    judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
+    judge_model: str = ""
+    max_cost_usd: float = Field(default=0.0, ge=0)
+    transport: Literal["batches", "messages"] = "batches"
+    prewarm: bool = False
+    base_url: Annotated[str, AfterValidator(service_address)] = ""
+    key_variable: str = Field(default="", pattern=VARIABLE)
+    n_perms: int = Field(default=0, ge=0)
+    limit_pairs: int = Field(default=0, ge=0)
+    offline: bool = False
+    seed: int = Field(default=-1, ge=-1)
+    strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    subset_seed: int = Field(default=0, ge=0)
+    replay_from: str = ""
+    run_dir: str = ""
+
+    def applied(self, file: TournamentFile) -> TournamentFile:
+        """The tournament file with this run's overrides in place."""
+        changes: dict[str, Any] = {}
+        if self.n_perms:
+            changes["n_perms"] = self.n_perms
+        if self.seed >= 0:
+            changes["shuffle_seed"] = self.seed
+        return file.model_copy(update={"elo": file.elo.model_copy(update=changes)})

@@ -1,0 +1,152 @@
+"""What a judge's verdict is worth in people's votes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import log as ln
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battle_log import BattleLog
+from arena_kit.rating.base import RatingError, check_connected, scores
+from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.likelihood import Cells, Pairs, fitted
+from arena_kit.rating.tie_models import TIE_MODELS
+
+Floats = NDArray[np.float64]
+
+#: Battles that people and the judge both decided, below which no temperature is fitted.
+MIN_SHARED = 200
+#: Temperatures tried; at the lowest a verdict counts in full, at the highest hardly at all.
+_COLDEST, _WARMEST = 0.05, 20.0
+_GOLDEN = (5**0.5 - 1) / 2
+_NARROW = 1e-4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """A temperature that turns a judge's verdicts into soft outcomes.
+
+    A verdict has a margin from -1 (the second model wins) through 0 (a tie) to 1 and gives the
+    first model the share 1 / (1 + exp(-margin / temperature)) of a win. The temperature is the
+    one under which ratings by the judge's verdicts predict people's votes on the same battles
+    best: a judge that is more decided than people are is toned down, one that is less decided
+    counts in full. (Matching single votes instead would be wrong: a judge and people disagree
+    on close battles most, and pairs far apart would be drawn together for it.)
+
+    `nll` is the mean negative log-likelihood of people's votes under ratings by the soft
+    verdicts, `nll_full` the same with verdicts that count in full, `nll_human` under ratings by
+    the votes themselves, which no judge can beat.
+    """
+
+    temperature: float
+    n_shared: int
+    agreement: float
+    nll: float
+    nll_full: float
+    nll_human: float
+
+    def applied(self, judged: BattleLog) -> BattleLog:
+        """The battles with soft outcomes."""
+        return _softened(judged, self.temperature)
+
+    @property
+    def worth(self) -> float:
+        """The share of a win that a clear verdict is worth; 1 counts in full."""
+        return float(_shares(np.ones(1), self.temperature)[0])
+
+
+def calibrated(human: BattleLog, judged: BattleLog, method: BradleyTerry) -> Calibration:
+    """The best temperature on the battles that people and the judge both decided: those with the
+    same question and models that count under `method`.
+    """
+    votes, verdicts = _shared(method.kept(human)[0], method.kept(judged)[0])
+    if len(votes) < MIN_SHARED:
+        raise RatingError(
+            f"soft outcomes need {MIN_SHARED} battles that people and the judge both decided "
+            f"(same question, same models), found {len(votes)}"
+        )
+    check_connected(votes.models, votes.a, votes.b)
+
+    def loss(log_temperature: float) -> float:
+        soft = _softened(verdicts, float(np.exp(log_temperature)))
+        return _nll(votes, _strengths(soft, method.prior))
+
+    best = float(np.exp(_lowest(loss, ln(_COLDEST), ln(_WARMEST))))
+    return Calibration(
+        temperature=best,
+        n_shared=len(votes),
+        agreement=_agreement(votes, verdicts),
+        nll=loss(ln(best)),
+        nll_full=_nll(votes, _strengths(verdicts, method.prior)),
+        nll_human=_nll(votes, _strengths(votes, method.prior)),
+    )
+
+
+def _lowest(loss: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function with one valley is lowest (golden-section search)."""
+    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
+    values = [loss(x) for x in inner]
+    while high - low > _NARROW:
+        if values[0] <= values[1]:
+            high, inner[1], values[1] = inner[1], inner[0], values[0]
+            inner[0] = high - _GOLDEN * (high - low)
+            values[0] = loss(inner[0])
+        else:
+            low, inner[0], values[0] = inner[0], inner[1], values[1]
+            inner[1] = low + _GOLDEN * (high - low)
+            values[1] = loss(inner[1])
+    return (low + high) / 2
+
+
+def _softened(judged: BattleLog, temperature: float) -> BattleLog:
+    return replace(judged, share_a=_shares(2 * scores(judged) - 1, temperature))
+
+
+def _shares(margin: Floats, temperature: float) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-margin / temperature)))
+
+
+def _strengths(log: BattleLog, prior: float) -> Floats:
+    """Strengths by a plain fit, in natural units."""
+    cells = Cells.of(log, np.empty((len(log), 0)))
+    pairs = Pairs.of(cells, len(log.models))
+    pooled = pairs.pooled(cells).and_also(pairs.prior(max(prior, 0.01), 0))
+    return fitted(pooled, len(log.models), TIE_MODELS["half"]).strength
+
+
+def _nll(votes: BattleLog, strength: Floats) -> float:
+    eta, vote = strength[votes.a] - strength[votes.b], scores(votes)
+    return float(np.mean(vote * np.logaddexp(0, -eta) + (1 - vote) * np.logaddexp(0, eta)))
+
+
+def _agreement(votes: BattleLog, verdicts: BattleLog) -> float:
+    """How often the two name the same winner, where both name one."""
+    vote, verdict = scores(votes) - 0.5, scores(verdicts) - 0.5
+    told = (vote != 0) & (verdict != 0)
+    return float(np.mean((vote > 0)[told] == (verdict > 0)[told])) if told.any() else float("nan")
+
+
+def _shared(human: BattleLog, judged: BattleLog) -> tuple[BattleLog, BattleLog]:
+    """The first vote and the first verdict on every battle that has both, with equal sides."""
+    votes, verdicts = _first_rows(human), _first_rows(judged)
+    both = sorted(votes.keys() & verdicts.keys())
+    mine = human.select([votes[key] for key in both]).sides_in_order()
+    theirs = judged.select([verdicts[key] for key in both]).sides_in_order()
+    return mine, theirs
+
+
+def _first_rows(log: BattleLog) -> dict[tuple[str, str, str], int]:
+    """The first row of each question and pair of models."""
+    if log.question_id is None:
+        return {}
+    names = np.array(log.models, object)
+    low, high = names[np.minimum(log.a, log.b)], names[np.maximum(log.a, log.b)]
+    rows = zip(log.question_id.values(), low, high, strict=True)
+    found: dict[tuple[str, str, str], int] = {}
+    for row, (question, first, second) in enumerate(rows):
+        if question is not None:
+            found.setdefault((question, first, second), row)
+    return found

@@ -1,0 +1,293 @@
+"""Placing one new model, known by a judge's verdicts, among models known by people's votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import log as ln
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battle_log import BattleLog
+from arena_kit.rating.base import MIN_QUESTIONS, Rating, RatingError, Ratings, scores
+from arena_kit.rating.bradley_terry import NORMAL_95, BradleyTerry
+from arena_kit.rating.calibration import Calibration, calibrated
+from arena_kit.rating.evidence import Evidence
+
+Floats = NDArray[np.float64]
+
+_MOST_STEPS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A model among others, placed in two ways on one scale.
+
+    `joint` rates people's votes and the judge's verdicts together. In `anchored` the others
+    keep the ratings that people's votes alone give them (`human`), so placing a model never
+    moves them. `hidden` is the model's rating by votes that people cast on it and that were
+    set aside, where there are any.
+    """
+
+    model: str
+    joint: Ratings
+    anchored: Ratings
+    human: Ratings
+    hidden: Rating | None
+    left_out: dict[str, int]
+    unused: dict[str, int]
+    calibration: Calibration | None
+    battles: BattleLog = field(repr=False)
+
+    @property
+    def n_judged(self) -> int:
+        """Judged battles that count."""
+        return self.joint[self.model].n_battles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Place `model` by judged battles among the models of an arena of human battles.
+
+    Neither interval covers how far the judge differs from people: both say where this judge
+    puts the model. Ties, both-bad votes and inconsistent judgments are treated as `method`
+    says.
+
+    Parameters
+    ----------
+    model
+        The model to place. Human votes on it are set aside, never used for its rating.
+    min_battles
+        Models with fewer human battles are left out and listed; so are judged battles
+        against them.
+    soft
+        Tones verdicts down as battles that both people and the judge decided suggest: see
+        `Calibration`. Needs such battles among the other models.
+    method
+        How battles become strengths. The mean of the arena's models is its center.
+    """
+
+    model: str
+    min_battles: int = 500
+    soft: bool = False
+    method: BradleyTerry = field(default_factory=lambda: BradleyTerry(interval="percentile"))
+
+    def __post_init__(self) -> None:
+        if self.min_battles < 0:
+            raise ValueError(f"min_battles must be 0 or more, not {self.min_battles!r}")
+        if self.method.ties != "half" or self.method.covariates:
+            raise ValueError("method must have ties 'half' and no covariates")
+        if self.method.baseline or self.method.center_on:
+            raise ValueError("method must not name a baseline or center_on: the arena is the scale")
+
+    def __call__(self, human: BattleLog, judged: BattleLog) -> Placed:
+        """Place the model; raises `RatingError` where that is not possible."""
+        hidden = _with_model(human, self.model)
+        others = human.select(~hidden)
+        arena, left_out = self._arena(others)
+        calibration = calibrated(others, judged, self.method) if self.soft else None
+        ours, unused = self._judged(judged, arena)
+        if calibration is not None:
+            ours = calibration.applied(ours)
+        method = replace(self.method, center_on=arena.models)
+        sandwich = replace(method, interval="sandwich")
+        people = sandwich(arena)
+        battles = BattleLog.joined(arena, ours)
+        return Placed(
+            model=self.model,
+            joint=method(battles),
+            anchored=_anchored(people, ours, self.model, sandwich),
+            human=people,
+            hidden=_hidden(human, arena, self.model, sandwich) if hidden.any() else None,
+            left_out=left_out,
+            unused=unused,
+            calibration=calibration,
+            battles=battles,
+        )
+
+    def _arena(self, others: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+        """The battles among models with enough of them, and how many the others had."""
+        n = len(others.models)
+        counts = np.bincount(
+            np.concatenate([others.a, others.b]), np.tile(others.weights(), 2), minlength=n
+        )
+        few = counts < self.min_battles
+        left_out = {m: round(counts[i]) for i, m in enumerate(others.models) if few[i]}
+        arena = others.select(~(few[others.a] | few[others.b]))
+        if not len(arena):
+            raise RatingError(
+                f"no two models have {self.min_battles} human battles (min_battles); "
+                f"the most any has is {round(counts.max(initial=0))}"
+            )
+        return arena, left_out
+
+    def _judged(self, judged: BattleLog, arena: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+        """The judged battles of the model against the arena, and how many others there were."""
+        mine = _with_model(judged, self.model)
+        names = np.array(judged.models, object)
+        known = np.isin(names, [*arena.models, self.model])
+        usable = mine & known[judged.a] & known[judged.b]
+        if not usable.any():
+            raise RatingError(
+                f"no judged battle of {self.model!r} against a model of the arena; "
+                f"judged models: {', '.join(judged.models)}; arena: {', '.join(arena.models)}"
+            )
+        unused = {
+            "judged, of other models": int((~mine).sum()),
+            "judged, against a model left out": int((mine & ~usable).sum()),
+        }
+        return judged.select(usable), unused
+
+
+def _with_model(battles: BattleLog, model: str) -> NDArray[np.bool_]:
+    """Which battles the model takes part in."""
+    if model not in battles.models:
+        return np.zeros(len(battles), bool)
+    code = battles.models.index(model)
+    return np.asarray((battles.a == code) | (battles.b == code))
+
+
+def _hidden(human: BattleLog, arena: BattleLog, model: str, method: BradleyTerry) -> Rating | None:
+    """The model's rating by people's own votes, on the arena's scale."""
+    names = np.array(human.models, object)
+    known = np.isin(names, [*arena.models, model])
+    log = human.select(known[human.a] & known[human.b])
+    try:
+        return method(log)[model]
+    except (RatingError, KeyError):
+        return None
+
+
+def _anchored(people: Ratings, ours: BattleLog, model: str, method: BradleyTerry) -> Ratings:
+    """The arena as people rate it, and the model placed into it."""
+    log, dropped = method.kept(ours)
+    if not len(log):
+        raise RatingError(f"no battle of {model!r} counts: all are dropped")
+    spot = _Spot.of(log, people, model, method)
+    rows = sorted([*people.ratings, spot.rating], key=lambda row: (-row.rating, row.model))
+    return replace(
+        people,
+        settings=people.settings | {"anchored": True},
+        ratings=tuple(rows),
+        models=tuple(sorted([*people.models, model])),
+        n_battles=people.n_battles + spot.rating.n_battles,
+        dropped={kind: n + dropped[kind] for kind, n in people.dropped.items()},
+        traces=np.empty((0, len(rows))),
+        replicates=np.empty((0, len(rows))),
+        covariance=_extended(people, spot, model),
+    )
+
+
+def _extended(people: Ratings, spot: _Spot, model: str) -> Floats:
+    """The arena's covariance with the placed model's row and column in its place."""
+    arena = _covariance(people)
+    pulled = spot.pull @ arena
+    at = sorted([*people.models, model]).index(model)
+    wider = np.insert(np.insert(arena, at, 0.0, axis=0), at, 0.0, axis=1)
+    wider[at, :] = wider[:, at] = np.insert(pulled, at, spot.variance)
+    return wider
+
+
+def _covariance(people: Ratings) -> Floats:
+    if people.covariance is None:
+        raise TypeError("the arena was rated without a covariance")
+    return people.covariance
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where the model stands with the arena held fixed, and how far each anchor pulls it."""
+
+    rating: Rating
+    variance: float
+    pull: Floats
+
+    @classmethod
+    def of(cls, log: BattleLog, people: Ratings, model: str, method: BradleyTerry) -> _Spot:
+        unit = method.scale / ln(10)
+        evidence = Evidence.of(log, np.empty((len(log), 0)), method.cluster)
+        games = _Games.of(log, people, model, method)
+        theta = games.solved(model)
+        weight = games.weight(theta)
+        pull = np.bincount(games.opponent, weight, len(people.models)) / weight.sum()
+        meat = games.spread(theta, evidence) / weight.sum() ** 2
+        variance = unit**2 * meat + float(pull @ _covariance(people) @ pull)
+        rating = method.center + unit * theta
+        se = float(np.sqrt(variance))
+        enough = evidence.pieces >= 2 and evidence.seen[log.models.index(model)] >= MIN_QUESTIONS
+        found = Rating(
+            model=model,
+            rating=rating,
+            ci_low=rating - NORMAL_95 * se if enough else None,
+            ci_high=rating + NORMAL_95 * se if enough else None,
+            n_battles=round(log.weights().sum()),
+            extra={"se": se if enough else None},
+        )
+        return cls(found, variance, pull)
+
+
+@dataclass(frozen=True, slots=True)
+class _Games:
+    """The model's games against anchors: opponent, its strength, the share won, the weight. The
+    prior's games stand behind those of the log.
+    """
+
+    opponent: NDArray[np.intp]
+    strength: Floats
+    won: Floats
+    games: Floats
+    n_real: int
+
+    @classmethod
+    def of(cls, log: BattleLog, people: Ratings, model: str, method: BradleyTerry) -> _Games:
+        first = log.a == log.models.index(model)
+        place = {name: i for i, name in enumerate(people.models)}
+        codes = np.array([place.get(name, -1) for name in log.models])
+        opponent = codes[np.where(first, log.b, log.a)]
+        met = np.unique(opponent) if method.prior else np.empty(0, np.intp)
+        share = np.where(first, scores(log), 1 - scores(log))
+        strength = np.array([people[name].rating - method.center for name in people.models])
+        everyone = np.concatenate([opponent, met])
+        prior = np.full(len(met), method.prior)
+        return cls(
+            everyone,
+            strength[everyone] * ln(10) / method.scale,
+            np.concatenate([log.weights() * share, prior]),
+            np.concatenate([log.weights(), 2 * prior]),
+            len(log),
+        )
+
+    def chance(self, theta: float) -> Floats:
+        return np.asarray(1 / (1 + np.exp(self.strength - theta)))
+
+    def weight(self, theta: float) -> Floats:
+        """What each game says about the model's strength."""
+        p = self.chance(theta)
+        return self.games * p * (1 - p)
+
+    def solved(self, model: str) -> float:
+        """The model's strength, by Newton's method."""
+        if not 0 < self.won.sum() < self.games.sum():
+            done = "lost" if not self.won.sum() else "won"
+            raise RatingError(
+                f"{model} {done} every battle, so it has no finite place; set a prior above 0"
+            )
+        theta = float(np.average(self.strength, weights=self.games))
+        for _ in range(_MOST_STEPS):
+            slope = float((self.won - self.games * self.chance(theta)).sum())
+            step = float(np.clip(slope / max(self.weight(theta).sum(), 1e-300), -2, 2))
+            theta += step
+            if abs(step) < 1e-12:
+                return theta
+        raise RatingError(f"no place for {model} was found; set a prior above 0")
+
+    def spread(self, theta: float, evidence: Evidence) -> float:
+        """The variance of the slope, by pieces of evidence."""
+        residual = (self.won - self.games * self.chance(theta))[: self.n_real]
+        if evidence.clusters is not None:
+            total = float((np.bincount(evidence.clusters, residual) ** 2).sum())
+        else:
+            alike = 1.0 if evidence.counts is None else evidence.counts
+            total = float((residual**2 / alike).sum())
+        pieces = evidence.pieces
+        return total * (pieces / (pieces - 1) if pieces > 1 else 1.0)
