@@ -24,8 +24,11 @@ _HOMES = {
     "arena_kit.judging.judges.replay": "ReplayJudge",
     "arena_kit.judging.judges.scripted": "ScriptedJudge",
     "arena_kit.judging.tournament": "OfflineError judge_pairs",
-    "arena_kit.reporting": "costs plots tables",
+    "arena_kit.rating": "claims",
+    "arena_kit.rating.placement": "Placed Placement",
+    "arena_kit.reporting": "costs placements plots strengths tables",
     "arena_kit.study": "Study",
+    "arena_kit.placing": "PlacementStudy",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -36,7 +39,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'arena_kit' has no attribute {name!r}")
     module = _HOME[name]
-    if module == "arena_kit.reporting":
+    if module in ("arena_kit.rating", "arena_kit.reporting"):
         return _import_module(f"{module}.{name}")
     found: object = getattr(_import_module(module), name)
     return found

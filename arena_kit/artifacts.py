@@ -13,7 +13,8 @@ from arena_kit.battle_log import BattleLog
 from arena_kit.battles import A_WINS, B_WINS
 from arena_kit.judging.records import Judgment
 from arena_kit.prompts import Pair
-from arena_kit.rating.base import Rating, Ratings, kinds
+from arena_kit.rating import claims
+from arena_kit.rating.base import Rating, Ratings, kinds, known
 from arena_kit.store import whole_file, write_csv, write_json, write_jsonl
 
 _NORMAL_95 = 1.959963984540054
@@ -56,16 +57,20 @@ def write_results(
     battles: BattleLog,
     primary: RatingsByDimension,
     sweep: Sweep,
+    strengths: RatingsByDimension,
     *,
     dimensions: Sequence[str],
     default_k: float,
 ) -> None:
-    """battles.jsonl, elo_results.json, elo_per_perm.npz and pairwise_winrates.csv."""
+    """battles.jsonl, elo_results.json, elo_per_perm.npz, bradley_terry.json and
+    pairwise_winrates.csv.
+    """
     write_battles(folder / "battles.jsonl", battles)
     decisive = {d: int(log.decisive().sum()) for d, log in battles.by_dimension().items()}
     results = elo_results(primary, sweep, dimensions, default_k)
     results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in dimensions}
     write_json(folder / "elo_results.json", results)
+    write_json(folder / "bradley_terry.json", bradley_terry(strengths, dimensions))
     with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
         np.savez(out, **_traces(primary))
     write_csv(folder / "pairwise_winrates.csv", pairwise_winrates(battles), WINRATE_COLUMNS)
@@ -83,6 +88,25 @@ def elo_results(
         "k_sensitivity": {
             d: {f"{k:g}": _entries(ratings) for k, ratings in sweep.get(d, {}).items()}
             for d in dimensions
+        },
+    }
+
+
+def bradley_terry(strengths: RatingsByDimension, dimensions: Sequence[str]) -> dict[str, Any]:
+    """Per dimension: ratings with intervals and possible ranks, how probable it is that one
+    entrant is above another, and the settings. A dimension without a rating is empty.
+    """
+    return {d: _strengths(strengths[d]) if d in strengths else {} for d in dimensions}
+
+
+def _strengths(found: Ratings) -> dict[str, Any]:
+    ranges = claims.rank_ranges(found)
+    above = claims.above(found)
+    return found.as_dict() | {
+        "ratings": [row.as_dict() | {"ranks": ranges[row.model]} for row in found.ratings],
+        "above": {
+            a: {b: known(above[i, j]) for j, b in enumerate(found.models) if i != j}
+            for i, a in enumerate(found.models)
         },
     }
 

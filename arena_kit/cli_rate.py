@@ -13,6 +13,7 @@ import click
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import DataError
 from arena_kit.cli_base import main, plain_errors
+from arena_kit.rating import claims
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
@@ -22,21 +23,23 @@ METHODS: dict[str, type[Method]] = {
     "permutation-elo": PermutationElo,
     "bradley-terry": BradleyTerry,
 }
+DEFAULT_METHOD = "permutation-elo"
 #: Elo updates from which `rate` warns that it takes more than a few seconds.
 _LONG = 500_000_000
 
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--method", type=click.Choice(list(METHODS)), default="permutation-elo",
-              show_default=True, help="How battles become ratings.")  # fmt: skip
+@click.option("--method", type=click.Choice(list(METHODS)),
+              help=f"How battles become ratings (default: {DEFAULT_METHOD}, or a record's "
+              "own).")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
               help="Change one setting of the method; may be repeated.")  # fmt: skip
 @click.option("--dimension", help="Rate only this dimension of the file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @plain_errors
 def rate(
-    file: Path, method: str, changes: tuple[str, ...], dimension: str | None, as_json: bool
+    file: Path, method: str | None, changes: tuple[str, ...], dimension: str | None, as_json: bool
 ) -> None:
     """Rate a battles file (JSONL or CSV, gzipped or not, or Parquet).
 
@@ -45,10 +48,11 @@ def rate(
     record is rated with that record's settings, so its ratings come out again.
     """
     from arena_kit import terminal
-    from arena_kit.battle_files import read_battles
 
-    battles = read_battles(file)
-    spec = _method(method, _recorded_settings(file, method) | _settings(method, changes))
+    recorded = _record_of(file)
+    method = method or recorded.get("rating", {}).get("method", DEFAULT_METHOD)
+    spec = _method(method, _recorded_settings(file, recorded, method) | _settings(method, changes))
+    battles = _battles(file, recorded, getattr(spec, "covariates", ()))
     _warn_if_long(spec, len(battles))
     results, unrated = _rate_each(spec, _dimensions(battles, dimension))
     if as_json:
@@ -104,13 +108,29 @@ def _method(name: str, settings: dict[str, Any]) -> Method:
         raise DataError(f"--set: {error}") from None
 
 
-def _recorded_settings(file: Path, method: str) -> dict[str, Any]:
-    """Settings that a run record rated this file with; none for any other file."""
+def _record_of(file: Path) -> dict[str, Any]:
+    """The manifest of the run record that this file belongs to; empty for any other file."""
     from arena_kit.runs import open_record
 
     if file.name != "battles.jsonl" or not (file.parent / "manifest.json").is_file():
         return {}
-    rating = open_record(file.parent).get("rating", {})
+    return open_record(file.parent)
+
+
+def _battles(file: Path, recorded: dict[str, Any], covariates: tuple[str, ...]) -> BattleLog:
+    """The battles of a file; of a record that only pins its human votes, those too."""
+    from arena_kit.battle_files import read_battles
+
+    if recorded.get("human_battles", {}).get("inlined", True):
+        return read_battles(file, covariates=covariates)
+    from arena_kit.placing import pinned_battles
+
+    return pinned_battles(file.parent, recorded)
+
+
+def _recorded_settings(file: Path, recorded: dict[str, Any], method: str) -> dict[str, Any]:
+    """Settings that a run record rated this file with; none for any other file."""
+    rating = recorded.get("rating", {})
     if rating.get("method") != method:
         return {}
     click.echo(f"settings of the run record {file.parent}", err=True)
@@ -129,11 +149,17 @@ def _settings(method: str, changes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _typed(key: str, text: str, kind: str) -> Any:
-    readers: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "bool": _boolean}
+    readers: dict[str, Callable[[str], Any]] = {
+        "int": int, "float": float, "bool": _boolean, "tuple[str, ...]": _names,
+    }  # fmt: skip
     try:
         return readers.get(kind, str)(text)
     except ValueError:
         raise DataError(f"--set {key}: expected {kind}, got {text!r}") from None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _boolean(text: str) -> bool:
@@ -148,17 +174,25 @@ def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[st
     dropped = {
         kind: sum(ratings.dropped[kind] for ratings in results.values()) for kind in some.dropped
     }
-    return {
-        "method": some.method,
-        "settings": some.settings,
-        "ratings": [
-            ({"dimension": name} if several else {}) | rating.as_dict()
-            for name, ratings in results.items()
-            for rating in ratings.ratings
-        ],
-        "n_battles": sum(ratings.n_battles for ratings in results.values()),
-        "dropped": dropped,
-    } | ({"unrated": unrated} if unrated else {})
+    fit = {name: found.fit for name, found in results.items()} if several else some.fit
+    return (
+        {
+            "method": some.method,
+            "settings": some.settings,
+            "ratings": [
+                ({"dimension": name} if several else {})
+                | rating.as_dict()
+                | {"ranks": ranges[rating.model]}
+                for name, ratings in results.items()
+                for ranges in [claims.rank_ranges(ratings)]
+                for rating in ratings.ratings
+            ],
+            "n_battles": sum(ratings.n_battles for ratings in results.values()),
+            "dropped": dropped,
+        }
+        | ({"fit": fit} if any(fit.values()) else {})
+        | ({"unrated": unrated} if unrated else {})
+    )
 
 
 @main.command()

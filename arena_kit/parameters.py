@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field
 
+from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.settings import (
     DEFAULT_TOURNAMENT,
     VARIABLE,
@@ -56,3 +57,46 @@ class RunParams(Strict):
         if self.seed >= 0:
             changes["shuffle_seed"] = self.seed
         return file.model_copy(update={"elo": file.elo.model_copy(update=changes)})
+
+
+class PlacementParams(Strict):
+    """What a placement may be told; files are relative to the workspace."""
+
+    model: str = Field(min_length=1)
+    human: str = "sample/arena/simulated_votes.csv.gz"
+    human_winner: str = "winner"
+    human_note: str = ""
+    judged: str = "sample/arena/judged_by_baseline.jsonl.gz"
+    judged_winner: str = "winner"
+    judge_model: str = ""
+    dimension: str = ""
+    arena: str = ""
+    min_battles: int = Field(default=500, ge=0)
+    soft: bool = True
+    prior: float = Field(default=0.5, ge=0)
+    both_bad: Literal["tie", "exclude"] = "tie"
+    inconsistent: Literal["tie", "drop"] = "drop"
+    n_bootstraps: int = Field(default=500, ge=100)
+    seed: int = Field(default=0, ge=0)
+    inline_human: bool = True
+    run_dir: str = ""
+
+    def method(self) -> BradleyTerry:
+        """The rating method these parameters describe."""
+        return BradleyTerry(
+            prior=self.prior,
+            both_bad=self.both_bad,
+            inconsistent=self.inconsistent,
+            interval="percentile",
+            resamples=self.n_bootstraps,
+            seed=self.seed,
+        )
+
+
+#: The parameters of every notebook that is not a judged tournament.
+PARAMETERS: dict[str, type[BaseModel]] = {"placement": PlacementParams}
+
+
+def parameters_of(notebook: str) -> type[BaseModel]:
+    """The model that a notebook's parameters must fit."""
+    return PARAMETERS.get(notebook, RunParams)

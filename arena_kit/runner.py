@@ -12,7 +12,7 @@ from typing import Any
 from arena_kit.battles import DataError
 from arena_kit.judging.batching import left_running
 from arena_kit.judging.ledger import Ledger
-from arena_kit.parameters import RunParams
+from arena_kit.parameters import RunParams, parameters_of
 from arena_kit.progress import watching
 from arena_kit.reporting.html import export_report
 from arena_kit.runs import TOKEN_VARIABLE, Record, open_record, runs_folder
@@ -58,7 +58,8 @@ def run_notebook(
     file = params_file or Path("params") / f"{name}.yaml"
     file = file if file.is_file() else root / file
     parameters = _parameters(notebook, read_yaml(file), str(file), overrides or {})
-    read_tournament(root / parameters.get("tournament", DEFAULT_TOURNAMENT))
+    if parameters_of(name) is RunParams:
+        read_tournament(root / parameters.get("tournament", DEFAULT_TOURNAMENT))
     folder = parameters.get("run_dir")
     record = (
         Record.claim(root / folder)
@@ -92,7 +93,8 @@ def _run(
     notebook: Path, record: Record, parameters: dict[str, Any], root: Path, *, progress: bool
 ) -> Record:
     parameters["run_dir"] = str(record.path.resolve())
-    resolved = validated(RunParams, parameters, f"parameters of {notebook.stem}")
+    known = parameters_of(notebook.stem)
+    resolved = validated(known, parameters, f"parameters of {notebook.stem}")
     record.start(notebook.stem, resolved.model_dump(mode="json"))
     try:
         with watching(record, shown=progress):
@@ -125,7 +127,7 @@ def _parameters(
         key: text if allowed[key] == "str" else read_value(key, text)
         for key, text in overrides.items()
     }
-    validated(RunParams, given, f"parameters of {name}")
+    validated(parameters_of(name), given, f"parameters of {name}")
     return given
 
 

@@ -17,6 +17,7 @@ from arena_kit.judging.pairing import Missing
 from arena_kit.judging.prices import Price
 from arena_kit.judging.rendering import Reference, Rubric
 from arena_kit.keys import refuse_keys
+from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo, Treatment
 from arena_kit.store import read_text, read_yaml
 
@@ -141,6 +142,14 @@ class EloSettings(Strict):
             inconsistent=self.inconsistent,
             evidence_replicates=self.evidence_replicates,
             evidence_orders=self.evidence_orders,
+        )
+
+    def strengths(self) -> BradleyTerry:
+        """Bradley–Terry on the same scale, leaving out what these settings leave out."""
+        return BradleyTerry(
+            center=self.initial_rating,
+            both_bad="exclude" if self.both_bad == "drop" else "tie",
+            inconsistent="drop" if self.inconsistent == "drop" else "tie",
         )
 
 

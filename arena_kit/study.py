@@ -110,6 +110,15 @@ class Study(Plan, Recorded):
         """Ratings per dimension; what does not exist is in `unrated`, with the reason."""
         return {dimension: by_k[self.method.k] for dimension, by_k in self._rated[0].items()}
 
+    @cached_property
+    def strengths(self) -> dict[str, Ratings]:
+        """Bradley–Terry ratings per dimension, on the center and the battles that Elo counts
+        (ties too, as half a win): claims about who is above whom rest on these.
+        """
+        method = self.tournament.elo.strengths()
+        logs = self.battles.by_dimension()
+        return {dimension: method(logs[dimension]) for dimension in self.ratings}
+
     @property
     def sweep(self) -> dict[str, dict[float, Ratings]]:
         """Ratings per dimension at every K of the sweep, and at the default K."""
@@ -165,6 +174,7 @@ class Study(Plan, Recorded):
                 self.battles,
                 self.ratings,
                 self.sweep,
+                self.strengths,
                 dimensions=self.dimensions,
                 default_k=self.method.k,
             )

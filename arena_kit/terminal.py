@@ -12,6 +12,7 @@ from rich.text import Text
 
 from arena_kit.compare import Comparison
 from arena_kit.judging.cost import Forecast, dollars
+from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting.costs import forecast_rows
 from arena_kit.runs import open_record
@@ -23,6 +24,28 @@ _SHOWN_FLIPS = 10
 
 def show_board(record: Path) -> None:
     """The leaderboard of a run record."""
+    if (record / "elo_ratings.json").is_file():
+        _show_placement(read_json(record / "elo_ratings.json"))
+    elif (record / "elo_results.json").is_file():
+        _show_tournament(record)
+
+
+def _show_placement(found: Mapping[str, Any]) -> None:
+    rows = [
+        (
+            str(rank),
+            row["model"] + (" ◀ placed" if row["source"] == "evaluated" else ""),
+            f"{row['rating']:.0f}",
+            _interval(row["ci_low"], row["ci_high"]),
+            str(row["n_battles"]),
+        )
+        for rank, row in enumerate(found["ratings"], 1)
+    ]
+    columns = ("rank", "model", "rating", "95% interval", "battles")
+    _print(f"{found['model']} in {found['arena']}, judged by {found['judge_model']}", columns, rows)
+
+
+def _show_tournament(record: Path) -> None:
     primary = read_json(record / "elo_results.json")["primary"]
     rows: list[Sequence[str]] = []
     for dimension in open_record(record)["dimensions"]:
@@ -45,8 +68,9 @@ def show_board(record: Path) -> None:
 
 def show_ratings(results: Mapping[str, Ratings]) -> None:
     """Ratings of a battles file, a table per dimension."""
-    columns = ("rank", "model", "rating", "95% evidence interval", "battles")
     for name, ratings in results.items():
+        ranges = claims.rank_ranges(ratings)
+        controlled = any("uncontrolled" in row.extra for row in ratings.ratings)
         dropped = ", ".join(f"{n} {kind}" for kind, n in ratings.dropped.items() if n)
         counted = f"{ratings.n_battles} battles" + (f", dropped: {dropped}" if dropped else "")
         rows = [
@@ -55,11 +79,20 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
                 rating.model,
                 f"{rating.rating:.1f}",
                 _interval(rating.ci_low, rating.ci_high),
+                _ranks(ranges[rating.model]),
+                *([f"{rating.extra['uncontrolled']:.1f}"] if controlled else []),
                 str(rating.n_battles),
             )
             for rank, rating in enumerate(ratings.ratings, 1)
         ]
-        _print(f"{name or ratings.method} ({counted})", columns, rows)
+        without = ["without control"] if controlled else []
+        columns = ("rank", "model", "rating", "95% evidence interval", "possible ranks", *without)
+        _print(f"{name or ratings.method} ({counted})", (*columns, "battles"), rows)
+        for what, value in ratings.fit.items():
+            if not what.endswith("_se"):
+                error = ratings.fit.get(f"{what}_se")
+                told = "mean negative log-likelihood" if what == "nll" else what
+                _say(f"  {told}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
 
 
 def show_comparison(found: Comparison) -> None:
@@ -167,6 +200,12 @@ def _print(
 
 def _say(text: str) -> None:
     Console(highlight=False).print(Text(text), soft_wrap=True)
+
+
+def _ranks(ranks: tuple[int, int] | None) -> str:
+    if ranks is None:
+        return "–"
+    return str(ranks[0]) if ranks[0] == ranks[1] else f"{ranks[0]} to {ranks[1]}"
 
 
 def _interval(low: float | None, high: float | None) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from arena_kit.parameters import RunParams
+from arena_kit.parameters import parameters_of
 from arena_kit.runner import notebook_parameters
 from arena_kit.store import read_yaml
 
@@ -30,8 +30,8 @@ def tags(cell: Any) -> set[str]:
 
 
 def test_all_there() -> None:
-    """The three notebooks of a judged tournament exist."""
-    assert [path.stem for path in NOTEBOOKS] == ["headline", "k_sweep", "pilot"]
+    """The notebooks of a judged tournament and of a placement exist."""
+    assert [path.stem for path in NOTEBOOKS] == ["headline", "k_sweep", "pilot", "placement"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
@@ -43,8 +43,9 @@ class TestForm:
         tagged = [cell for cell in cells(path) if "parameters" in tags(cell)]
         assert len(tagged) == 1
         lines = tagged[0].source.splitlines()
-        assert set(notebook_parameters(path)) == set(RunParams.model_fields)
-        assert len(lines) == len(RunParams.model_fields)
+        known = parameters_of(path.stem).model_fields
+        assert set(notebook_parameters(path)) == set(known)
+        assert len(lines) == len(known)
         for line in lines:
             assert re.fullmatch(r"\w+: (str|int|float|bool|list|dict) = [^=#]+  # [^=]+", line), (
                 line
@@ -96,7 +97,7 @@ class TestForm:
 
 def test_nbval_notices_a_changed_k(workspace: Path) -> None:
     """With another K in params/, nbval fails on the stored numbers; as shipped it passes."""
-    for other in ("headline", "k_sweep"):
+    for other in ("headline", "k_sweep", "placement"):
         (workspace / "notebooks" / f"{other}.ipynb").unlink()
     shutil.copy(ROOT / "pyproject.toml", workspace)
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
-from arena_kit.rating.base import RatingError, check_connected, scores
-from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.base import Rating, RatingError, check_connected, scores
+from arena_kit.rating.bradley_terry import NORMAL_95, BradleyTerry
 from arena_kit.rating.likelihood import Cells, Pairs, fitted
 from arena_kit.rating.tie_models import TIE_MODELS
 
@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 
 #: Battles that people and the judge both decided, below which no temperature is fitted.
 MIN_SHARED = 200
+#: Models that both rate, below which nothing is said about the judge's error.
+MIN_MODELS = 5
 #: Temperatures tried; at the lowest a verdict counts in full, at the highest hardly at all.
 _COLDEST, _WARMEST = 0.05, 20.0
 _GOLDEN = (5**0.5 - 1) / 2
@@ -83,6 +85,51 @@ def calibrated(human: BattleLog, judged: BattleLog, method: BradleyTerry) -> Cal
         nll_full=_nll(votes, _strengths(verdicts, method.prior)),
         nll_human=_nll(votes, _strengths(votes, method.prior)),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeError:
+    """How far a judge's ratings are from people's, beyond what chance explains.
+
+    `sd` is the standard deviation over models of the difference between both ratings of the
+    same battles, in rating points, with the sampling variance of both taken out.
+    """
+
+    sd: float
+    n_models: int
+    n_shared: int
+
+    def widened(self, rating: Rating) -> Rating:
+        """The rating with an interval for what people would say, not only this judge."""
+        se = rating.extra["se"]
+        if se is None or rating.ci_low is None:
+            return rating
+        wide = float(np.hypot(se, self.sd))
+        half = NORMAL_95 * wide
+        low, high = rating.rating - half, rating.rating + half
+        return replace(rating, ci_low=low, ci_high=high, extra=rating.extra | {"se": wide})
+
+
+def judge_error(
+    human: BattleLog, judged: BattleLog, method: BradleyTerry, calibration: Calibration | None
+) -> JudgeError | None:
+    """The judge's error on the models that both rate; None where there are too few of them."""
+    votes, verdicts = _shared(method.kept(human)[0], method.kept(judged)[0])
+    if calibration is not None:
+        verdicts = calibration.applied(verdicts)
+    plain = replace(method, interval="sandwich", prior=max(method.prior, 0.01))
+    try:
+        check_connected(votes.models, votes.a, votes.b)
+    except RatingError:
+        return None
+    if len(votes) < MIN_SHARED or len(votes.models) < MIN_MODELS:
+        return None
+    people, judge = plain(votes), plain(verdicts)
+    gap = np.array([judge[m].rating - people[m].rating for m in votes.models])
+    chance = sum(float(np.trace(each.covariance)) for each in (people, judge)
+                 if each.covariance is not None)  # fmt: skip
+    variance = (float(gap @ gap) - chance) / (len(gap) - 1)
+    return JudgeError(sd=max(0.0, variance) ** 0.5, n_models=len(gap), n_shared=len(votes))
 
 
 def _lowest(loss: Callable[[float], float], low: float, high: float) -> float:

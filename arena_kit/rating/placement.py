@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from arena_kit.battle_log import BattleLog
 from arena_kit.rating.base import MIN_QUESTIONS, Rating, RatingError, Ratings, scores
 from arena_kit.rating.bradley_terry import NORMAL_95, BradleyTerry
-from arena_kit.rating.calibration import Calibration, calibrated
+from arena_kit.rating.calibration import Calibration, JudgeError, calibrated, judge_error
 from arena_kit.rating.evidence import Evidence
 
 Floats = NDArray[np.float64]
@@ -37,7 +37,17 @@ class Placed:
     left_out: dict[str, int]
     unused: dict[str, int]
     calibration: Calibration | None
+    judge_error: JudgeError | None
     battles: BattleLog = field(repr=False)
+
+    @property
+    def cautious(self) -> Rating | None:
+        """The joint rating with an interval that also covers how far this judge's ratings of
+        other models are from people's; None where that is not known.
+        """
+        if self.judge_error is None:
+            return None
+        return self.judge_error.widened(self.joint[self.model])
 
     @property
     def n_judged(self) -> int:
@@ -49,9 +59,9 @@ class Placed:
 class Placement:
     """Place `model` by judged battles among the models of an arena of human battles.
 
-    Neither interval covers how far the judge differs from people: both say where this judge
-    puts the model. Ties, both-bad votes and inconsistent judgments are treated as `method`
-    says.
+    The intervals of both ways do not cover how far the judge differs from people: they say
+    where this judge puts the model. `Placed.cautious` does, where both rated enough models.
+    Ties, both-bad votes and inconsistent judgments are treated as `method` says.
 
     Parameters
     ----------
@@ -84,7 +94,7 @@ class Placement:
         """Place the model; raises `RatingError` where that is not possible."""
         hidden = _with_model(human, self.model)
         others = human.select(~hidden)
-        arena, left_out = self._arena(others)
+        arena, left_out = self._split(others)
         calibration = calibrated(others, judged, self.method) if self.soft else None
         ours, unused = self._judged(judged, arena)
         if calibration is not None:
@@ -102,10 +112,15 @@ class Placement:
             left_out=left_out,
             unused=unused,
             calibration=calibration,
+            judge_error=judge_error(others, judged, self.method, calibration),
             battles=battles,
         )
 
-    def _arena(self, others: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+    def arena(self, human: BattleLog) -> BattleLog:
+        """The human battles that count: without the model, among models with enough of them."""
+        return self._split(human.select(~_with_model(human, self.model)))[0]
+
+    def _split(self, others: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles among models with enough of them, and how many the others had."""
         n = len(others.models)
         counts = np.bincount(

@@ -1,17 +1,11 @@
-"""Pictures of a study. Titles ask the question that the picture answers.
-
-Figures are built without pyplot, so they are safe in any thread and leave no state.
-"""
+"""Pictures of a study. Titles ask the question that the picture answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
-from typing import Any, ParamSpec
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
@@ -19,80 +13,30 @@ from numpy.typing import NDArray
 from arena_kit.judging.quality import PositionBias
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.stability import Stability
-
-P = ParamSpec("P")
-
-_INK, _SOFT, _LINE = "#1f2328", "#57606a", "#d8dee4"
-_ACCENT, _WARM = "#0072b2", "#d55e00"
-_RC: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9.5,
-    "axes.edgecolor": _LINE,
-    "axes.labelcolor": _SOFT,
-    "axes.titlesize": 10,
-    "axes.titlepad": 8,
-    "axes.titlelocation": "left",
-    "xtick.color": _SOFT,
-    "ytick.color": _INK,
-    "text.color": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+from arena_kit.reporting.look import (
+    ACCENT,
+    INK,
+    LINE,
+    SOFT,
+    WARM,
+    in_a_row,
+    models_of,
+    panels_of,
+    styled,
+)
 
 
-def _figure(
-    width: float, height: float, panels: int, title: str, *, labels: Iterable[str] = (), **more: Any
-) -> tuple[Figure, list[Axes]]:
-    """A figure with its panels; `height` is that of one row of them, and long labels leave
-    room for fewer panels in a row.
-    """
-    columns = min(panels, _in_a_row(labels))
-    rows = -(-panels // columns)
-    figure = Figure(figsize=(width, height * rows), dpi=160, layout="constrained")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
-    axes = list(figure.subplots(rows, columns, squeeze=False, **more).flat)
-    for spare in axes[panels:]:
-        spare.set_visible(False)
-    return figure, axes[:panels]
-
-
-def _in_a_row(labels: Iterable[str]) -> int:
-    longest = max((len(label) for label in labels), default=0)
-    return 3 if longest <= 12 else 2 if longest <= 24 else 1
-
-
-def _models(ratings: Iterable[Ratings]) -> list[str]:
-    return [model for found in ratings for model in found.models]
-
-
-def _styled(plot: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draw with our look, whatever the user's settings are; nothing to draw says so."""
-
-    @wraps(plot)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
-        with rc_context(_RC):  # type: ignore[arg-type]
-            return plot(*args, **kwargs) if args[0] else _nothing()
-
-    return drawn
-
-
-def _nothing() -> Figure:
-    figure = Figure(figsize=(9, 0.6), dpi=160)
-    figure.text(0.01, 0.4, "Nothing to show: no dimension has a rating.", fontsize=11, color=_SOFT)
-    return figure
-
-
-@_styled
+@styled
 def forest(ratings: Mapping[str, Ratings]) -> Figure:
     """Ratings with evidence intervals, a panel per dimension, best on top."""
     n = max(len(found.ratings) for found in ratings.values())
-    figure, axes = _figure(
+    figure, axes = panels_of(
         9,
         1.5 + 0.42 * n,
         len(ratings),
         "Who is ahead, and how sure can we be?",
         sharex=True,
-        labels=_models(ratings.values()),
+        labels=models_of(ratings.values()),
     )
     for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
         rows = list(reversed(found.ratings))
@@ -100,12 +44,12 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
         x = np.array([rating.rating for rating in rows])
         low = np.array([r.rating if r.ci_low is None else r.ci_low for r in rows])
         high = np.array([r.rating if r.ci_high is None else r.ci_high for r in rows])
-        ax.hlines(y, low, high, color=_ACCENT, linewidth=2.4)
-        ax.plot(x, y, "o", color=_ACCENT, markersize=6)
+        ax.hlines(y, low, high, color=ACCENT, linewidth=2.4)
+        ax.plot(x, y, "o", color=ACCENT, markersize=6)
         for at, value in zip(y, x, strict=True):
             ax.annotate(f"{value:.0f}", (value, at), (0, 7), textcoords="offset points",
                         ha="center", fontsize=8.5)  # fmt: skip
-        ax.axvline(found.settings["initial"], color=_LINE, linewidth=1, zorder=0)
+        ax.axvline(found.settings["initial"], color=LINE, linewidth=1, zorder=0)
         ax.set_yticks(y, [rating.model for rating in rows])
         ax.set(title=dimension, xlabel="Elo (bar: 95% evidence interval)")
         ax.set_ylim(-0.6, len(rows) - 0.2)
@@ -113,13 +57,13 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
     return figure
 
 
-@_styled
+@styled
 def winrates(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """How often the row entrant beat the column entrant, of the decisive battles."""
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     names = sorted({row[side] for row in rows for side in ("entrant_a", "entrant_b")})
-    side = min(0.62 * len(names), 9.0 / min(_in_a_row(names), len(dimensions)) - 0.8)
-    figure, axes = _figure(
+    side = min(0.62 * len(names), 9.0 / min(in_a_row(names), len(dimensions)) - 0.8)
+    figure, axes = panels_of(
         9, side + 1.5, len(dimensions), "Who beats whom, how often?", labels=names
     )
     for ax, dimension in zip(axes, dimensions, strict=True):
@@ -129,9 +73,9 @@ def winrates(rows: Sequence[Mapping[str, Any]]) -> Figure:
             if decided[i, j]:
                 light = abs(share[i, j] - 0.5) > 0.21
                 ax.text(j, i - 0.08, f"{100 * share[i, j]:.0f}%", ha="center", va="center",
-                        color="white" if light else _INK)  # fmt: skip
+                        color="white" if light else INK)  # fmt: skip
                 ax.text(j, i + 0.26, f"n={decided[i, j]:.0f}", ha="center", va="center",
-                        fontsize=7, color="white" if light else _SOFT)  # fmt: skip
+                        fontsize=7, color="white" if light else SOFT)  # fmt: skip
         ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
         ax.set_yticks(range(len(names)), names)
         ax.set(title=dimension, xlabel="… against")
@@ -154,23 +98,23 @@ def _shares(
     return np.divide(wins, decided, out=np.full_like(wins, np.nan), where=decided > 0), decided
 
 
-@_styled
+@styled
 def position(bias: Mapping[str, PositionBias]) -> Figure:
     """Share of decisive verdicts for the response shown first, and share of flips."""
-    figure, (left, right) = _figure(
+    figure, (left, right) = panels_of(
         9, 1.4 + 0.42 * len(bias), 2, "Does the order of presentation decide?", sharey=True
     )
     y = np.arange(len(bias))[::-1]
     rate = np.array([b.slot_a_rate if b.slot_a_rate is not None else np.nan for b in bias.values()])
     half = np.array([1.96 * b.slot_a_se if b.slot_a_se is not None else 0 for b in bias.values()])
-    left.axvline(0.5, color=_SOFT, linewidth=1, linestyle=":")
-    left.hlines(y, rate - half, rate + half, color=_ACCENT, linewidth=2.4)
-    left.plot(rate, y, "o", color=_ACCENT)
+    left.axvline(0.5, color=SOFT, linewidth=1, linestyle=":")
+    left.hlines(y, rate - half, rate + half, color=ACCENT, linewidth=2.4)
+    left.plot(rate, y, "o", color=ACCENT)
     spread = max(0.1, 1.25 * float(np.nanmax(np.abs(rate - 0.5) + half, initial=0.0)))
     left.set_xlim(max(0, 0.5 - spread), min(1, 0.5 + spread))
     left.set(title="slot A named (50%: order ignored)", xlabel="share of decisive verdicts, ±95%")
     flips = np.array([np.nan if b.flip_rate is None else b.flip_rate for b in bias.values()])
-    right.barh(y, flips, height=0.5, color=_WARM)
+    right.barh(y, flips, height=0.5, color=WARM)
     for at, value in zip(y, flips, strict=True):
         told = "unknown" if np.isnan(value) else f"{100 * value:.1f}%"
         right.annotate(f" {told}", (np.nan_to_num(value), at), va="center", fontsize=9)
@@ -185,13 +129,13 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
     return figure
 
 
-@_styled
+@styled
 def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
     """The spread over shuffles beside the spread over resampled questions."""
     n = max(len(found.models) for found in ratings.values())
-    figure, axes = _figure(
+    figure, axes = panels_of(
         9, 1.9 + 0.5 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
-        sharex=True, labels=_models(ratings.values()),
+        sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
         rows = list(reversed(found.ratings))
@@ -200,8 +144,8 @@ def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
             np.array([np.nan if row.extra[name] is None else row.extra[name] for row in rows])
             for name in ("order_sem", "evidence_se")
         )
-        ax.barh(y + 0.19, evidence, height=0.34, color=_ACCENT, label="evidence SE")
-        ax.barh(y - 0.19, sem, height=0.34, color=_WARM, label="order SEM")
+        ax.barh(y + 0.19, evidence, height=0.34, color=ACCENT, label="evidence SE")
+        ax.barh(y - 0.19, sem, height=0.34, color=WARM, label="order SEM")
         for at, big, small in zip(y, evidence, sem, strict=True):
             for value, y_at, digits in ((big, at + 0.19, 1), (small, at - 0.19, 2)):
                 told = "unknown" if np.isnan(value) else f"{value:.{digits}f}"
@@ -216,21 +160,21 @@ def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
     return figure
 
 
-@_styled
+@styled
 def permutation_spread(ratings: Mapping[str, Ratings]) -> Figure:
     """Ratings of single shuffled orders: what one Elo run would have reported."""
     n = max(len(found.models) for found in ratings.values())
-    figure, axes = _figure(
+    figure, axes = panels_of(
         9, 1.5 + 0.42 * n, len(ratings), "How far could a single order have led astray?",
-        sharex=True, labels=_models(ratings.values()),
+        sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
         order = list(reversed(found.order))
         columns = [found.traces[:, found.models.index(model)] for model in order]
         ax.boxplot(
             columns, orientation="horizontal", widths=0.55, whis=(2.5, 97.5), showfliers=False,
-            medianprops={"color": _WARM, "linewidth": 2}, boxprops={"color": _SOFT},
-            whiskerprops={"color": _SOFT}, capprops={"color": _SOFT},
+            medianprops={"color": WARM, "linewidth": 2}, boxprops={"color": SOFT},
+            whiskerprops={"color": SOFT}, capprops={"color": SOFT},
         )  # fmt: skip
         ax.set_yticks(range(1, len(order) + 1), order)
         ax.set(title=dimension, xlabel="Elo of a single order")
@@ -238,13 +182,13 @@ def permutation_spread(ratings: Mapping[str, Ratings]) -> Figure:
     return figure
 
 
-@_styled
+@styled
 def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
     """Rank of every entrant at every K, a panel per dimension."""
     some = next(iter(sweep.values()))
     ks = list(some)
     names = list(next(iter(some.values())).order)
-    figure, axes = _figure(
+    figure, axes = panels_of(
         9, 1.6 + 0.5 * len(names), len(sweep), "Does the order depend on K?", labels=names
     )
     for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
@@ -255,9 +199,9 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
             rating = by_k[ks[j]][order[i]].rating
             dark = ranks[i, j] <= 1 + len(order) / 4
             ax.text(j, i - 0.1, f"{ranks[i, j]}", ha="center", va="center", fontweight="bold",
-                    color="white" if dark else _INK)  # fmt: skip
+                    color="white" if dark else INK)  # fmt: skip
             ax.text(j, i + 0.28, f"{rating:.0f}", ha="center", va="center", fontsize=7,
-                    color="white" if dark else _INK)  # fmt: skip
+                    color="white" if dark else INK)  # fmt: skip
         ax.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
         ax.set_yticks(range(len(order)), order)
         ax.set(title=dimension, xlabel="K (cell: rank, below it the rating)")
@@ -266,16 +210,16 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
     return figure
 
 
-@_styled
+@styled
 def k_gaps(stability: Mapping[str, Sequence[Stability]]) -> Figure:
     """Gap between neighbours at every K, with its evidence interval."""
-    figure, axes = _figure(
+    figure, axes = panels_of(
         9, 3.6, len(stability), "Which neighbours stay apart as K changes?", sharey=True
     )
     colors = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
     marks = "osD^v*"
     for ax, (dimension, pairs) in zip(axes, stability.items(), strict=True):
-        ax.axhline(0, color=_SOFT, linewidth=1, linestyle=":")
+        ax.axhline(0, color=SOFT, linewidth=1, linestyle=":")
         for n, pair in enumerate(pairs):
             shift = 1 + 0.05 * (n - (len(pairs) - 1) / 2)
             x = np.array(pair.ks) * shift

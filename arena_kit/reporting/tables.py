@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from great_tables import GT
 
-_DASH = "–"
+DASH = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def board_frame(ratings: Mapping[str, Ratings]) -> pd.DataFrame:
             "rank": rank,
             "entrant": rating.model,
             "Elo": f"{rating.rating:.0f}",
-            "95% evidence interval": _interval(rating),
+            "95% evidence interval": interval_text(rating),
             "order SEM": _one(rating.extra["order_sem"]),
             "battles": rating.n_battles,
         }
@@ -159,7 +159,7 @@ def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> st
     for dimension, found in ratings.items():
         lines.append(f"{dimension} ({found.n_battles} battles)")
         lines += [
-            f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {_interval(rating):>12}"
+            f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {interval_text(rating):>12}"
             for rank, rating in enumerate(found.ratings, 1)
         ]
     lines += [f"not rated on {dimension}: {why}" for dimension, why in unrated.items()]
@@ -167,12 +167,13 @@ def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> st
 
 
 def _one(value: float | None) -> str:
-    return _DASH if value is None else f"{value:.1f}"
+    return DASH if value is None else f"{value:.1f}"
 
 
-def _interval(rating: Rating) -> str:
+def interval_text(rating: Rating) -> str:
+    """The 95 % interval in words."""
     if rating.ci_low is None or rating.ci_high is None:
-        return _DASH
+        return DASH
     return f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
 
 
@@ -196,7 +197,7 @@ def bias_table(bias: Mapping[str, PositionBias]) -> Shown:
 
 
 def _percent(value: float | None) -> str:
-    return _DASH if value is None else f"{100 * value:.1f}%"
+    return DASH if value is None else f"{100 * value:.1f}%"
 
 
 def examples(
