@@ -17,11 +17,13 @@ from arena_kit.rating import claims
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
+from arena_kit.rating.glicko2 import Glicko2
 
-Method = PermutationElo | BradleyTerry
+Method = PermutationElo | BradleyTerry | Glicko2
 METHODS: dict[str, type[Method]] = {
     "permutation-elo": PermutationElo,
     "bradley-terry": BradleyTerry,
+    "glicko2": Glicko2,
 }
 DEFAULT_METHOD = "permutation-elo"
 #: Elo updates from which `rate` warns that it takes more than a few seconds.
@@ -65,9 +67,11 @@ def rate(
 
 def _warn_if_long(method: Method, n_battles: int) -> None:
     """Say beforehand what a large file costs, and how to have it cheaper."""
-    if not isinstance(method, PermutationElo):
+    if isinstance(method, BradleyTerry):
         return
-    replays = method.n_perms + method.evidence_replicates * method.evidence_orders
+    replays = method.evidence_replicates
+    if isinstance(method, PermutationElo):
+        replays = method.n_perms + replays * method.evidence_orders
     if n_battles * replays > _LONG:
         click.echo(
             f"{n_battles} battles x {replays} replays take a while; "

@@ -20,6 +20,7 @@ from arena_kit.store import read_json
 
 _LEFT = ("dimension", "entrant", "model", "key", "what", "value", "batch", "for", "state", "file")
 _SHOWN_FLIPS = 10
+_EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
 def show_board(record: Path) -> None:
@@ -70,7 +71,7 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
     """Ratings of a battles file, a table per dimension."""
     for name, ratings in results.items():
         ranges = claims.rank_ranges(ratings)
-        controlled = any("uncontrolled" in row.extra for row in ratings.ratings)
+        extra = [name for name in _EXTRA if name in ratings.ratings[0].extra]
         dropped = ", ".join(f"{n} {kind}" for kind, n in ratings.dropped.items() if n)
         counted = f"{ratings.n_battles} battles" + (f", dropped: {dropped}" if dropped else "")
         rows = [
@@ -80,14 +81,14 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
                 f"{rating.rating:.1f}",
                 _interval(rating.ci_low, rating.ci_high),
                 _ranks(ranges[rating.model]),
-                *([f"{rating.extra['uncontrolled']:.1f}"] if controlled else []),
+                *(f"{rating.extra[name]:.1f}" for name in extra),
                 str(rating.n_battles),
             )
             for rank, rating in enumerate(ratings.ratings, 1)
         ]
-        without = ["without control"] if controlled else []
-        columns = ("rank", "model", "rating", "95% evidence interval", "possible ranks", *without)
-        _print(f"{name or ratings.method} ({counted})", (*columns, "battles"), rows)
+        columns = ("rank", "model", "rating", "95% evidence interval", "possible ranks")
+        more = (*(_EXTRA[name] for name in extra), "battles")
+        _print(f"{name or ratings.method} ({counted})", (*columns, *more), rows)
         for what, value in ratings.fit.items():
             if not what.endswith("_se"):
                 error = ratings.fit.get(f"{what}_se")

@@ -569,3 +569,131 @@ def test_a_pair_of_counts_needs_two_models() -> None:
     """Counts of a model against itself are refused."""
     with pytest.raises(DataError, match="two different models, but both are 'ash'"):
         BattleLog.from_counts(["ash"], ["ash"], a_wins=[1], b_wins=[0])
+
+
+# Several logs as one
+
+
+def join(*parts: list[Battle]) -> BattleLog:
+    return BattleLog.joined(*(BattleLog.from_battles(part) for part in parts))
+
+
+@st.composite
+def soft_battles(draw: st.DrawFn) -> Battle:
+    """Any valid battle, with a soft outcome or without."""
+    return replace(draw(battles()), share_a=draw(st.none() | st.floats(0, 1)))
+
+
+soft_logs = st.lists(soft_battles(), max_size=6)
+
+
+@quick
+@given(soft_logs, soft_logs, soft_logs)
+def test_a_joined_log_is_the_log_of_all_battles(
+    first: list[Battle], second: list[Battle], third: list[Battle]
+) -> None:
+    """Joined logs hold every battle with every field, in the order given, encoded as if they had
+    been built together.
+    """
+    found, together = join(first, second, third), BattleLog.from_battles(first + second + third)
+    assert list(found.to_battles()) == first + second + third
+    assert found.models == together.models
+    assert found.columns().keys() == together.columns().keys()
+    assert found.clusters().tolist() == together.clusters().tolist()
+
+
+@quick
+@given(soft_logs, st.data())
+def test_parts_that_are_joined_are_the_whole(records: list[Battle], data: st.DataObject) -> None:
+    """Cutting a log in two and joining the parts gives it back; so does selecting again."""
+    log = BattleLog.from_battles(records)
+    cut = data.draw(st.integers(0, len(records)))
+    parts = log.select(np.arange(cut)), log.select(np.arange(cut, len(records)))
+    whole = BattleLog.joined(*parts)
+    assert list(whole.to_battles()) == records
+    assert list(whole.select(np.arange(cut)).to_battles()) == records[:cut]
+
+
+def test_a_column_that_one_log_lacks_is_missing_there() -> None:
+    """Where a log had no such column, its battles have none of it: no question, no share, no
+    time, weight 1.
+    """
+    bare = [battle("ash", "beech", "model_a")]
+    full = [
+        battle(
+            "cherry",
+            "ash",
+            "tie",
+            question_id="q1",
+            battle_id="b1",
+            timestamp=NOON,
+            weight=2.5,
+            inconsistent=True,
+            share_a=0.25,
+            session="s",
+            judge_model="j",
+        )
+    ]
+    for parts in ((bare, full), (full, bare)):
+        found = join(*parts)
+        assert list(found.to_battles()) == parts[0] + parts[1]
+        assert sorted(found.weights().tolist()) == [1.0, 2.5]
+        assert sorted(found.flags().tolist()) == [False, True]
+
+
+def test_joining_leaves_covariates_out_and_the_logs_alone() -> None:
+    """Numbers of one log mean nothing beside another; neither log is changed."""
+    one = replace(BattleLog.from_battles([battle()]), covariates={"length": np.array([0.5])})
+    two = BattleLog.from_battles([battle("cherry", "ash")])
+    assert BattleLog.joined(one, two).covariates is None
+    assert one.covariates is not None
+    assert (one.models, two.models) == (("ash", "beech"), ("ash", "cherry"))
+    assert one.a.tolist() == two.b.tolist() == [0]
+
+
+def test_questions_of_joined_logs_are_shared_by_name() -> None:
+    """Battles on a question of the same id are one cluster, whichever log they came from."""
+    found = join(
+        [battle(question_id="q1"), battle()], [battle(question_id="q1"), battle(question_id="q2")]
+    )
+    clusters = found.clusters().tolist()
+    assert clusters[0] == clusters[2]
+    assert len(set(clusters)) == 3
+
+
+def test_all_battles_of_a_source() -> None:
+    """Told to be a judge's, every battle is; told to be people's, no judge is left."""
+    log = BattleLog.from_battles([battle(judge_model="old"), battle("ash", "cherry")])
+    judged = list(log.of_source(Source.LLM_JUDGE, "new").to_battles())
+    assert [(b.source, b.judge_model) for b in judged] == [(Source.LLM_JUDGE, "new")] * 2
+    human = list(log.of_source(Source.HUMAN).to_battles())
+    assert [(b.source, b.judge_model) for b in human] == [(Source.HUMAN, None)] * 2
+    assert [b.judge_model for b in log.to_battles()] == ["old", None]
+
+
+def test_covariates_follow_their_battles() -> None:
+    """A selection has the numbers of its rows, and battles as records have none."""
+    log = BattleLog.from_battles([battle(battle_id=i) for i in "abc"])
+    log = replace(log, covariates={"length": np.array([1.0, 2.0, 3.0])})
+    part = log.select([2, 0])
+    assert part.covariates is not None
+    assert part.covariates["length"].tolist() == [3.0, 1.0]
+    assert [b.battle_id for b in part.to_battles()] == ["c", "a"]
+    assert log.to_frame()["length"].tolist() == [1.0, 2.0, 3.0]
+
+
+@quick
+@given(soft_logs)
+def test_sides_in_order_tell_the_same_battles(records: list[Battle]) -> None:
+    """The side first by name is the first; winner and share are seen from there."""
+    log = BattleLog.from_battles(records).sides_in_order()
+    other = {Outcome.MODEL_A: Outcome.MODEL_B, Outcome.MODEL_B: Outcome.MODEL_A}
+    for before, after in zip(records, log.to_battles(), strict=True):
+        turned = replace(
+            before,
+            model_a=before.model_b,
+            model_b=before.model_a,
+            winner=other.get(before.winner, before.winner),
+            share_a=None if before.share_a is None else 1 - before.share_a,
+        )
+        assert after == (before if before.model_a < before.model_b else turned)

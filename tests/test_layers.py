@@ -13,19 +13,33 @@ PACKAGE = Path(__file__).parent.parent / "arena_kit"
 
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
-    ("battles", "battle_log", "prompts"),
+    ("battles", "battle_log", "prompts", "style"),
     ("store", "tabular", "battle_files", "pair_counts"),
     ("rating",),
+    ("matchmaking",),
     ("judging",),
     ("reporting",),
-    ("settings", "runs", "artifacts", "workspace", "keys", "backends", "progress", "generation"),
-    ("plan", "batches", "study", "runner", "compare"),
+    (
+        "settings",
+        "parameters",
+        "policy_file",
+        "runs",
+        "recording",
+        "artifacts",
+        "workspace",
+        "keys",
+        "backends",
+        "progress",
+        "generation",
+    ),
+    ("plan", "batches", "study", "placing", "runner", "compare"),
     ("cli", "cli_base", "cli_rate", "cli_runs", "terminal", "__main__"),
 ]
 FILES = {"store", "tabular", "battle_files", "pair_counts"}
 #: What may not be imported although it stands below: these modules are pure.
 PURE = {
     "rating": FILES,
+    "matchmaking": FILES,
     "judging.pairing": FILES,
     "judging.rendering": FILES,
     "judging.parsing": FILES,

@@ -13,16 +13,15 @@ from arena_kit.battle_log import BattleLog
 from arena_kit.rating.base import (
     MIN_QUESTIONS,
     Rating,
-    RatingError,
     Ratings,
     check_kept,
+    check_unweighted,
     kinds,
     known,
-    questions_seen,
     scores,
 )
 from arena_kit.rating.replay import EloRule, Games, replay_in_order, replay_orders, shuffle_seeds
-from arena_kit.rating.resampling import denoised, interval, resampled_sets
+from arena_kit.rating.resampling import denoised, evidence_sets, interval
 
 Treatment = Literal["drop", "half"]
 
@@ -106,7 +105,7 @@ def k_sweep(
     methods = [replace(method, k=float(k)) for k in ks]
     log, dropped = method.kept(battles)
     check_kept(battles, log, dropped)
-    _check_unweighted(log)
+    check_unweighted(log, "permutation-elo")
     games = Games(a=log.a, b=log.b, score=scores(log), n_models=len(log.models))
     rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
     traces = _traces(method, games, rules)
@@ -139,25 +138,19 @@ def _traces(method: PermutationElo, games: Games, rules: list[EloRule]) -> NDArr
 def _replicates(
     method: PermutationElo, games: Games, rules: list[EloRule], clusters: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """Mean ratings of each resample, shaped (rules, resamples, models).
-
-    NaN where a model was not drawn, and for models seen on too few questions to say how
-    sure a rating is.
-    """
+    """Mean ratings of each resample, shaped (rules, resamples, models); NaN where it has none."""
     n, orders = method.evidence_replicates, method.evidence_orders
     out = [np.empty((len(rules), 0, games.n_models))]
-    seen = questions_seen(games.a, games.b, clusters, games.n_models)
-    enough = seen >= MIN_QUESTIONS
-    if not enough.any():
-        return out[0]
     seeds = shuffle_seeds(method.seed, n * orders, stream=1)
     done = 0
-    for sets, sizes in resampled_sets(clusters, n, seed=method.seed):
+    for sets, sizes, rated in evidence_sets(
+        games, clusters, n, seed=method.seed, min_questions=MIN_QUESTIONS
+    ):
         some = seeds[done * orders : (done + len(sets)) * orders]
         ratings = replay_orders(games, rules, some, sets=sets, sizes=sizes)
         shape = (len(rules), len(sets), orders, games.n_models)
         means = ratings.reshape(shape).mean(axis=2)
-        out.append(np.where(_drawn(games, sets, sizes) & enough, means, np.nan))
+        out.append(np.where(rated, means, np.nan))
         done += len(sets)
     return np.concatenate(out, axis=1)
 
@@ -165,23 +158,6 @@ def _replicates(
 def _require(holds: bool | np.bool_, name: str, value: object, allowed: str) -> None:
     if not holds:
         raise ValueError(f"{name} must be {allowed}, not {value!r}")
-
-
-def _check_unweighted(log: BattleLog) -> None:
-    if np.any(log.weights() != 1.0):
-        raise RatingError(
-            "permutation-elo replays battles one at a time and cannot use weights or pair counts"
-        )
-
-
-def _drawn(games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Which models take part in each resample."""
-    seen = np.zeros((len(sets), games.n_models), bool)
-    rows = np.repeat(np.arange(len(sets)), sizes)
-    drawn = sets[np.arange(sets.shape[1]) < sizes[:, None]]
-    seen[rows, games.a[drawn]] = True
-    seen[rows, games.b[drawn]] = True
-    return seen
 
 
 def _ranked(

@@ -6,8 +6,10 @@ from math import exp, factorial, log
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from arena_kit.rating import glicko2_steps
 from arena_kit.rating.replay import GAMMA, MIX1, MIX2
 
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
@@ -116,3 +118,59 @@ def replay(
         for lane in range(lanes):
             _play(a, b, score, order[lane, both : size[lane]], step, q[lane], log_q[lane])
             out[r + lane] = initial + log_q[lane] * (scale / log(10.0))
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+def chord(
+    pair: NDArray[np.intp],
+    won: NDArray[np.float64],
+    games: NDArray[np.float64],
+    times: NDArray[np.float64],
+    prior_low: NDArray[np.float64],
+    prior_high: NDArray[np.float64],
+    low: NDArray[np.intp],
+    high: NDArray[np.intp],
+    inverse: NDArray[np.float64],
+    tolerance: float,
+    most_steps: int,
+    theta: NDArray[np.float64],
+) -> bool:
+    """Move strengths to the peak for resampled atoms, in place; False where they do not settle.
+
+    Atom i belongs to `pair[i]`, was won by its lower side `won[i]` of `games[i]` times, and
+    counts `times[i]`-fold.
+    """
+    wins, total = prior_low.copy(), prior_low + prior_high
+    for i in range(len(pair)):
+        wins[pair[i]] += times[i] * won[i]
+        total[pair[i]] += times[i] * games[i]
+    n = len(theta)
+    q, slope = np.empty(n), np.empty(n)
+    for _ in range(most_steps):
+        for m in range(n):
+            q[m] = exp(theta[m])
+            slope[m] = 0.0
+        for c in range(len(low)):
+            i, j = low[c], high[c]
+            change = wins[c] - total[c] * q[i] / (q[i] + q[j])
+            slope[i] += change
+            slope[j] -= change
+        largest = 0.0
+        for m in range(n):
+            step = 0.0
+            for k in range(n):
+                step += inverse[m, k] * slope[k]
+            theta[m] += step
+            largest = max(largest, abs(step))
+        if not largest <= 20.0:
+            return False
+        if largest < tolerance:
+            return True
+    return False
+
+
+for _part in glicko2_steps.PARTS:
+    register_jitable(error_model="numpy")(_part)
+
+glicko2_votes = njit(nogil=True, cache=True, error_model="numpy")(glicko2_steps.replay_votes)
+glicko2_periods = njit(nogil=True, cache=True, error_model="numpy")(glicko2_steps.replay_periods)

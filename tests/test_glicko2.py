@@ -1,0 +1,608 @@
+"""Glicko-2: the paper's example, properties, rating periods, and ratings that do not exist."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from math import exp, hypot, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena_kit import Battle, BattleLog, Outcome, RatingError, Ratings
+from arena_kit.rating import glicko2_replay, glicko2_steps
+from arena_kit.rating.glicko2 import Glicko2, GlickoState
+from arena_kit.rating.glicko2_replay import GlickoRule, States, replay, replay_sets
+from arena_kit.rating.glicko2_steps import SCALE
+from arena_kit.rating.replay import Games
+from tests import naive
+
+PLAIN = Glicko2(evidence_replicates=0)
+QUICK = Glicko2(evidence_replicates=40)
+FRESH = GlickoState(1500.0, 350.0, 0.06)
+DAWN = datetime(2026, 3, 1, 9, tzinfo=UTC)
+FLIP = {"model_a": "model_b", "model_b": "model_a", "tie": "tie", "both_bad": "both_bad"}
+SCORES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
+PAIRS = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "d"), ("d", "b")]
+
+
+def battle(a: str, b: str, winner: str, **more: object) -> Battle:
+    return Battle(model_a=a, model_b=b, winner=Outcome(winner), **more)
+
+
+def log_of(*rows: Battle) -> BattleLog:
+    return BattleLog.from_battles(rows)
+
+
+def ring(n: int = 30) -> list[Battle]:
+    """Three models that all meet, on n questions; a beats b beats c mostly."""
+    rows = []
+    for q in range(n):
+        upset = "model_b" if q % 4 == 0 else "model_a"
+        rows += [
+            battle("a", "b", upset, question_id=f"q{q}"),
+            battle("b", "c", upset if q % 8 else "model_a", question_id=f"q{q}"),
+            battle("a", "c", "model_a", question_id=f"q{q}"),
+        ]
+    return rows
+
+
+def dated(rows: list[Battle], hours: float = 7.0) -> list[Battle]:
+    """The battles at regular hours, three of them always at once, with ids."""
+    return [
+        replace(row, timestamp=DAWN + timedelta(hours=hours * (n // 3)), battle_id=f"b{n:04d}")
+        for n, row in enumerate(rows)
+    ]
+
+
+def random_games(n: int, n_models: int = 8, seed: int = 1) -> Games:
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, n_models, n, dtype=np.int32)
+    b = ((a + rng.integers(1, n_models, n)) % n_models).astype(np.int32)
+    return Games(a=a, b=b, score=rng.choice([0.0, 0.5, 1.0, 0.3], n), n_models=n_models)
+
+
+def fresh(n_models: int) -> tuple[States, GlickoRule]:
+    rule = GlickoRule(tau=0.5, least=(30 / SCALE) ** 2, most=(350 / SCALE) ** 2)
+    return States.fresh(n_models, var=rule.most, s=0.0036), rule
+
+
+def states(found: Ratings) -> dict[str, tuple[float | None, ...]]:
+    return {r.model: (r.rating, r.extra["rd"], r.extra["volatility"]) for r in found.ratings}
+
+
+@st.composite
+def battle_lists(draw: st.DrawFn) -> list[Battle]:
+    """Battles in which a, b, c and d all win or lose, between others of any outcome."""
+    outcome = st.sampled_from(["model_a", "model_b", "tie", "both_bad"])
+    drawn = draw(st.lists(st.tuples(st.sampled_from(PAIRS), outcome), max_size=20))
+    decisive = [(pair, draw(st.sampled_from(["model_a", "model_b"]))) for pair in PAIRS]
+    return [battle(*pair, winner) for pair, winner in draw(st.permutations(drawn + decisive))]
+
+
+glicko_states = st.builds(
+    GlickoState, st.floats(500, 2500), st.floats(30, 350), st.floats(0.01, 0.3)
+)
+
+
+def test_paper() -> None:
+    """Glickman's worked example comes out to all the digits he prints, and three more."""
+    opponents = [GlickoState(1400, 30, 0.06), GlickoState(1550, 100, 0.06)]
+    opponents.append(GlickoState(1700, 300, 0.06))
+    found = Glicko2(tau=0.5).period(GlickoState(1500, 200, 0.06), opponents, [1, 0, 0])
+    assert found.rating == pytest.approx(1464.0507, abs=5e-5)
+    assert found.rd == pytest.approx(151.5165, abs=5e-5)
+    assert found.volatility == pytest.approx(0.0599960, abs=5e-8)
+
+
+def test_fresh_models() -> None:
+    """Of two fresh models the winner has 1662.3109, the loser 1337.6891, both RD 290.3190."""
+    found = PLAIN(log_of(battle("x", "y", "model_b")))
+    assert found.order == ("y", "x")
+    assert found["y"].rating == pytest.approx(1662.3109, abs=5e-5)
+    assert found["x"].rating == pytest.approx(1337.6891, abs=5e-5)
+    for rating in found.ratings:
+        assert rating.extra["rd"] == pytest.approx(290.3190, abs=5e-5)
+        assert set(rating.extra) == {"rd", "volatility", "evidence_se"}
+
+
+def test_second_example() -> None:
+    """A favourite's bad week, with tau 1.2: equal to a calculation with 40 digits."""
+    player, opponents = (1700, 120, 0.09), [(1300, 60, 0.05), (1650, 200, 0.06), (2100, 45, 0.06)]
+    scores = [0, 0.5, 0]
+    found = Glicko2(tau=1.2).period(
+        GlickoState(*player), [GlickoState(*other) for other in opponents], scores
+    )
+    expected = (1625.2920454310941832, 112.10684996600725169, 0.090129858502171506)
+    assert (found.rating, found.rd, found.volatility) == pytest.approx(expected, rel=1e-13)
+    games = [(naive.decimals(o), s) for o, s in zip(opponents, scores, strict=True)]
+    reference = naive.glicko2_period(naive.decimals(player), games, tau=1.2)
+    assert [float(number) for number in reference] == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize("gap", [800, 1600, 6000])
+@pytest.mark.parametrize("tau", [0.3, 1.2, 3.0])
+def test_upsets(gap: float, tau: float) -> None:
+    """A win that hardly could happen moves everything as the paper's procedure does."""
+    found = Glicko2(tau=tau).period(
+        GlickoState(1500, 60, 0.06), [GlickoState(1500 + gap, 60, 0.06)], [1]
+    )
+    player, other = naive.decimals((1500, 60, 0.06)), naive.decimals((1500 + gap, 60, 0.06))
+    expected = [float(x) for x in naive.glicko2_period(player, [(other, 1)], tau=tau)]
+    assert (found.rating, found.rd, found.volatility) == pytest.approx(expected, abs=1e-9)
+
+
+@given(
+    player=glicko_states,
+    games=st.lists(st.tuples(glicko_states, st.floats(0, 1)), max_size=4),
+    tau=st.floats(0.2, 1.5),
+)
+@settings(max_examples=150, deadline=None)
+def test_period(player: GlickoState, games: list[tuple[GlickoState, float]], tau: float) -> None:
+    """A period of any games, or of none, is the paper's procedure to 1e-9."""
+    found = Glicko2(tau=tau).period(player, [g[0] for g in games], [g[1] for g in games])
+    met = [(naive.decimals((o.rating, o.rd, o.volatility)), score) for o, score in games]
+    start = naive.decimals((player.rating, player.rd, player.volatility))
+    expected = [float(number) for number in naive.glicko2_period(start, met, tau=tau)]
+    assert (found.rating, found.rd, found.volatility) == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+@given(
+    rd=st.floats(10, 2000),
+    volatility=st.floats(-3, 1.5).map(lambda x: 10**x),
+    tau=st.floats(-1.5, 1.3).map(lambda x: 10**x),
+    gap=st.floats(-3000, 3000),
+    score=st.sampled_from([0.0, 0.5, 1.0]),
+)
+@settings(max_examples=200, deadline=None)
+def test_wild_settings(rd: float, volatility: float, tau: float, gap: float, score: float) -> None:
+    """Where Newton's steps go astray the new volatility still is a root of the paper's f."""
+    var, s = (rd / SCALE) ** 2, volatility**2
+    info, pull = glicko2_steps.evidence(gap / SCALE, 0.9, score)
+    _, x, new = glicko2_steps.settled(var, log(s), s, info, pull, tau)
+    assert new == pytest.approx(exp(x), rel=1e-9)
+
+    def f(x: float) -> float:
+        v, delta, e = 1 / info, pull / info, exp(x)
+        top = e * (delta**2 - var - v - e)
+        return top / (2 * (var + v + e) ** 2) - (x - log(s)) / tau**2
+
+    assert abs(f(x)) < 1e-9 * max(1 / tau**2, abs(f(log(s))), 1e-3)
+
+
+@given(glicko_states, glicko_states, st.floats(0, 1), st.floats(-900, 900))
+@settings(max_examples=100, deadline=None)
+def test_only_distances_count(a: GlickoState, b: GlickoState, score: float, by: float) -> None:
+    """Shifting both models shifts their new ratings, and leaves RD and volatility alone."""
+    moved = [replace(s, rating=s.rating + by) for s in (a, b)]
+    for here, there in zip(PLAIN.updated(a, b, score), PLAIN.updated(*moved, score), strict=True):
+        assert there.rating == pytest.approx(here.rating + by, abs=1e-9)
+        assert (there.rd, there.volatility) == pytest.approx((here.rd, here.volatility), abs=1e-9)
+
+
+@given(battle_lists(), st.floats(0.2, 1.2), st.sampled_from([(30, 350), (100, 300)]))
+@settings(max_examples=40, deadline=None)
+def test_votes(rows: list[Battle], tau: float, limits: tuple[float, float]) -> None:
+    """Per-vote ratings are the naive replay to 1e-9, and live updates give the same."""
+    method = replace(PLAIN, tau=tau, rd=200, rd_min=limits[0], rd_max=limits[1])
+    votes = [row for row in rows if row.winner is not Outcome.BOTH_BAD]
+    games = [("abcd".index(v.model_a), "abcd".index(v.model_b), SCORES[v.winner]) for v in votes]
+    expected = naive.glicko2(games, 4, start=(1500, 200, 0.06), tau=tau, limits=limits)
+    found = states(method(log_of(*rows)))
+    live = dict.fromkeys("abcd", GlickoState(1500, 200, 0.06))
+    for v in votes:
+        live[v.model_a], live[v.model_b] = method.updated(
+            live[v.model_a], live[v.model_b], SCORES[v.winner]
+        )
+    for model, state in zip("abcd", expected, strict=True):
+        numbers = [float(number) for number in state]
+        assert found[model] == pytest.approx(numbers, rel=0, abs=1e-9)
+        now = live[model]
+        assert (now.rating, now.rd, now.volatility) == pytest.approx(numbers, rel=0, abs=1e-9)
+
+
+@given(battle_lists())
+@settings(max_examples=30, deadline=None)
+def test_properties(rows: list[Battle]) -> None:
+    """Ratings are deterministic, blind to names and sides, and leave their input alone; RD
+    stays within its limits, and the start rating only shifts.
+    """
+    log = log_of(*rows)
+    before = {name: column.copy() for name, column in log.columns().items()}
+    found = PLAIN(log)
+    assert PLAIN(log).as_dict() == found.as_dict()
+    for name, column in log.columns().items():
+        assert (column == before[name]).all()
+    renamed = [replace(r, model_a=f"x{r.model_a}", model_b=f"x{r.model_b}") for r in rows]
+    assert {m[1:]: s for m, s in states(PLAIN(log_of(*renamed))).items()} == states(found)
+    swapped = [
+        replace(r, model_a=r.model_b, model_b=r.model_a, winner=Outcome(FLIP[r.winner]))
+        for r in rows
+    ]
+    higher = replace(PLAIN, initial=2345.0)(log)
+    for model, state in states(PLAIN(log_of(*swapped))).items():
+        assert state == pytest.approx(states(found)[model], rel=0, abs=1e-9)
+        assert 30 <= found[model].extra["rd"] <= 350
+        assert higher[model].rating == pytest.approx(found[model].rating + 845, abs=1e-9)
+        assert higher[model].extra == found[model].extra
+
+
+def test_both_bad_moves_nothing() -> None:
+    """Both-bad votes change no rating, RD or volatility; they are counted as dropped."""
+    some = battle("a", "b", "both_bad", question_id="q1")
+    mixed = [row for each in ring(8) for row in (some, each)]
+    plain, found = PLAIN(log_of(*ring(8))), PLAIN(log_of(*mixed))
+    assert states(found) == states(plain)
+    assert found.dropped == {"tie": 0, "both_bad": 24, "inconsistent": 0}
+    assert found.n_battles == 24
+
+
+def test_inconsistent_judgments() -> None:
+    """Inconsistent judgments are dropped and counted, or count as a tie does."""
+    odd = battle("a", "b", "tie", inconsistent=True)
+    left_out = PLAIN(log_of(*ring(8), odd))
+    assert left_out.dropped["inconsistent"] == 1
+    assert states(left_out) == states(PLAIN(log_of(*ring(8))))
+    half = replace(PLAIN, inconsistent="half")(log_of(*ring(8), odd))
+    assert half.dropped["inconsistent"] == 0
+    assert states(half) == states(PLAIN(log_of(*ring(8), battle("a", "b", "tie"))))
+
+
+def test_tie_between_equals() -> None:
+    """A tie between equals moves no rating but makes both surer."""
+    for after in PLAIN.updated(FRESH, FRESH, 0.5):
+        assert after.rating == 1500
+        assert after.rd == pytest.approx(290.3190, abs=1e-3)
+
+
+def test_rd_stops_falling() -> None:
+    """Per-vote wins and losses leave RD at about 60: ten times the votes do not lower it."""
+    for n in (20_000, 200_000):
+        games = random_games(n)
+        games.score[:] = games.score > 0.4
+        final = replay(games, *fresh(8), compiled=True)
+        assert 55 < np.sqrt(final.var).mean() * SCALE < 65
+
+
+def test_rd_keeps_its_limits() -> None:
+    """RD ends at a limit that the votes push it to, and never beyond."""
+    floor = replace(PLAIN, rd_min=150)(log_of(*ring(40)))
+    assert {r.extra["rd"] for r in floor.ratings} == {150.0}
+    sleeper = Glicko2(volatility=0.5).period(GlickoState(1500, 345, 0.5), [], [])
+    assert sleeper.rd == 350
+
+
+def test_replay_order() -> None:
+    """Votes are replayed by time and id, however they are stored; intervals included."""
+    rows = dated(ring())
+    expected = QUICK(log_of(*rows))
+    shuffled = [rows[i] for i in np.random.default_rng(2).permutation(len(rows))]
+    assert QUICK(log_of(*shuffled)).as_dict() == expected.as_dict()
+    assert states(expected) == states(PLAIN(log_of(*ring())))
+    by_id = [replace(row, timestamp=None) for row in shuffled]
+    assert states(PLAIN(log_of(*by_id))) == states(expected)
+
+
+def test_what_has_no_time_or_id_comes_last() -> None:
+    """A vote without a timestamp follows those with one, one without an id its equals in time;
+    equal in both, votes keep their places.
+    """
+    later = DAWN + timedelta(hours=1)
+    keys = [(None, "a"), (later, None), (DAWN, "c"), (later, "b"), (DAWN, "a"), (None, None)]
+    keys += [(later, "b"), (DAWN, None)]
+    rows = [battle("x", "y", "model_a", timestamp=t, battle_id=i) for t, i in keys]
+    assert PLAIN.history(log_of(*rows)).battle.tolist() == [4, 2, 7, 3, 6, 1, 0, 5]
+
+
+def test_history() -> None:
+    """History has a row per vote in the order of replay, ends in the ratings, and lists both-bad
+    votes with states that they did not change.
+    """
+    rows = [*ring(6), battle("c", "a", "both_bad"), battle("b", "a", "tie", inconsistent=True)]
+    log = log_of(*reversed(dated(rows)))
+    history, found = PLAIN.history(log), PLAIN(log)
+    assert len(history) == 19
+    assert history.rating.shape == history.rd.shape == history.volatility.shape == (19, 2)
+    assert history.battle.tolist() == list(range(19, 0, -1))
+    for model, state in states(found).items():
+        votes, *columns = history.of(model)
+        assert tuple(column[-1] for column in columns) == state
+        assert len(votes) == found[model].n_battles + (model in "ac")
+        if model in "ac":
+            assert votes[-1] == 1
+            assert [column[-2] for column in columns] == list(state)
+    assert "array" not in repr(history)
+    with pytest.raises(KeyError, match="'z' has no history"):
+        history.of("z")
+
+
+def test_history_follows_live_updates() -> None:
+    """Each row of the history is what a live update gives from the rows before."""
+    log = log_of(*ring(5))
+    history = PLAIN.history(log)
+    now = dict.fromkeys(log.models, FRESH)
+    for n, row in enumerate(ring(5)):
+        after = PLAIN.updated(now[row.model_a], now[row.model_b], SCORES[row.winner])
+        now[row.model_a], now[row.model_b] = after
+        assert history.rating[n] == pytest.approx([s.rating for s in after], abs=1e-9)
+        assert history.rd[n] == pytest.approx([s.rd for s in after], abs=1e-9)
+        assert history.volatility[n] == pytest.approx([s.volatility for s in after], abs=1e-12)
+
+
+@pytest.mark.parametrize("periods", [False, True])
+def test_engines_agree(periods: bool) -> None:
+    """The compiled engine gives what plain Python gives, to 1e-9, for votes, traces and sets."""
+    games = random_games(3000)
+    games.score[::7] = np.nan
+    period = np.arange(3000) // 40 * 2 if periods else None
+    sets = np.random.default_rng(3).integers(0, 3000, (3, 500)).astype(np.int32)
+    sizes = np.array([500, 300, 1], np.int32)
+    found = []
+    for compiled in (False, True):
+        final = replay(games, *fresh(8), period=period, compiled=compiled)
+        trace = glicko2_replay.replay_traced(games, *fresh(8), period=period, compiled=compiled)
+        again = replay_sets(games, *fresh(8), sets, sizes, period=period, compiled=compiled)
+        found.append([final.mu, final.var, final.s, trace.mu, trace.var, trace.s, again])
+    for plain, compiled in zip(*found, strict=True):
+        np.testing.assert_allclose(compiled * SCALE, plain * SCALE, rtol=0, atol=1e-9)
+    assert trace.mu[-1].tolist() == final.mu[[games.a[-1], games.b[-1]]].tolist()
+
+
+def test_large_logs_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the stated number of votes on the compiled engine runs; below it, never."""
+    from arena_kit.rating import kernels
+
+    used: list[int] = []
+    kernel = kernels.glicko2_votes
+    monkeypatch.setattr(glicko2_replay, "COMPILED_FROM", 100)
+    monkeypatch.setattr(
+        kernels, "glicko2_votes", lambda votes, *more: (used.append(1), kernel(votes, *more))
+    )
+    replay(random_games(99), *fresh(8))
+    assert not used
+    replay(random_games(100), *fresh(8))
+    assert used
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals do not depend on the number of threads, nor on the engine."""
+    found = [QUICK(log_of(*ring())).as_dict()]
+    monkeypatch.setattr(glicko2_replay, "COMPILED_FROM", 1)
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(os, "cpu_count", lambda n=threads: n)
+        found.append(QUICK(log_of(*ring())).as_dict())
+    assert found[1] == found[2] == found[3]
+    for plain, compiled in zip(found[0]["ratings"], found[1]["ratings"], strict=True):
+        assert {k: v for k, v in compiled.items() if k != "model"} == pytest.approx(
+            {k: v for k, v in plain.items() if k != "model"}, abs=1e-9
+        )
+
+
+def test_paper_as_a_log() -> None:
+    """Glickman's example comes out of a log with timestamps, replayed as one rating period."""
+    day = [DAWN + timedelta(hours=hours) for hours in (0, 5, 14)]
+    rows = [
+        battle("player", "first", "model_a", timestamp=day[1]),
+        battle("second", "player", "model_a", timestamp=day[0]),
+        battle("player", "third", "model_b", timestamp=day[2]),
+    ]
+    method = replace(PLAIN, period_days=1)
+    log, _ = method.kept(log_of(*rows))
+    start = States(
+        mu=(np.array([1400, 1500, 1550, 1700]) - 1500) / SCALE,
+        var=(np.array([30, 200, 100, 300]) / SCALE) ** 2,
+        s=np.full(4, 0.0036),
+    )
+    games = Games(a=log.a, b=log.b, score=1.0 - log.outcome, n_models=4)
+    final = replay(games, start, method._rule(), period=method._periods(log))
+    rating, rd, volatility = (numbers[1] for numbers in method._in_points(final))
+    assert log.models[1] == "player"
+    assert rating == pytest.approx(1464.0507, abs=5e-5)
+    assert rd == pytest.approx(151.5165, abs=5e-5)
+    assert volatility == pytest.approx(0.0599960, abs=5e-8)
+
+
+@given(battle_lists(), st.data())
+@settings(max_examples=30, deadline=None)
+def test_periods(rows: list[Battle], data: st.DataObject) -> None:
+    """Rating periods are the naive replay of whole periods to 1e-9, idle ones included."""
+    days = sorted(data.draw(st.lists(st.integers(0, 30), min_size=len(rows), max_size=len(rows))))
+    rows = [
+        replace(row, timestamp=DAWN + timedelta(days=day))
+        for row, day in zip(rows, days, strict=True)
+    ]
+    votes = [row for row in rows if row.winner is not Outcome.BOTH_BAD]
+    first = votes[0].timestamp
+    games = [
+        (
+            (v.timestamp - first).days // 3,
+            "abcd".index(v.model_a),
+            "abcd".index(v.model_b),
+            SCORES[v.winner],
+        )
+        for v in votes
+    ]
+    expected = naive.glicko2_periods(games, 4, start=(1500, 200, 0.3), tau=0.5, limits=(30, 350))
+    method = replace(PLAIN, rd=200, volatility=0.3, period_days=3)
+    found = states(method(log_of(*rows)))
+    for model, state in zip("abcd", expected, strict=True):
+        assert found[model] == pytest.approx([float(x) for x in state], rel=0, abs=1e-9)
+
+
+def test_periods_begin_at_midnight() -> None:
+    """Periods are counted from the first vote's midnight in UTC: 9:00 and 23:59 share a day,
+    0:00 begins the next.
+    """
+    late, next_day = DAWN.replace(hour=23, minute=59), DAWN.replace(day=2, hour=0)
+    rows = [
+        battle("a", "b", "model_a", timestamp=when)
+        for when in (DAWN, late, next_day, next_day + timedelta(hours=12))
+    ]
+    whole_days = replace(PLAIN, period_days=1)._periods(log_of(*rows))
+    assert whole_days is not None
+    assert whole_days.tolist() == [0, 0, 1, 1]
+    half_days = replace(PLAIN, period_days=0.5)._periods(log_of(*rows))
+    assert half_days is not None
+    assert half_days.tolist() == [0, 1, 2, 3]
+
+
+def test_idle_models_grow_uncertain() -> None:
+    """In a period without a vote RD becomes sqrt(RD² + volatility²), and nothing else moves."""
+    method = replace(PLAIN, period_days=1, volatility=0.2)
+    early = [battle("a", "b", w, timestamp=DAWN) for w in ("model_a", "model_b", "tie")]
+    before = method(log_of(*early))["b"]
+    assert before.extra["rd"] is not None
+    for idle in (1, 4):
+        later = battle("a", "c", "model_a", timestamp=DAWN + timedelta(days=idle))
+        after = method(log_of(*early, later))["b"]
+        grown = hypot(before.extra["rd"], *([SCALE * before.extra["volatility"]] * idle))
+        assert after.extra["rd"] == pytest.approx(grown, abs=1e-9)
+        assert after.rating == before.rating
+        assert after.extra["volatility"] == before.extra["volatility"]
+
+
+def test_both_bad_starts_no_period() -> None:
+    """A both-bad vote neither begins the first period nor lets models grow uncertain, in the
+    ratings as in their history.
+    """
+
+    def on(day: int, a: str, b: str, winner: str) -> Battle:
+        return battle(a, b, winner, timestamp=DAWN + timedelta(days=day))
+
+    method = replace(PLAIN, period_days=2, rd=200)
+    rows = [on(day, "a", "b", "model_a") for day in (1, 2, 3, 6)] + [on(9, "c", "a", "model_a")]
+    odd = [on(day, "b", "c", "both_bad") for day in (-8, 0, 2, 4, 9)]
+    log = log_of(*rows, *odd)
+    found = states(method(log))
+    assert found == states(method(log_of(*rows)))
+    history = method.history(log)
+    assert history.of("c")[2][:4] == pytest.approx(200, abs=1e-9)
+    for model in "abc":
+        assert [column[-1] for column in history.of(model)[1:]] == pytest.approx(
+            found[model], abs=1e-9
+        )
+
+
+def test_history_of_periods() -> None:
+    """With rating periods every vote shows the states after its period, idle time included."""
+    method = replace(PLAIN, period_days=1)
+    rows = [battle("a", "b", "model_a", timestamp=DAWN + timedelta(days=n // 3)) for n in range(9)]
+    rows += [battle("a", "b", "both_bad", timestamp=DAWN + timedelta(days=4))]
+    log = log_of(*rows)
+    history = method.history(log)
+    assert history.battle.tolist() == list(range(10))
+    for column in (history.rating, history.rd, history.volatility):
+        assert (column[0:3] == column[0]).all()
+        assert (column[3:6] == column[3]).all()
+    for n in (3, 6, 9):
+        found = method(log.select(np.arange(n)))
+        assert history.rating[n - 1].tolist() == [found["a"].rating, found["b"].rating]
+        assert history.rd[n - 1].tolist() == [found["a"].extra["rd"], found["b"].extra["rd"]]
+    idle = np.sqrt(history.rd[8] ** 2 + 2 * (SCALE * history.volatility[8]) ** 2)
+    assert history.rd[9] == pytest.approx(idle, abs=1e-9)
+
+
+def test_evidence_interval() -> None:
+    """The interval comes from resampled questions and spans the rating; RD has no part in it."""
+    found = QUICK(log_of(*ring()))
+    assert found.replicates.shape == (40, 3)
+    for rating in found.ratings:
+        assert rating.ci_low is not None
+        assert rating.ci_high is not None
+        assert rating.ci_low < rating.rating < rating.ci_high
+        assert rating.extra["evidence_se"] is not None
+    assert PLAIN(log_of(*ring()))["a"].ci_low is None
+
+
+def test_interval_has_the_scale_of_the_ratings() -> None:
+    """Another start rating shifts the interval with the ratings."""
+    log = log_of(*ring())
+    here, there = QUICK(log)["a"], replace(QUICK, initial=100.0)(log)["a"]
+    for name in ("rating", "ci_low", "ci_high"):
+        assert getattr(there, name) == pytest.approx(getattr(here, name) - 1400, abs=1e-9)
+
+
+def test_resamples_keep_the_order() -> None:
+    """The votes of a resample are replayed in the order of the log, however they were drawn."""
+    games = random_games(200)
+    drawn = np.random.default_rng(4).permutation(200).astype(np.int32)[None, :]
+    found = replay_sets(games, *fresh(8), drawn, np.array([200], np.int32))
+    assert found[0].tolist() == replay(games, *fresh(8)).mu.tolist()
+
+
+def test_evidence_interval_of_periods() -> None:
+    """Rating periods have an interval too."""
+    found = replace(QUICK, period_days=2)(log_of(*dated(ring())))
+    assert all(r.ci_low is not None and r.ci_low < r.ci_high for r in found.ratings)
+
+
+def test_few_questions_have_no_interval() -> None:
+    """A model seen on fewer than ten questions has a rating but no interval; others have one."""
+    newcomer = [battle("a", "new", "model_a", question_id=f"q{n}") for n in range(9)]
+    found = QUICK(log_of(*ring(), *newcomer))
+    assert found["new"].ci_low is None
+    assert found["new"].extra["evidence_se"] is None
+    assert found["a"].ci_low is not None
+    assert QUICK(log_of(*ring(9)))["a"].ci_low is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([], "there are none"),
+        ([battle("a", "b", "both_bad")], "all were dropped .1 both_bad."),
+        ([battle("a", "b", "tie"), battle("b", "c", "both_bad")], "no rating for c"),
+        ([battle("a", "b", "model_a"), battle("c", "d", "model_a")], "never met.*a, b; c, d"),
+        ([battle("a", "b", "model_a", weight=2.0)], "glicko2 .*cannot use weights"),
+    ],
+)
+def test_ratings_that_do_not_exist(rows: list[Battle], why: str) -> None:
+    """Where no rating exists, neither does a history, and the error names the cause."""
+    for call in (PLAIN, PLAIN.history):
+        with pytest.raises(RatingError, match=why):
+            call(log_of(*rows))
+
+
+def test_periods_need_times() -> None:
+    """Rating periods of votes without a time are refused, saying how many have none."""
+    method = replace(PLAIN, period_days=1)
+    with pytest.raises(RatingError, match="timestamp on every battle, but 90 of 90 have none"):
+        method(log_of(*ring()))
+    rows = dated(ring())
+    rows[5] = replace(rows[5], timestamp=None)
+    with pytest.raises(RatingError, match="but 1 of 90 have none"):
+        method.history(log_of(*rows))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("initial", float("inf")),
+        ("volatility", 0),
+        ("tau", float("nan")),
+        ("rd", 20),
+        ("rd_min", 0),
+        ("rd_max", 10),
+        ("period_days", -1),
+        ("inconsistent", "win"),
+        ("evidence_replicates", 3),
+        ("seed", -1),
+    ],
+)
+def test_settings_are_checked(setting: str, value: object) -> None:
+    """A setting outside its range is refused with its name and what is allowed."""
+    with pytest.raises(ValueError, match=f"{setting} must be .*not"):
+        Glicko2(**{setting: value})
+
+
+def test_states_and_scores_are_checked() -> None:
+    """A state that cannot be and a score that is none are refused."""
+    with pytest.raises(ValueError, match="RD and volatility above 0"):
+        GlickoState(1500, 0, 0.06)
+    with pytest.raises(ValueError, match=r"from 0 to 1, not 1\.5"):
+        PLAIN.updated(FRESH, FRESH, 1.5)
+    with pytest.raises(ValueError, match="from 0 to 1, not nan"):
+        PLAIN.period(FRESH, [FRESH], [float("nan")])
