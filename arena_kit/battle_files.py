@@ -28,7 +28,7 @@ from arena_kit.battles import (
 )
 from arena_kit.store import read_lines
 from arena_kit.style import FEATURES, style_differences
-from arena_kit.tabular import connection, csv_line, is_jsonl, table_of, write_columns
+from arena_kit.tabular import column_name, connection, csv_line, is_jsonl, table_of, write_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,7 @@ class Wanted:
         """Expressions that pick the columns that are there, as text, under our names."""
         ours = {self.winner: "winner"}
         kept = [column for column in self.columns if column in present]
-        return [f'CAST("{c}" AS VARCHAR) AS "{ours.get(c, c)}"' for c in kept]
+        return [f"CAST({column_name(c)} AS VARCHAR) AS {column_name(ours.get(c, c))}" for c in kept]
 
 
 def write_battles(path: str | Path, log: BattleLog) -> None:
@@ -158,7 +158,7 @@ def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
 
 
 def _any(con: duckdb.DuckDBPyConnection, column: str) -> bool:
-    query = f"SELECT 1 FROM raw WHERE {column} IS NOT NULL LIMIT 1"
+    query = f"SELECT 1 FROM raw WHERE {column_name(column)} IS NOT NULL LIMIT 1"
     return con.execute(query).fetchone() is not None
 
 
@@ -310,9 +310,10 @@ def _covariates(
 
 
 def _numbers(con: duckdb.DuckDBPyConnection, column: str) -> NDArray[np.float64]:
-    number = f'try_cast("{column}" AS DOUBLE)'
+    name = column_name(column)
+    number = f"try_cast({name} AS DOUBLE)"
     wrong = f"{number} IS NULL OR NOT isfinite({number})"
-    _refuse(con, f'"{column}"', wrong, f"{column} {{!r}} is not a finite number")
+    _refuse(con, name, wrong, f"{column} {{!r}} is not a finite number")
     return _values(con, number).astype(float)
 
 

@@ -200,6 +200,8 @@ class BattleLog:
                 columns[name] = column[index]
             elif isinstance(column, Mapping):
                 columns[name] = {key: values[index] for key, values in column.items()}
+        if self.share_a is not None and np.isnan(columns["share_a"]).all():
+            columns["share_a"] = None
         columns |= {"models": tuple(self.models[i] for i in used), "a": remap[a], "b": remap[b]}
         return type(self)(**columns)
 

@@ -133,8 +133,9 @@ class Battle:
             raise DataError(f"an inconsistent battle has winner 'tie', not {self.winner!r}")
         if not isinstance(self.weight, int | float) or not 0 < self.weight < float("inf"):
             raise DataError(f"weight {_clip(self.weight)} is not a positive finite number")
-        if self.share_a is not None and not 0 <= self.share_a <= 1:
-            raise DataError(f"share_a {_clip(self.share_a)} is not a number from 0 to 1")
+        share = self.share_a
+        if share is not None and not (isinstance(share, int | float) and 0 <= share <= 1):
+            raise DataError(f"share_a {_clip(share)} is not a number from 0 to 1")
         if not isinstance(self.inconsistent, bool):
             raise DataError(f"inconsistent {_clip(self.inconsistent)} is not true or false")
         if self.timestamp is not None and self.timestamp.tzinfo is None:

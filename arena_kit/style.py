@@ -13,17 +13,20 @@ _COUNTED = {
     "headings": re.compile(r"^#{1,6} ", re.MULTILINE),
     "lists": re.compile(r"^[ \t]*(?:[-*+]|\d+[.)]) ", re.MULTILINE),
     "bold": re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__"),
-    "code": re.compile(r"^[ \t]*```", re.MULTILINE),
 }
-#: What is measured of a response: its length in words, and how often each kind of Markdown
-#: stands in it.
-FEATURES = ("length", *_COUNTED)
+_FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
+_CODE = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+#: What is measured of a response: its length in words, how often each kind of Markdown stands
+#: outside its code, and how many fences of code it has.
+FEATURES = ("length", *_COUNTED, "code")
 
 
 @lru_cache(maxsize=4096)
 def style_of(text: str) -> tuple[int, ...]:
     """The features of one response, in the order of `FEATURES`."""
-    return (len(text.split()), *(len(kind.findall(text)) for kind in _COUNTED.values()))
+    prose = _CODE.sub("", text)
+    counts = (len(kind.findall(prose)) for kind in _COUNTED.values())
+    return (len(text.split()), *counts, len(_FENCE.findall(text)))
 
 
 def style_differences(

@@ -41,7 +41,7 @@ def table_of(path: Path, columns: Sequence[str]) -> str:
     literal = re.sub(r"[\[*?]", lambda special: f"[{special[0]}]", str(path))
     file = f"{_quoted(literal)}, hive_partitioning = false"
     if is_jsonl(path):
-        kinds = ", ".join(f"{column}: 'VARCHAR'" for column in columns)
+        kinds = ", ".join(f"{_quoted(column)}: 'VARCHAR'" for column in columns)
         form = f"columns = {{{kinds}}}, maximum_object_size = 67108864"
         return f"read_json({file}, format = 'newline_delimited', {form})"
     if _ends(path, ".csv", ".csv.gz"):
@@ -80,6 +80,11 @@ def csv_line(path: Path, row: int) -> int:
             return next(line for n, line in enumerate(filled) if n == row + 1)
     finally:
         csv.field_size_limit(longest)
+
+
+def column_name(name: str) -> str:
+    """A column's name as it may stand in a query, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _ends(path: Path, *suffixes: str) -> bool:

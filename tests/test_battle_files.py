@@ -683,12 +683,7 @@ def test_a_file_of_several_voters_is_read_by_one(tmp_path: Path) -> None:
     "voter",
     [
         "human",
-        pytest.param(
-            "gpt-4",
-            marks=pytest.mark.xfail(
-                strict=True, reason="names of JSONL columns go into the query without quotes"
-            ),
-        ),
+        "gpt-4",
     ],
 )
 def test_a_jsonl_file_of_several_voters_is_read_by_one(voter: str, tmp_path: Path) -> None:
@@ -725,9 +720,6 @@ def test_a_wrong_vote_of_a_voter_is_named_with_its_line(
     assert len(read_battles(path)) == 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="names of covariates go into a query without quotes: DuckDB's own error"
-)
 @pytest.mark.parametrize("name", ["length-diff", "length diff", "order"])
 @pytest.mark.parametrize("kind", [".csv", ".jsonl"])
 def test_a_covariate_may_have_any_name(kind: str, name: str, tmp_path: Path) -> None:

@@ -451,10 +451,6 @@ def with_a_rare_model() -> BattleLog:
     return BattleLog.from_battles([*log.to_battles(), *rare])
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="steps settle although a lost model's place is free, or end at 34 natural units",
-)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_resample_has_a_rating_only_where_one_exists(compiled: bool) -> None:
     """Without a prior a resample that lost a model, or in which it never won or never lost, has
@@ -469,7 +465,6 @@ def test_a_resample_has_a_rating_only_where_one_exists(compiled: bool) -> None:
     np.testing.assert_array_equal(np.isfinite(found).all(axis=1), exists)
 
 
-@pytest.mark.xfail(strict=True, reason="only some of the resamples without a rating are noticed")
 def test_resamples_that_lost_a_model_are_counted() -> None:
     """The error names as many resamples as have no rating."""
     log = with_a_rare_model()
@@ -484,9 +479,6 @@ def with_two_ties() -> BattleLog:
     return replace(log, outcome=outcome)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the steps take the threshold below 0, where its logarithm is invalid"
-)
 @pytest.mark.filterwarnings("error")
 def test_few_ties_under_rao_kupper_warn_of_nothing() -> None:
     """A resample with hardly a tie is refitted, or left out, without a word from NumPy."""
@@ -494,9 +486,6 @@ def test_few_ties_under_rao_kupper_warn_of_nothing() -> None:
         replace(PERCENTILE, ties="rao-kupper")(with_two_ties())
 
 
-@pytest.mark.xfail(
-    strict=True, reason="resamples without a tie are told to want a prior, which is there already"
-)
 def test_resamples_without_a_tie_are_told_as_such() -> None:
     """With a prior of half a win, the advice is not to set one: it is ties that are missing."""
     with pytest.raises(RatingError, match=r"^(?!.*set a prior above 0)"):
@@ -521,10 +510,6 @@ def counted_and_judged() -> tuple[BattleLog, BattleLog]:
     return counts, judged
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="with questions anywhere in the log, a row that counts 60 votes is one piece of it",
-)
 @pytest.mark.parametrize("part", ["all", "counts"])
 def test_counts_stay_so_many_votes_beside_judged_battles(part: str) -> None:
     """A table of counts joined to battles on questions rates, with its intervals, as the votes

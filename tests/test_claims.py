@@ -167,14 +167,7 @@ def test_claims_do_not_depend_on_the_center(method: BradleyTerry) -> None:
     "method",
     [
         SANDWICH,
-        pytest.param(
-            BOOTSTRAP,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="a pinned model has no spread, so no interval, and so every claim about it "
-                "is hidden",
-            ),
-        ),
+        BOOTSTRAP,
     ],
     ids=ids,
 )
@@ -192,12 +185,7 @@ def test_claims_do_not_depend_on_the_baseline(method: BradleyTerry, baseline: st
     [
         "sandwich",
         "percentile",
-        pytest.param(
-            "basic",
-            marks=pytest.mark.xfail(
-                strict=True, reason="gaps have the percentile interval where basic was asked for"
-            ),
-        ),
+        "basic",
     ],
 )
 def test_the_gap_to_a_pinned_model_has_the_interval_of_the_rating(interval: str) -> None:
@@ -312,10 +300,6 @@ def test_without_resamples_elo_claims_nothing() -> None:
 UNANIMOUS = {"win": two(40, 0), "tie": replace(two(40, 0), outcome=np.full(40, 2, np.int8))}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="robust errors shrink with the residuals, and unanimous evidence has next to none",
-)
 @pytest.mark.parametrize(("kind", "chance"), [("win", 0.95), ("tie", None)])
 def test_unanimous_evidence_is_not_certainty(kind: str, chance: float | None) -> None:
     """40 wins of 40 happen in 13 % of samples to a model that wins 95 % of the time, so its gap of

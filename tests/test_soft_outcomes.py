@@ -213,9 +213,6 @@ def test_elo_from_one_share_by_hand() -> None:
     assert found == pytest.approx({"x": 1404.0, "y": 1396.0})
 
 
-@pytest.mark.xfail(
-    strict=True, reason="ties are told by the winner's name, so Elo drops a share beside a tie"
-)
 def test_elo_counts_a_share_instead_of_the_winner() -> None:
     """A battle with a share of 0.9 is no tie, whatever name stands beside it."""
     method = PermutationElo(n_perms=3, evidence_replicates=0)
@@ -233,7 +230,6 @@ def test_a_share_is_from_0_to_1(share: float) -> None:
         Battle(model_a="x", model_b="y", winner="tie", share_a=share)  # type: ignore[arg-type]
 
 
-@pytest.mark.xfail(strict=True, reason="the range is tried before the type: a bare TypeError")
 def test_a_share_is_a_number() -> None:
     """A text for a share is refused with the sentence that a wrong number gets."""
     with pytest.raises(DataError, match=r"share_a '0\.5' is not a number from 0 to 1"):

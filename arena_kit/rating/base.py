@@ -90,10 +90,13 @@ class Ratings:
 
 
 def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
-    """Masks of the battles that are not plain wins, under the names of the settings."""
+    """Masks of the battles that are not plain wins, under the names of the settings; a tie with
+    a share of its own counts as that share.
+    """
     flags = battles.flags()
+    soft = np.zeros(len(battles), bool) if battles.share_a is None else ~np.isnan(battles.share_a)
     return {
-        "tie": (battles.outcome == TIE) & ~flags,
+        "tie": (battles.outcome == TIE) & ~flags & ~soft,
         "both_bad": battles.outcome == BOTH_BAD,
         "inconsistent": flags,
     }
@@ -174,12 +177,18 @@ def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -
         )
 
 
-def check_separation(models: tuple[str, ...], winner: NDArray[Any], loser: NDArray[Any]) -> None:
-    """Refuse models of which one group never lost to the others: no finite rating exists."""
-    reach = np.eye(len(models))
+def reached(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.float64]:
+    """1 where the row's model beat the column's, directly or through others."""
+    reach = np.eye(n_models)
     reach[winner, loser] = 1
     while not np.array_equal(further := ((reach @ reach) > 0).astype(float), reach):
         reach = further
+    return reach
+
+
+def check_separation(models: tuple[str, ...], winner: NDArray[Any], loser: NDArray[Any]) -> None:
+    """Refuse models of which one group never lost to the others: no finite rating exists."""
+    reach = reached(len(models), winner, loser)
     above = reach.T == 0  # above[i, j]: j never beat i, not even through others
     if above.any():
         top = int(np.argmax(above.sum(axis=1)))

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from arena_kit.rating.base import RatingError
+from arena_kit.rating.base import RatingError, reached
 from arena_kit.rating.evidence import Votes
-from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted, gradient
+from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
 from arena_kit.rating.tie_models import Floats
 
 #: Pairs times resamples from which compiled code pays for its start.
@@ -35,6 +35,8 @@ def replicates(
         refit = _general(fit, votes.cells, prior)
     else:
         refit = _pooled(fit, votes.cells, prior, n, compiled)
+    if not len(prior.a):
+        refit = _where_it_exists(refit, fit, votes.cells)
     out = np.empty((n, len(fit.theta)))
     threads = min(os.cpu_count() or 1, n)
 
@@ -45,6 +47,19 @@ def replicates(
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(share, range(threads)))
     return out
+
+
+def _where_it_exists(refit: Refit, fit: Fit, votes: Cells) -> Refit:
+    """Without a prior, a resample in which a model never won or never lost has no peak."""
+    pairs, ties = Pairs.of(votes, fit.n_models), fit.ties.start is None
+
+    def checked(times: Floats) -> Floats:
+        took = pairs.taken(votes.with_weights(times), ties=ties)
+        if not reached(fit.n_models, *took).all():
+            return np.full(len(fit.theta), np.nan)
+        return refit(times)
+
+    return checked
 
 
 def _general(fit: Fit, votes: Cells, prior: Cells) -> Refit:
@@ -76,7 +91,7 @@ def _chord(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
         step = inverse @ gradient(theta, cells, fit.n_models, fit.ties)
         if not np.all(np.isfinite(step)) or np.abs(step).max() > 20:
             break
-        theta += step
+        theta = moved(theta, step, fit.n_models, fit.ties)
         if np.abs(step).max() < _TOLERANCE:
             return theta
     return _newton(fit, cells)

@@ -7,6 +7,7 @@ from math import log as ln
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.rating.base import (
@@ -21,7 +22,7 @@ from arena_kit.rating.base import (
 )
 from arena_kit.rating.bootstrap import replicates
 from arena_kit.rating.evidence import Cluster, Evidence
-from arena_kit.rating.likelihood import Cells, Codes, Fit, Pairs, fitted
+from arena_kit.rating.likelihood import Fit, Pairs, check_told_apart, fitted, unanimous
 from arena_kit.rating.resampling import interval
 from arena_kit.rating.sandwich import covariance
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
@@ -58,9 +59,9 @@ class BradleyTerry:
     inconsistent
         A judgment whose two orders disagree counts as a `tie`, or is left out (`drop`).
     covariates
-        Columns of the log fitted jointly, so that ratings hold at equal length, say. Each
-        coefficient is in rating points per standard deviation; a rating's `uncontrolled`
-        is what it would be without them.
+        Columns of the log fitted jointly, so that ratings hold at equal length, say. A
+        coefficient in `fit` is what a typical difference (its root mean square) is worth in
+        rating points; a rating's `uncontrolled` is what it would be without them.
     interval
         `sandwich` needs no resampling; `percentile` and `basic` draw whole questions again
         (single votes where questions have one battle each) `resamples` times, from `seed`.
@@ -84,7 +85,9 @@ class BradleyTerry:
 
     def __post_init__(self) -> None:
         for name in ("covariates", "center_on"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            if isinstance(given := getattr(self, name), str):
+                raise ValueError(f"{name} must be several names, not {given!r}")  # noqa: TRY004
+            object.__setattr__(self, name, tuple(given))
         for name, holds, allowed in (
             ("scale", 0 < self.scale < float("inf"), "a finite number above 0"),
             ("center", abs(self.center) < float("inf"), "a finite number"),
@@ -108,8 +111,10 @@ class BradleyTerry:
         check_kept(battles, log, dropped)
         self._check(log)
         evidence = Evidence.of(log, self._x(log), self.cluster)
-        fit, draws = self._fitted(log, evidence)
-        spread = covariance(fit, evidence)
+        pairs = Pairs.of(evidence.rows, len(log.models))
+        fit, draws = self._fitted(log, evidence, pairs)
+        same = unanimous(evidence.rows, pairs, len(log.models))
+        spread = covariance(fit, evidence, same)
         unit, shown = self.scale / ln(10), self._contrast(log)
         rating = self.center + unit * shown @ fit.strength
         shown_spread: Floats = unit**2 * shown @ spread[: fit.n_models, : fit.n_models] @ shown.T
@@ -117,7 +122,7 @@ class BradleyTerry:
         return Ratings(
             method="bradley-terry",
             settings=asdict(self),
-            ratings=self._ranked(log, evidence, rating, shown_spread, shown_draws),
+            ratings=self._ranked(log, evidence, rating, shown_spread, shown_draws, same),
             n_battles=round(log.weights().sum()),
             dropped=dropped,
             models=log.models,
@@ -150,24 +155,25 @@ class BradleyTerry:
             raise RatingError(f"ties={self.ties!r} cannot be fitted: no battle is a tie")
 
     def _x(self, log: BattleLog) -> Floats:
-        """The covariates with a standard deviation of 1; 0 stays no difference."""
-        given = log.covariates or {}
+        """The covariates, each with a typical difference of 1; 0 stays no difference."""
+        given, weight = log.covariates or {}, log.weights()
         columns = []
         for name in self.covariates:
             if name not in given:
                 known = ", ".join(given) or "none"
                 raise RatingError(f"no covariate {name!r} in the battles; known: {known}")
-            if not (spread := float(np.std(given[name]))):
+            if not np.ptp(given[name]):
                 raise RatingError(f"covariate {name!r} is the same in every battle")
-            columns.append(given[name] / spread)
+            columns.append(given[name] / np.sqrt(np.average(given[name] ** 2, weights=weight)))
         return np.array(columns).reshape(len(columns), len(log)).T
 
-    def _fitted(self, log: BattleLog, evidence: Evidence) -> tuple[Fit, Floats]:
+    def _fitted(self, log: BattleLog, evidence: Evidence, pairs: Pairs) -> tuple[Fit, Floats]:
         """The fit to all battles, and the strengths of each resample (none for a sandwich)."""
         n, rows, ties = len(log.models), evidence.rows, TIE_MODELS[self.ties]
-        pairs = Pairs.of(rows, n)
         if not self.prior:
-            check_separation(log.models, *_wins(pairs.pooled(rows)))
+            check_separation(log.models, *pairs.taken(rows, ties=self.ties == "half"))
+        if self.covariates:
+            check_told_apart(rows, n)
         prior = pairs.prior(self.prior, len(self.covariates))
         cells = rows if self.covariates else pairs.pooled(rows)
         fit = fitted(cells.and_also(prior), n, ties)
@@ -175,10 +181,16 @@ class BradleyTerry:
             return fit, np.empty((0, n))
         draws = replicates(fit, evidence.votes(pairs, self.seed), prior, self.resamples)[:, :n]
         if (lost := int(np.isnan(draws[:, 0]).sum())) > _MOST_LOST * self.resamples:
-            raise RatingError(
-                f"{lost} of {self.resamples} resamples have no finite rating; set a prior above 0"
-            )
+            raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
         return fit, draws
+
+    def _why(self) -> str:
+        """What is missing in resamples that cannot be rated."""
+        if not self.prior:
+            return "rating; set a prior above 0"
+        if self.ties != "half":
+            return f"fit: too few ties for ties={self.ties!r}"
+        return "fit: the covariates decide nearly every battle; leave one out"
 
     def _contrast(self, log: BattleLog) -> Floats:
         """What is shown of the strengths: their distance to the mean of the anchors."""
@@ -193,22 +205,31 @@ class BradleyTerry:
 
     def _beside(self, evidence: Evidence, fit: Fit, spread: Floats) -> dict[str, float]:
         """What was fitted beside the ratings, and how well the battles are explained."""
-        unit = self.scale / ln(10)
+        unit, first = self.scale / ln(10), len(fit.theta) - len(self.covariates)
         weight = sum(each.sum() for each in evidence.rows.outcomes)
         found = {"nll": -float(fit.terms(evidence.rows).value.sum() / weight)}
         if fit.ties.start is not None:
             found["tie"] = fit.tie
-        errors = np.sqrt(np.diag(spread))[len(fit.theta) - len(self.covariates) :]
-        for name, value, error in zip(self.covariates, fit.coefficients, errors, strict=True):
-            found |= {name: unit * float(value), f"{name}_se": unit * float(error)}
+        for i, name in enumerate(self.covariates, first):
+            found[name] = unit * float(fit.theta[i])
+            if spread[i, i] >= 0:
+                found[f"{name}_se"] = unit * float(np.sqrt(spread[i, i]))
         return found
 
     def _ranked(
-        self, log: BattleLog, evidence: Evidence, rating: Floats, spread: Floats, draws: Floats
+        self,
+        log: BattleLog,
+        evidence: Evidence,
+        rating: Floats,
+        spread: Floats,
+        draws: Floats,
+        same: NDArray[np.bool_],
     ) -> tuple[Rating, ...]:
         """Ratings with their intervals, best first."""
         se, low, high = self._interval(rating, spread, draws)
         hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
+        if self.interval != "sandwich":
+            hidden |= same  # drawing the same again and again shows no spread
         counts = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2))
         without = replace(self, covariates=())(log) if self.covariates else None
         rows = [
@@ -235,14 +256,9 @@ class BradleyTerry:
         se, low, high = interval(draws)
         if self.interval == "basic":
             low, high = 2 * rating - high, 2 * rating - low
-        return se, low, high
-
-
-def _wins(pooled: Cells) -> tuple[Codes, Codes]:
-    """Who took at least part of a win from whom."""
-    low = pooled.won + pooled.tied > 0
-    high = pooled.lost + pooled.tied > 0
-    return (
-        np.concatenate([pooled.a[low], pooled.b[high]]),
-        np.concatenate([pooled.b[low], pooled.a[high]]),
-    )
+        pinned = np.diag(spread) == 0 if self.baseline else np.zeros(len(rating), bool)
+        return (
+            np.where(pinned, 0.0, se),
+            np.where(pinned, rating, low),
+            np.where(pinned, rating, high),
+        )

@@ -38,6 +38,8 @@ def gaps(ratings: Ratings) -> Gaps:
     gap = rating[:, None] - rating[None, :]
     if len(ratings.replicates):
         found = _from_replicates(ratings.replicates, gap)
+        if ratings.settings.get("interval") == "basic":
+            found = Gaps(gap, 2 * gap - found.high, 2 * gap - found.low, found.above)
     elif ratings.covariance is not None:
         found = _from_covariance(ratings.covariance, gap)
     else:

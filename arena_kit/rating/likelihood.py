@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import A_WINS, B_WINS
-from arena_kit.rating.base import RatingError, scores
+from arena_kit.rating.base import RatingError, reached, scores
 from arena_kit.rating.tie_models import Floats, Terms, TieModel
 
 Codes = NDArray[np.intp]
 
 _MOST_STEPS = 100
 _TOLERANCE = 1e-11
+_SAME = 1e-9  # a share of the whole that counts as nothing left
+_ROUNDING = 1e-6  # steps below it that shrink no more are rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,16 @@ class Pairs:
             x=np.zeros((n, 0)),
         )
 
+    def taken(self, cells: Cells, *, ties: bool) -> tuple[Codes, Codes]:
+        """Who took a win from whom, or with `ties` also part of one."""
+        pooled = self.pooled(cells)
+        low = pooled.won + ties * pooled.tied > 0
+        high = pooled.lost + ties * pooled.tied > 0
+        return (
+            np.concatenate([self.low[low], self.high[high]]),
+            np.concatenate([self.high[low], self.low[high]]),
+        )
+
     def prior(self, wins: float, n_covariates: int) -> Cells:
         """`wins` for either side of every pair; no cells where there are none to give."""
         n = len(self.low) if wins else 0
@@ -166,6 +178,7 @@ class Fit:
 def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = None) -> Fit:
     """The strengths that explain the cells best; raises where Newton's method finds none."""
     theta = _start(cells, n_models, ties) if start is None else start.copy()
+    before = np.inf
     for _ in range(_MOST_STEPS):
         terms = _terms(theta, cells, n_models, ties)
         information = _information(terms, cells, n_models, ties)
@@ -173,13 +186,20 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
         try:
             step = np.asarray(np.linalg.solve(_anchored(information, n_models), rise), float)
         except np.linalg.LinAlgError:
-            raise RatingError("the covariates say the same thing twice; leave one out") from None
+            raise RatingError(_unsettled(cells)) from None
         largest = float(np.abs(step).max())
-        theta = _moved(theta, step * min(1.0, 4.0 / max(largest, 1e-300)), n_models, ties)
-        if largest < _TOLERANCE:
+        theta = moved(theta, step * min(1.0, 4.0 / max(largest, 1e-300)), n_models, ties)
+        if largest < _TOLERANCE or before / 2 < largest < _ROUNDING:
             theta[:n_models] -= theta[:n_models].mean()
             return Fit(theta, information, n_models, ties)
-    raise RatingError("the strengths did not settle; set a prior above 0")
+        before = largest
+    raise RatingError(_unsettled(cells))
+
+
+def _unsettled(cells: Cells) -> str:
+    if cells.x.shape[1]:
+        return "no finite fit exists: the covariates decide nearly every battle; leave one out"
+    return "no finite rating exists; set a prior above 0"
 
 
 def slope(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
@@ -200,7 +220,8 @@ def _start(cells: Cells, n_models: int, ties: TieModel) -> Floats:
     return np.concatenate([np.zeros(n_models), extra, np.zeros(cells.x.shape[1])])
 
 
-def _moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:
+def moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:
+    """The parameters after a step, the tie parameter kept where it may be."""
     new = theta + step
     if ties.positive and new[n_models] <= 0:
         new[n_models] = theta[n_models] / 4
@@ -245,3 +266,39 @@ def _anchored(information: Floats, n_models: int) -> Floats:
     anchored = information.copy()
     anchored[:n_models, :n_models] += 1 / n_models
     return anchored
+
+
+def check_told_apart(cells: Cells, n_models: int) -> None:
+    """Refuse covariates that say the same thing twice, or that every model always has as its own:
+    no battle could then tell them apart, and only a prior would pretend to.
+    """
+    weight = cells.won + cells.tied + cells.lost
+    gram = cells.x.T @ (weight[:, None] * cells.x)
+    if np.linalg.matrix_rank(gram, tol=_SAME * float(gram.max())) < len(gram):
+        raise RatingError("the covariates say the same thing twice; leave one out")
+    border = np.stack([_to_models(cells, weight * x, n_models) for x in cells.x.T])
+    games = np.bincount(cells.a * n_models + cells.b, weight, n_models**2)
+    games = games.reshape(n_models, n_models)
+    games = games + games.T
+    laplacian = np.diag(games.sum(axis=1)) - games + 1 / n_models
+    left = gram - border @ np.linalg.solve(laplacian, border.T)
+    if np.linalg.matrix_rank(left, tol=_SAME * float(gram.max())) < len(gram):
+        raise RatingError(
+            "a covariate cannot be told from the models: each has its own in every battle"
+        )
+
+
+def unanimous(cells: Cells, pairs: Pairs, n_models: int) -> NDArray[np.bool_]:
+    """Models whose battles all ended alike (won, lost, or shared alike), so that their spread says
+    nothing; and those that all, or none, of the largest group with wins both ways is above.
+    """
+    games = cells.won + cells.tied + cells.lost
+    share = np.divide(cells.won + cells.tied / 2, games)
+    least, most = np.full(n_models, np.inf), np.full(n_models, -np.inf)
+    for side, value in ((cells.a, share), (cells.b, 1 - share)):
+        np.minimum.at(least, side, value)
+        np.maximum.at(most, side, value)
+    reach = reached(n_models, *pairs.taken(cells, ties=True))
+    both_ways = reach * reach.T
+    largest = int(np.argmax(both_ways.sum(axis=1)))
+    return np.asarray((least == most) | (both_ways[largest] == 0))

@@ -299,10 +299,9 @@ class _Games:
     def spread(self, theta: float, evidence: Evidence) -> float:
         """The variance of the slope, by pieces of evidence."""
         residual = (self.won - self.games * self.chance(theta))[: self.n_real]
+        residual = residual / np.sqrt(evidence.counts)
         if evidence.clusters is not None:
-            total = float((np.bincount(evidence.clusters, residual) ** 2).sum())
-        else:
-            alike = 1.0 if evidence.counts is None else evidence.counts
-            total = float((residual**2 / alike).sum())
+            residual = np.bincount(evidence.clusters, residual).astype(float)
+        total = float((residual**2).sum())
         pieces = evidence.pieces
         return total * (pieces / (pieces - 1) if pieces > 1 else 1.0)

@@ -109,6 +109,11 @@ def redrawn_counts(counts: NDArray[np.float64], *, seed: int) -> Redraw:
     return lambda number: child_generator(seed, number).poisson(counts).astype(float)
 
 
+def either(rows: NDArray[np.bool_], these: Redraw, others: Redraw) -> Redraw:
+    """Some rows drawn in one way, the rest in another."""
+    return lambda number: np.where(rows, these(number), others(number))
+
+
 def child_generator(seed: int, number: int) -> np.random.Generator:
     """The generator of one resample: the seed's child of that number."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))

@@ -14,19 +14,26 @@ from arena_kit.rating.tie_models import Floats
 _CHUNK = 4096
 
 
-def covariance(fit: Fit, evidence: Evidence) -> Floats:
-    """The covariance of all parameters; NaN where there is only one piece of evidence."""
+def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
+    """The covariance of all parameters; NaN where there is only one piece of evidence.
+
+    Of models whose battles all ended the `same` way the residuals say nothing; their variance is
+    at least the one that the model of the outcomes gives them.
+    """
     cells, pieces = evidence.rows, evidence.pieces
     if pieces < 2:
         return np.full(fit.information.shape, np.nan)
-    scores = _scores(fit, cells)
+    scores = _scores(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
     if evidence.clusters is not None:
         meat = _meat_of_clusters(cells, scores, evidence.clusters, fit.n_models)
     else:
-        alike = np.ones(len(cells.a)) if evidence.counts is None else evidence.counts
-        meat = _meat_of_rows(cells, scores, 1 / alike, fit.n_models)
+        meat = _meat_of_rows(cells, scores, fit.n_models)
     bread = fit.inverse()
     found: Floats = bread @ meat @ bread * (pieces / (pieces - 1))
+    if same.any():
+        n = fit.n_models
+        missing = np.maximum(0, np.diag(bread)[:n] - np.diag(found)[:n])
+        found[np.arange(n), np.arange(n)] += np.where(same, missing, 0)
     return found
 
 
@@ -37,20 +44,16 @@ def _scores(fit: Fit, cells: Cells) -> Floats:
     return np.stack([terms.eta, *tie, *(terms.eta * x for x in cells.x.T)])
 
 
-def _meat_of_rows(cells: Cells, scores: Floats, times: Floats, n: int) -> Floats:
+def _meat_of_rows(cells: Cells, scores: Floats, n: int) -> Floats:
     """The sum over rows of the outer product of their scores."""
     gap, rest = scores[0], scores[1:]
-    square = np.bincount(cells.a * n + cells.b, times * gap**2, n * n).reshape(n, n)
+    square = np.bincount(cells.a * n + cells.b, gap**2, n * n).reshape(n, n)
     square = square + square.T
     border = np.array(
-        [
-            np.bincount(cells.a, times * gap * each, n)
-            - np.bincount(cells.b, times * gap * each, n)
-            for each in rest
-        ]
+        [np.bincount(cells.a, gap * each, n) - np.bincount(cells.b, gap * each, n) for each in rest]
     ).reshape(len(rest), n)
     laplacian = np.diag(square.sum(axis=1)) - square
-    return np.block([[laplacian, border.T], [border, (rest * times) @ rest.T]])
+    return np.block([[laplacian, border.T], [border, rest @ rest.T]])
 
 
 def _meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
