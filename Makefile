@@ -25,6 +25,11 @@ help:  ## show this list
 	$(PIP) -e ".[bench]"
 	touch $@
 
+.venv/peers/ready: benchmarks/peers-requirements.txt
+	$(PYTHON) -m venv .venv/peers
+	.venv/peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 pilot: .venv/base  ## judge 50 prompts with the embedded judge and print the board
 	$(BIN)/arena-kit run pilot
 
@@ -62,8 +67,8 @@ lab: .venv/lab  ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab notebooks
 
 bench: .venv/bench  ## time this package against its peers
-	$(BIN)/python benchmarks/bench.py
-	$(BIN)/python benchmarks/ledger.py
+	-@$(MAKE) --no-print-directory .venv/peers/ready
+	@failed=0; for each in bench ledger; do $(BIN)/python benchmarks/$$each.py || failed=1; done; exit $$failed
 
 clean:  ## remove the environment and caches; records and verdicts stay
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

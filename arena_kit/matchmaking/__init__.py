@@ -1,0 +1,1 @@
+"""Matchmaking: who meets whom next, how well all are covered, and what may be claimed of it."""

@@ -1,0 +1,265 @@
+"""The four lanes: each proposes pairs to match next, best first (6.1 to 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.matchmaking.coverage import Bools, Counts
+from arena_kit.matchmaking.matchup import Lane
+from arena_kit.matchmaking.policy import Policy
+
+Floats = NDArray[np.float64]
+
+#: What exposure weighs beside prompts and opponents: at the edge of its tolerance a model lacks
+#: as much as one without so many votes, since fair exposure is guaranteed and the rest aimed at.
+EXPOSURE_WEIGHT = 10.0
+_FAR = 1e6  # sets those who come first, or last, apart from all others
+
+
+class Proposal(NamedTuple):
+    """A pair that a lane would match, why, and what a vote on each prompt would be worth.
+
+    Without `worth` the pair's least covered prompt is taken.
+    """
+
+    first: int
+    second: int
+    reason: str
+    worth: Floats | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Table:
+    """What the lanes look at when the next matchup is drawn, in numbers of models and prompts.
+
+    All counts include the matchups that wait for their vote.
+
+    Parameters
+    ----------
+    order, band
+        Enabled models by conservative score, best first, and the contenders among them.
+    mates, can, shared
+        Which two models may meet, which model may be shown on which prompt, and on how many
+        prompts two models both may.
+    exposure, due, shown
+        Times shown in the rolling window, times due there, and times shown ever.
+    want
+        How far the exposure lies below its due, in tolerances: above 1 a model is below the
+        lower bound, under -1 it is above the upper one (7.1).
+    by_prompt, by_pair, pair_prompts
+        Decisive votes of a model on a prompt and of a pair, and the prompts of the latter.
+    """
+
+    policy: Policy
+    rng: np.random.Generator
+    names: list[str]
+    rating: Floats
+    rd: Floats
+    order: NDArray[np.intp]
+    band: NDArray[np.intp]
+    mates: Bools
+    can: Bools
+    shared: Counts
+    exposure: Counts
+    due: Floats
+    want: Floats
+    shown: Counts
+    by_prompt: Counts
+    by_pair: Counts
+    pair_prompts: Counts
+
+    def best_first(self, score: Floats, among: Bools) -> list[int]:
+        """Models by score, those above the upper bound of exposure last; equals at random."""
+        key = score - _FAR * (self.want < -1) + 1e-9 * self.rng.random(len(score))
+        ranked = np.where(among, -key, np.inf).argsort()
+        found: list[int] = ranked[: np.count_nonzero(among)].tolist()
+        return found
+
+    def drawn(self, weights: Floats, among: NDArray[np.intp]) -> list[int]:
+        """Models of `among` in a random order, each next one drawn by its weight."""
+        keys = self.rng.standard_exponential(len(among)) / weights
+        found: list[int] = among[keys.argsort()].tolist()
+        return found
+
+    def spared(self, models: list[int]) -> list[int]:
+        """The same models in their order, those above the upper bound of exposure last."""
+        return sorted(models, key=lambda i: bool(self.want[i] < -1))
+
+
+def propose_coverage(table: Table) -> Iterator[Proposal]:
+    """The model that lacks most, with the opponent and prompt that fill most gaps (6.1, 7.1).
+
+    What a model lacks is exposure in the window, votes on prompts and votes against
+    opponents. Models below the lower bound of exposure come first, furthest below first;
+    models above the upper bound are taken only where there is no other.
+    """
+    lack = _prompt_lack(table)
+    others = _opponent_lack(table)
+    fair = EXPOSURE_WEIGHT * table.want
+    on_prompts = np.maximum(lack, 0).sum(axis=1) / max(1, lack.shape[1])
+    total = fair + on_prompts + others.sum(axis=1) / len(others)
+    first = np.where(table.want > 1, _FAR + fair, total)
+    for anchor in table.best_first(first, np.logical_or.reduce(table.mates, axis=1)):
+        worth = lack[anchor] + lack
+        gain = fair + others[anchor] + worth.max(axis=1)
+        reason = _coverage_reason(table, anchor)
+        for other in table.best_first(gain, table.mates[anchor]):
+            yield Proposal(anchor, other, reason, worth[other])
+
+
+def _prompt_lack(table: Table) -> Floats:
+    """The part of its floor or target that each model lacks on each prompt it can meet."""
+    rule = table.policy.prompts
+    wanted = np.zeros((len(table.names), 1)) + rule.floor
+    wanted[table.band] = rule.top_target
+    found: Floats = np.where(table.can, np.maximum(0.0, 1 - table.by_prompt / wanted), -np.inf)
+    return found
+
+
+def _opponent_lack(table: Table) -> Floats:
+    """The part of an equal share of its votes that each model lacks against each opponent."""
+    met = table.by_pair * table.mates
+    mates = np.maximum(1, table.mates.sum(axis=1))
+    equal = np.maximum(1e-9, met.sum(axis=1) / mates)
+    lack: Floats = np.maximum(0.0, 1 - met / equal[:, None]) * table.mates
+    return lack
+
+
+def _coverage_reason(table: Table, anchor: int) -> str:
+    rule, due = table.policy.exposure, table.due[anchor]
+    said = f"{table.names[anchor]} was shown {table.exposure[anchor]} times, {due:.1f} due"
+    if table.want[anchor] > 1:
+        return f"{said}: below the bound of {due * (1 - rule.tolerance):.1f}"
+    return f"{said}: lacks most exposure, prompts and opponents together"
+
+
+def propose_contender(table: Table) -> Iterator[Proposal]:
+    """Neighbours at the top below the floor of comparisons first (7.3), then close rivals (6.2)."""
+    yield from _below_floor(table)
+    band, rule = table.band, table.policy.contenders
+    for anchor in table.drawn(np.minimum(2.0, np.maximum(0.05, 1 + table.want[band])), band):
+        draw = table.rng.random()
+        if draw < rule.nearest:
+            kinds = [_neighbours, _close_contenders, _challengers]
+        elif draw < rule.nearest + rule.other:
+            kinds = [_close_contenders, _neighbours, _challengers]
+        else:
+            kinds = [_challengers, _neighbours, _close_contenders]
+        place = table.order.tolist().index(anchor)
+        for kind in kinds:
+            said, rivals = kind(table, place)
+            reason = f"rank {place + 1} meets {said}"
+            for other in table.spared(rivals):
+                if table.mates[anchor, other]:
+                    yield Proposal(anchor, other, reason)
+
+
+def _below_floor(table: Table) -> Iterator[Proposal]:
+    """Adjacent contenders without the floor, furthest from it first, those shown too often last.
+
+    Where a pair shares fewer prompts than the floor asks for, all that it shares suffice.
+    """
+    rule, pairs = table.policy.pairs, (table.band[:-1], table.band[1:])
+    votes, prompts = table.by_pair[pairs], table.pair_prompts[pairs]
+    needed = np.minimum(rule.prompts, table.shared[pairs])
+    lacking = (votes < rule.votes) | (prompts < needed)
+    if not lacking.any():
+        return
+    progress = np.minimum(votes / rule.votes, prompts / np.maximum(1, needed))
+    progress += np.maximum(table.want[pairs[0]] < -1, table.want[pairs[1]] < -1)
+    for n in progress.argsort(kind="stable").tolist():
+        if lacking[n] and needed[n]:
+            yield Proposal(
+                int(table.band[n]),
+                int(table.band[n + 1]),
+                f"ranks {n + 1} and {n + 2} have {votes[n]}/{rule.votes} votes on "
+                f"{prompts[n]}/{needed[n]} prompts",
+            )
+
+
+def _neighbours(table: Table, place: int) -> tuple[str, list[int]]:
+    """One above and one below, the less shown of the two first."""
+    around = table.order[max(0, place - 1) : place + 2].tolist()
+    around.remove(int(table.order[place]))
+    return "a neighbour in rank", sorted(around, key=lambda i: -table.want[i])
+
+
+def _close_contenders(table: Table, place: int) -> tuple[str, list[int]]:
+    """Contenders that are no neighbours in rank, the closest rating first."""
+    others = [i for n, i in enumerate(table.band.tolist()) if abs(n - place) > 1]
+    rating = table.rating[table.order[place]]
+    others.sort(key=lambda i: abs(table.rating[i] - rating))
+    return "the closest-rated other contender", others
+
+
+def _challengers(table: Table, place: int) -> tuple[str, list[int]]:
+    """Models ranked right below the band, at random."""
+    del place
+    rule = table.policy.contenders
+    below = table.order[rule.band : rule.band + rule.challenger_depth]
+    return "a challenger from below the band", table.rng.permutation(below).tolist()
+
+
+def propose_uncertainty(table: Table) -> Iterator[Proposal]:
+    """A model with high RD and low coverage, with the opponent who tells most about it (6.3)."""
+    covered = (table.by_prompt >= table.policy.prompts.floor) & table.can
+    coverage = covered.sum(axis=1) / np.maximum(1, table.can.sum(axis=1))
+    weights = table.rd * (2 - coverage)
+    for anchor in table.drawn(weights[table.order], table.order):
+        expected = 1 / (1 + 10 ** ((table.rating - table.rating[anchor]) / 400))
+        tells = 1 - 2 * np.abs(expected - 0.5)
+        tells += table.policy.coverage_bonus / (table.by_pair[anchor] + 1)
+        for other in table.best_first(tells, table.mates[anchor]):
+            yield Proposal(
+                anchor,
+                other,
+                f"RD {table.rd[anchor]:.1f} at coverage {coverage[anchor]:.2f}; expected score "
+                f"{expected[other]:.2f} after {table.by_pair[anchor, other]} votes",
+            )
+
+
+def propose_exploration(table: Table) -> Iterator[Proposal]:
+    """Two models at random, the less shown the likelier (6.4)."""
+    weights = 1 / (table.shown + 1.0)
+    for first in table.spared(table.drawn(weights[table.order], table.order)):
+        mates = table.mates[first].nonzero()[0]
+        for second in table.spared(table.drawn(weights[mates], mates)):
+            said = f"drawn at random, shown {table.shown[first]} and {table.shown[second]} times"
+            yield Proposal(first, second, said)
+
+
+PROPOSE: dict[Lane, Callable[[Table], Iterator[Proposal]]] = {
+    Lane.COVERAGE: propose_coverage,
+    Lane.CONTENDER: propose_contender,
+    Lane.UNCERTAINTY: propose_uncertainty,
+    Lane.EXPLORATION: propose_exploration,
+}
+
+
+def best_prompt(table: Table, proposal: Proposal, options: NDArray[np.intp], votes: Counts) -> int:
+    """The prompt worth most to the lane, then with the fewest votes of the pair, then with the
+    fewest of its two models; equals at random.
+    """
+    counts = table.by_prompt
+    keys: list[NDArray[Any]] = [
+        table.rng.random(len(options)),
+        counts[proposal.first, options] + counts[proposal.second, options],
+        votes[options],
+    ]
+    if proposal.worth is not None:
+        keys.append(-proposal.worth[options])
+    return int(options[np.lexsort(keys)[0]])
+
+
+def explored_prompt(table: Table, proposal: Proposal, options: NDArray[np.intp]) -> int:
+    """Any prompt on which one of the two lacks its floor, or any at all (6.4)."""
+    counts = table.by_prompt
+    fewest = np.minimum(counts[proposal.first, options], counts[proposal.second, options])
+    short = fewest < table.policy.prompts.floor
+    pool = options[short] if short.any() else options
+    return int(pool[table.rng.integers(len(pool))])

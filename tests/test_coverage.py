@@ -1,0 +1,255 @@
+"""Coverage: hand-counted logs, the rules by their number, and vote by vote against the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena_kit import Battle, BattleLog, DataError, Outcome
+from arena_kit.matchmaking.coverage import Coverage
+from arena_kit.matchmaking.policy import Contenders, Exposure, Policy
+from arena_kit.matchmaking.rules import PairCoverage
+from arena_kit.matchmaking.tally import CoverageTally
+
+Vote = tuple[str, str, str | None, str]
+
+
+def log(votes: Sequence[Vote]) -> BattleLog:
+    return BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=Outcome(winner), question_id=prompt)
+        for a, b, prompt, winner in votes
+    )
+
+
+def wins(a: str, b: str, prompt: str, n: int) -> list[Vote]:
+    return [(a, b, prompt, "model_a")] * n
+
+
+def row(found: Coverage, column: str) -> dict[str, int]:
+    return dict(zip(found.models, getattr(found, column).tolist(), strict=True))
+
+
+def same(one: Coverage, other: Coverage) -> None:
+    for name in (each.name for each in fields(Coverage)):
+        left, right = getattr(one, name), getattr(other, name)
+        if isinstance(left, np.ndarray):
+            assert left.shape == right.shape, name
+            assert (left == right).all(), name
+        else:
+            assert left == right, name
+
+
+def test_counted_by_hand() -> None:
+    """Votes of each kind are counted for both models, whatever side they stood on."""
+    found = Coverage.of(
+        log(
+            [
+                ("a", "b", "p", "model_a"),
+                ("b", "a", "p", "model_a"),
+                ("a", "c", "q", "tie"),
+                ("c", "b", "q", "both_bad"),
+                ("c", "a", None, "model_b"),
+            ]
+        )
+    )
+    assert row(found, "votes") == {"a": 4, "b": 3, "c": 3}
+    assert row(found, "decisive") == {"a": 3, "b": 2, "c": 1}
+    assert row(found, "ties") == {"a": 1, "b": 0, "c": 1}
+    assert row(found, "both_bad") == {"a": 0, "b": 1, "c": 1}
+    assert found.by_prompt.tolist() == [[2, 0], [2, 0], [0, 0]]
+    assert found.by_pair.tolist() == [[0, 2, 1], [2, 0, 0], [1, 0, 0]]
+    assert found.pair("b", "a") == PairCoverage(votes=2, prompts=1)
+    assert found.pair("c", "a") == PairCoverage(votes=1, prompts=0), "no prompt, no diversity"
+    assert found.against("b").tolist() == [[2, 0], [0, 0], [0, 0]]
+    assert repr(found) == "Coverage(3 models, 2 prompts, 5 votes)"
+
+
+@pytest.mark.parametrize("outcome", ["tie", "both_bad"])
+def test_4_only_a_winner_is_decisive(outcome: str) -> None:
+    """Section 4: a tie and a both-bad vote move no coverage of decisive votes."""
+    plain = wins("a", "b", "p", 3)
+    before, after = Coverage.of(log(plain)), Coverage.of(log([*plain, ("a", "b", "p", outcome)]))
+    assert row(after, "votes") == {"a": 4, "b": 4}
+    for column in ("decisive", "by_prompt", "by_pair", "pair_prompts", "cells", "cell_votes"):
+        assert (getattr(before, column) == getattr(after, column)).all(), column
+    assert (before.prompt_coverage() == after.prompt_coverage()).all()
+
+
+def test_4_inconsistent_judgments_are_not_decisive() -> None:
+    """Section 4: a judgment whose orders disagree has no winner, so it is not decisive."""
+    flipped = Battle(
+        model_a="a", model_b="b", winner=Outcome.TIE, question_id="p", inconsistent=True
+    )
+    found = Coverage.of(BattleLog.from_battles([flipped]))
+    assert found.decisive.tolist() == [0, 0]
+
+
+def test_7_1_exposure_in_the_window() -> None:
+    """Section 7.1: only the last W matchups count, and fewer make a smaller target."""
+    policy = replace(Policy(), exposure=Exposure(window=4))
+    votes = wins("a", "b", "p", 3) + wins("b", "c", "p", 2) + wins("c", "a", "p", 1)
+    found = Coverage.of(log(votes), policy)
+    assert row(found, "exposure") == {"a": 2, "b": 3, "c": 3}
+    assert found.matchups == 4
+    assert [f.equal_target for f in found.fairness(())] == pytest.approx([8 / 3] * 3)
+    short = Coverage.of(log(votes[:3]), policy, models=["a", "b", "c"])
+    assert short.matchups == 3
+    assert short.fairness(())[0].equal_target == 2.0
+
+
+@pytest.mark.parametrize(
+    ("extra", "within"), [(0, True), (12, True), (13, False), (-12, True), (-13, False)]
+)
+def test_7_1_tolerance(extra: int, within: bool) -> None:
+    """Section 7.1: 88 to 112 exposures lie within 12 % of 100, 87 and 113 do not."""
+    found = Coverage.of(log(wins("a", "b", "p", 100)))
+    fair = replace(found.fairness(("a", "b"))[0], exposure=100 + extra)
+    assert (fair.target, fair.equal_target) == (100, 100)
+    assert fair.within is within
+    assert fair.within_equal is within
+    assert fair.deviation == pytest.approx(extra / 100)
+
+
+def test_7_1_lane_adjusted_target() -> None:
+    """Section 7.1: contenders among 50 models are due 163 of 2000 matchups, the others 64;
+    who was a contender for half of the window is due half of each.
+    """
+    models = [f"m{i:02}" for i in range(50)]
+    found = Coverage.of(log(wins("m00", "m01", "p", 2000)), models=models)
+    fair = {f.model: f for f in found.fairness({"m00": 1.0, "m01": 0.5})}
+    assert round(fair["m00"].target) == 163
+    assert round(fair["m02"].target) == 64
+    assert fair["m01"].target == pytest.approx((fair["m00"].target + fair["m02"].target) / 2)
+    assert fair["m00"].equal_target == 80
+    assert {f.model: f.target for f in found.fairness(["m00"])}["m00"] == fair["m00"].target
+
+
+def test_7_2_prompt_coverage() -> None:
+    """Section 7.2: a prompt is covered from two decisive votes on; inactive ones do not count."""
+    votes = wins("a", "b", "p", 2) + wins("a", "c", "q", 1) + wins("b", "c", "r", 5)
+    found = Coverage.of(log(votes))
+    assert found.prompt_coverage().tolist() == pytest.approx([1 / 3, 2 / 3, 1 / 3])
+    fewer = Coverage.of(log(votes), prompts=["p", "q"])
+    assert fewer.prompt_coverage().tolist() == [0.5, 0.5, 0.0]
+    more = Coverage.of(log(votes), prompts=["p", "q", "r", "new"])
+    assert more.prompt_coverage().tolist() == [0.25, 0.5, 0.25]
+
+
+def test_7_2_top_band_target() -> None:
+    """Section 7.2: a contender lacks what is missing to four votes, others to two."""
+    found = Coverage.of(log(wins("a", "b", "p", 1) + wins("a", "b", "q", 5)), prompts=["p", "q"])
+    assert found.prompt_deficits(band=["a"]).tolist() == [[3, 0], [1, 0]]
+    inactive = Coverage.of(log(wins("a", "b", "p", 1) + wins("a", "b", "q", 1)), prompts=["p"])
+    assert inactive.prompt_deficits().tolist() == [[1, 0], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("votes", "prompts", "meets"), [(12, 6, True), (11, 6, False), (12, 5, False), (30, 6, True)]
+)
+def test_7_3_adjacent_floor(votes: int, prompts: int, meets: bool) -> None:
+    """Section 7.3: neighbours need 12 decisive votes on 6 prompts."""
+    cast = [vote for n in range(votes) for vote in wins("a", "b", f"p{n % prompts}", 1)]
+    found = Coverage.of(log(cast), models=["a", "b", "c"]).adjacent(["b", "a", "c"])
+    assert [(pair.above, pair.below) for pair in found] == [("b", "a"), ("a", "c")]
+    assert found[0].found == PairCoverage(votes=votes, prompts=prompts)
+    assert [pair.meets_floor for pair in found] == [meets, False]
+
+
+def test_9_2_pair_coverage_score() -> None:
+    """Section 9.2: the score of a contender is the mean over its neighbours in rank.
+
+    a–b has 6 of 12 votes on 6 prompts, so 1/2; b–c has 12 votes on 3 of 6 prompts, so 1/2;
+    c–d has 20 votes on 10 prompts, so 1. In a band of three, c's neighbour d counts.
+    """
+    votes = [vote for n in range(6) for vote in wins("a", "b", f"p{n}", 1)]
+    votes += [vote for n in range(3) for vote in wins("b", "c", f"p{n}", 4)]
+    votes += [vote for n in range(10) for vote in wins("c", "d", f"p{n}", 2)]
+    policy = replace(Policy(), contenders=Contenders(band=3))
+    scores = Coverage.of(log(votes), policy).pair_scores(["a", "b", "c", "d"])
+    assert scores == {"a": 0.5, "b": 0.5, "c": 0.75}
+    assert Coverage.of(log(votes), policy).pair_scores(["a"]) == {}
+
+
+def test_disabled_models_keep_their_votes() -> None:
+    """A disabled model is not judged for fairness, and its votes still count for others."""
+    found = Coverage.of(log(wins("a", "b", "p", 2) + wins("a", "gone", "p", 2)), models=["a", "b"])
+    assert found.models == ("a", "b", "gone")
+    assert found.enabled.tolist() == [True, True, False]
+    assert [f.model for f in found.fairness(())] == ["a", "b"]
+    assert found.pair("a", "gone").votes == 2
+
+
+def test_window_goes_by_time() -> None:
+    """The window holds the latest votes by timestamp, however the file is ordered."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [
+        Battle(model_a="a", model_b=other, winner=Outcome.MODEL_A, timestamp=start + timedelta(n))
+        for n, other in [(3, "late"), (2, "late"), (1, "early")]
+    ]
+    policy = replace(Policy(), exposure=Exposure(window=2))
+    found = Coverage.of(BattleLog.from_battles(rows), policy)
+    assert row(found, "exposure") == {"a": 2, "early": 0, "late": 2}
+
+
+def test_empty_log() -> None:
+    """Without votes everything is zero and nothing fails."""
+    found = Coverage.of(log([]), models=["a", "b"], prompts=["p"])
+    assert found.prompt_coverage().tolist() == [0.0, 0.0]
+    assert found.pair("a", "b") == PairCoverage(votes=0, prompts=0)
+    fair = found.fairness(["a"])[0]
+    assert (fair.target, fair.within, fair.deviation) == (0, True, None)
+    same(found, CoverageTally().coverage(models=["a", "b"], prompts=["p"]))
+    assert Coverage.of(log([])).models == ()
+
+
+def test_weights_are_refused() -> None:
+    """A table of pair counts has no single votes, and is refused."""
+    counts = BattleLog.from_counts(["a"], ["b"], [3], [4])
+    with pytest.raises(DataError, match="single votes and cannot use weights"):
+        Coverage.of(counts)
+
+
+def test_unknown_model() -> None:
+    """An unknown model is named, with those that are covered."""
+    with pytest.raises(KeyError, match="'z' is not covered; covered: a, b"):
+        Coverage.of(log(wins("a", "b", "p", 1))).pair("a", "z")
+    with pytest.raises(ValueError, match="two different models, but both are 'a'"):
+        CoverageTally().add("a", "a", "p", Outcome.TIE)
+
+
+MODELS = st.lists(st.sampled_from("edcba"), min_size=2, max_size=2, unique=True)
+VOTES = st.lists(
+    st.tuples(MODELS, st.sampled_from(["q", "p", "r", None]), st.sampled_from(list(Outcome))),
+    max_size=60,
+)
+
+
+@given(VOTES, st.integers(1, 70), st.none() | st.just(["a", "x"]), st.none() | st.just(["p", "y"]))
+@settings(max_examples=150, deadline=None)
+def test_vote_by_vote_is_the_whole(
+    votes: list[tuple[list[str], str | None, Outcome]],
+    window: int,
+    models: list[str] | None,
+    prompts: list[str] | None,
+) -> None:
+    """Counting vote by vote gives what one pass over the log gives, in every number."""
+    policy = replace(Policy(), exposure=Exposure(window=window))
+    tally = CoverageTally(policy=policy)
+    for (a, b), prompt, outcome in votes:
+        tally.add(a, b, prompt, outcome)
+    seen = {prompt for _, prompt, _ in votes if prompt}
+    found = tally.coverage(models, prompts)
+    whole = Coverage.of(
+        log([(a, b, prompt, str(outcome)) for (a, b), prompt, outcome in votes]),
+        policy,
+        models=models,
+        prompts=prompts,
+    )
+    same(found, whole)
+    assert set(whole.prompts) == seen | set(prompts or ())

@@ -1,0 +1,108 @@
+"""What the policy can guarantee, against hand calculations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from arena_kit.matchmaking.feasibility import (
+    equal_is_feasible,
+    equal_up_to,
+    exposure_shares,
+    feasibility,
+    settled_rd,
+)
+from arena_kit.matchmaking.policy import Contenders, Glicko, LaneWeights, Policy
+from arena_kit.rating.glicko2 import Glicko2, GlickoState
+
+POLICY = Policy()
+
+
+def test_share_of_a_contender_by_hand() -> None:
+    """With 50 models a contender is due 0.3 · 1.85625 / 8 + 0.6 / 50 exposures a matchup.
+
+    Of its opponents 20 % are other contenders, and 70 % neighbours, of which one in sixteen
+    is the model below the band; the uncertainty and exploration lanes give 0.6 exposures a
+    matchup to all 50 evenly, and the coverage lane gives contenders none.
+    """
+    shares = exposure_shares(POLICY, 50)
+    assert shares.equal == 0.04
+    assert shares.band == pytest.approx(0.06960938 + 0.012)
+    assert shares.others == pytest.approx((2 - 8 * 0.08160938) / 42)
+
+
+@pytest.mark.parametrize("n_models", [2, 8, 9, 20])
+def test_equal_where_possible(n_models: int) -> None:
+    """Up to 20 models the coverage lane makes exposure exactly equal: 0.0996 is below 0.1."""
+    shares = exposure_shares(POLICY, n_models)
+    assert shares.band == shares.equal == 2 / n_models
+    assert shares.others == pytest.approx(shares.equal)
+
+
+@pytest.mark.parametrize("n_models", [1, 8, 9, 15, 23, 24, 50, 400])
+def test_shares_add_up(n_models: int) -> None:
+    """All models together have the two exposures of a matchup."""
+    shares = exposure_shares(POLICY, n_models)
+    band = min(n_models, 8)
+    assert band * shares.band + (n_models - band) * shares.others == pytest.approx(2)
+    assert shares.due(0.0) == shares.others
+    assert shares.due(1.0) == pytest.approx(shares.band)
+
+
+def test_7_1_equal_within_tolerance_up_to() -> None:
+    """Section 7.1: equal within 12 % is possible up to (2.24 - 0.6) / 0.0696 = 23 models."""
+    assert equal_up_to(POLICY) == 23
+    assert equal_is_feasible(POLICY, 23)
+    assert not equal_is_feasible(POLICY, 24)
+
+
+def test_limit_moves_with_the_policy() -> None:
+    """A lighter contender lane serves more models, and without one there is no limit."""
+    light = LaneWeights(coverage=0.55, contender=0.15)
+    assert equal_up_to(replace(POLICY, lanes=light)) == 47
+    none = LaneWeights(coverage=0.7, contender=0.0)
+    assert equal_up_to(replace(POLICY, lanes=none)) is None
+    assert feasibility(replace(POLICY, lanes=none), 500).equal_is_feasible
+    wide = replace(POLICY, contenders=Contenders(band=16))
+    assert equal_up_to(wide) == 46
+
+
+def test_band_cannot_get_less_than_its_lanes_give() -> None:
+    """With no coverage lane nothing compensates, and nine models are too many already."""
+    blunt = LaneWeights(coverage=0.0, contender=0.9, uncertainty=0.05, exploration=0.05)
+    policy = replace(POLICY, lanes=blunt)
+    assert equal_up_to(policy) == 8
+    assert exposure_shares(policy, 9).band == pytest.approx(0.9 * 1.85625 / 8 + 0.2 / 9)
+
+
+def test_sentence_for_the_report() -> None:
+    """One sentence says what is possible, and what everybody is due where it is not."""
+    assert feasibility(POLICY, 20).reasons[0] == (
+        "With 30 % of matchups kept for the top 8, equal exposure within 12 % is possible for "
+        "up to 23 models, and there are 20."
+    )
+    assert feasibility(POLICY, 50).reasons[0] == (
+        "With 30 % of matchups kept for the top 8, equal exposure within 12 % is possible for "
+        "up to 23 models, and there are 50: in 2000 matchups a contender is due 163 exposures "
+        "and any other model 64, where equal would be 80."
+    )
+
+
+def test_too_few_prompts_are_named() -> None:
+    """Four prompts can keep neither the rule against repeats nor the floor of neighbours."""
+    said = feasibility(POLICY, 10, n_prompts=4).reasons
+    assert "takes 5 prompts, and there are 4" in said[1]
+    assert "asks for 6 prompts, and there are 4: it cannot be met" in said[2]
+    assert len(feasibility(POLICY, 10, n_prompts=6).reasons) == len(said) - 2
+
+
+def test_settled_rd_is_where_votes_lead() -> None:
+    """After 2000 even votes between two models RD is where the calculation says, within 1."""
+    a = b = GlickoState(1500.0, 350.0, 0.06)
+    for n in range(2000):
+        a, b = Glicko2().updated(a, b, float(n % 2))
+    assert settled_rd(POLICY.glicko) == pytest.approx(a.rd, abs=1.0)
+    assert settled_rd(POLICY.glicko) > POLICY.stable.rd
+    assert "RD stays above about 60.3" in feasibility(POLICY, 10).reasons[-1]
+    assert settled_rd(Glicko(volatility=0.01)) == 30, "the lower limit of RD holds"

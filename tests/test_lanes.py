@@ -1,0 +1,538 @@
+"""The scheduler and its four lanes: each rule by its number, and a whole arena."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena_kit import Battle, BattleLog, Outcome
+from arena_kit.matchmaking.lanes import _prompt_lack
+from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
+from arena_kit.matchmaking.memory import Meetings
+from arena_kit.matchmaking.policy import Contenders, Exposure, LaneWeights, Policy, Repeats
+from arena_kit.matchmaking.rules import Standing, contender_band
+from arena_kit.matchmaking.scheduler import Scheduler
+from arena_kit.rating.glicko2 import Glicko2, GlickoState
+
+A, B, TIE, BAD = Outcome
+MODELS = [f"m{i:02}" for i in range(20)]
+PROMPTS = [f"p{i:02}" for i in range(15)]
+FLAT: dict[str, GlickoState] = {}  # nobody is rated yet
+
+
+def only(lane: str, **more: Any) -> Policy:
+    """The policy with a single lane."""
+    weights = dict.fromkeys(Lane, 0.0) | {lane: 1.0}
+    return replace(Policy(), lanes=LaneWeights(**weights), **more)
+
+
+def arena(
+    policy: Policy, models: Sequence[str] = MODELS, prompts: Sequence[str] = PROMPTS, **more: Any
+) -> Scheduler:
+    return Scheduler(policy, models, prompts, rng=np.random.default_rng(7), **more)
+
+
+def ladder(models: Sequence[str] = MODELS, step: float = 40.0) -> dict[str, GlickoState]:
+    """Ratings in the order of the models, best first."""
+    return {m: GlickoState(2000.0 - step * i, 60.0, 0.06) for i, m in enumerate(models)}
+
+
+def votes(
+    pairs: Iterable[tuple[str, str]], prompts: Sequence[str] = PROMPTS, outcome: Outcome = A
+) -> BattleLog:
+    """One vote of each pair on each prompt."""
+    return BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=outcome, question_id=p)
+        for a, b in pairs
+        for p in prompts
+    )
+
+
+def played(scheduler: Scheduler, n: int, ratings: Any = FLAT, outcome: Any = A) -> list[Matchup]:
+    """So many matchups, each voted on at once."""
+    done = []
+    for _ in range(n):
+        done.append(scheduler.next_matchup(ratings))
+        scheduler.record(done[-1].matchup_id, outcome)
+    return done
+
+
+def pair(matchup: Matchup) -> tuple[str, str]:
+    first, second = sorted([matchup.model_a, matchup.model_b])
+    return first, second
+
+
+@pytest.fixture(scope="module")
+def season() -> list[Matchup]:
+    """3000 matchups of twenty models whose ratings stand still."""
+    return played(arena(Policy()), 3000, ladder())
+
+
+def test_6_lanes_are_drawn_by_weight(season: list[Matchup]) -> None:
+    """Section 6: 3000 matchups are drawn 40/30/20/10, each with its lane and a reason."""
+    drawn = Counter(matchup.drawn for matchup in season)
+    for lane, share in zip(Lane, (0.4, 0.3, 0.2, 0.1), strict=True):
+        assert drawn[lane] / 3000 == pytest.approx(share, abs=0.02)
+    assert all(matchup.reason for matchup in season)
+    assert not any(matchup.fallen_through for matchup in season)
+
+
+def test_11_sides_are_even(season: list[Matchup]) -> None:
+    """Section 11: the model that a matchup is made for stands left half the time."""
+    coverage = [matchup for matchup in season if matchup.lane is Lane.COVERAGE]
+    left = np.mean([matchup.reason.startswith(matchup.model_a) for matchup in coverage])
+    assert left == pytest.approx(0.5, abs=0.045)
+    low = np.mean([matchup.model_a < matchup.model_b for matchup in season])
+    assert low == pytest.approx(0.5, abs=0.03)
+
+
+def test_6_1_highest_deficit() -> None:
+    """Section 6.1: of models shown equally often the anchor is the one with the fewest votes."""
+    decided, tied = list(combinations("abc", 2)), [(m, "d") for m in "abc"]
+    battles = BattleLog.joined(votes(decided), votes(tied, outcome=TIE))
+    found = arena(only("coverage"), list("abcd"), battles=battles).next_matchup(FLAT)
+    assert found.reason == (
+        "d was shown 45 times, 45.5 due: lacks most exposure, prompts and opponents together"
+    )
+
+
+def test_6_1_breaches_come_first() -> None:
+    """Sections 6.1 and 7.1: a model below the lower bound of exposure is the anchor, though it
+    lacks no votes and the others do.
+    """
+    policy = only("coverage", exposure=Exposure(window=60))
+    before = votes([("x", m) for m in "abc"] * 4)
+    lately = votes([("a", "b"), ("b", "c"), ("a", "c"), ("a", "d")], outcome=BAD)
+    battles = BattleLog.joined(before, lately)
+    found = arena(policy, list("abcdx"), battles=battles).next_matchup(FLAT)
+    assert found.reason == "x was shown 0 times, 24.4 due: below the bound of 21.5"
+
+
+def test_7_1_the_furthest_below_is_first() -> None:
+    """Section 7.1: of two models below the bound the one further below is the anchor."""
+    met = [*combinations(["a", "b", "c"], 2), *combinations(["a", "b", "c"], 2), ("a", "d")]
+    scheduler = arena(only("coverage"), list("abcde"), battles=votes(met))
+    assert scheduler.next_matchup(FLAT).reason.startswith("e was shown 0 times")
+
+
+@pytest.mark.parametrize("lane", [*Lane])
+def test_7_1_models_shown_too_often_are_spared(lane: Lane) -> None:
+    """Section 7.1: a model above the upper bound is no opponent where there is another one,
+    though it would be the best.
+    """
+    ratings = ladder(["often", "a", "b", "c"], step=0.0) | {"c": GlickoState(1200.0, 60.0, 0.06)}
+    met = votes([("often", "gone")] * 3, PROMPTS[:4])
+    scheduler = arena(only(lane), ["often", "a", "b", "c"], battles=met)
+    found = [scheduler.next_matchup(ratings) for _ in range(4)]
+    anchored = lane in (Lane.UNCERTAINTY, Lane.CONTENDER)
+    assert sum("often" in pair(matchup) for matchup in found) <= 2 * anchored
+    scheduler = arena(only(lane), ["a", "often"], battles=met)
+    assert pair(scheduler.next_matchup(ratings)) == ("a", "often"), "there is no other"
+
+
+def test_6_1_prompt_fills_both_gaps() -> None:
+    """Section 6.1: the prompt is one that both lack votes on, though the pair met on it and
+    never on the other.
+    """
+    battles = BattleLog.joined(
+        votes([("a", "x"), ("b", "x")] * 4, ["full"]), votes([("a", "b")], ["short"])
+    )
+    scheduler = arena(only("coverage"), ["a", "b"], ["full", "short"], battles=battles)
+    assert scheduler.next_matchup(FLAT).prompt == "short"
+
+
+def test_7_2_contenders_are_held_to_the_top_target() -> None:
+    """Section 7.2: models at the floor lack nothing, contenders at it lack two votes more."""
+    policy = only("coverage", contenders=Contenders(band=2))
+    battles = votes([("a", "b"), ("c", "d")] * 2, PROMPTS[:5])
+    scheduler = arena(policy, list("abcd"), PROMPTS[:5], battles=battles)
+    table = scheduler._table(ladder("cabd"))
+    lack = dict(zip("abcd", _prompt_lack(table).mean(axis=1).tolist(), strict=True))
+    assert lack == {"c": 0.5, "a": 0.5, "b": 0.0, "d": 0.0}
+
+
+def test_7_3_pairs_below_the_floor_first() -> None:
+    """Section 7.3: neighbours at the top meet until each pair has 12 votes on 6 prompts."""
+    scheduler = arena(only("contender"))
+    done = played(scheduler, 7 * 12, ladder())
+    assert {pair(matchup) for matchup in done[:7]} == set(pairwise(MODELS[:8])), "one by one"
+    met = Counter(pair(matchup) for matchup in done)
+    assert met == dict.fromkeys(pairwise(MODELS[:8]), 12)
+    assert all(each.meets_floor for each in scheduler.coverage().adjacent(MODELS[:8]))
+    assert done[-1].reason.endswith("have 11/12 votes on 11/6 prompts")
+    assert "meets" in scheduler.next_matchup(ladder()).reason
+
+
+def test_7_3_six_prompts() -> None:
+    """Section 7.3: 12 votes on 5 prompts are not enough, unless the pair has no more prompts."""
+    met = votes([("m00", "m01")] * 3, PROMPTS[:5])
+    found = arena(only("contender"), MODELS[:2], battles=met).next_matchup(ladder())
+    assert found.reason == "ranks 1 and 2 have 15/12 votes on 5/6 prompts"
+    few = arena(only("contender"), MODELS[:2], PROMPTS[:5], battles=met)
+    assert "meets a neighbour" in few.next_matchup(ladder()).reason
+
+
+def test_7_3_waits_count_and_ties_do_not() -> None:
+    """Section 7.3: matchups that wait for a vote count towards the floor, ties do not."""
+    scheduler = arena(only("contender"), MODELS[:2])
+    waiting = [scheduler.next_matchup(ladder()).matchup_id for _ in range(12)]
+    scheduler.cancel(scheduler.next_matchup(ladder()).matchup_id)
+    for n, outcome in enumerate([A, B, TIE, BAD]):
+        scheduler.record(waiting[n], outcome)
+    reasons = [scheduler.next_matchup(ladder()).reason for _ in range(3)]
+    assert reasons[0] == "ranks 1 and 2 have 10/12 votes on 10/6 prompts"
+    assert reasons[1] == "ranks 1 and 2 have 11/12 votes on 11/6 prompts"
+    assert "meets a neighbour" in reasons[2]
+
+
+def test_6_2_whom_contenders_meet() -> None:
+    """Section 6.2: with all floors met, 70 % neighbours, 20 % other contenders, 10 % challengers
+    from ranks 9 to 16.
+    """
+    scheduler = arena(only("contender"), battles=votes(pairwise(MODELS[:9])))
+    kinds: Counter[str] = Counter()
+    for matchup in played(scheduler, 3000, ladder()):
+        low, high = (MODELS.index(m) for m in pair(matchup))
+        kinds[matchup.reason.split(" meets ")[1]] += 1
+        if "challenger" in matchup.reason:
+            assert low < 8 <= high < 16
+        elif "neighbour" in matchup.reason:
+            assert high == low + 1
+        else:
+            assert high < 8
+            assert high > low + 1
+    shares = {kind: n / 3000 for kind, n in kinds.items()}
+    assert shares == {
+        "a neighbour in rank": pytest.approx(0.7, abs=0.03),
+        "the closest-rated other contender": pytest.approx(0.2, abs=0.03),
+        "a challenger from below the band": pytest.approx(0.1, abs=0.03),
+    }
+
+
+def test_6_2_lowest_pair_coverage() -> None:
+    """Section 6.2: a pair meets on the prompts it has the fewest votes on, though both models
+    have more votes there than elsewhere.
+    """
+    battles = BattleLog.joined(
+        votes([("m00", "m01")], PROMPTS[:12]), votes([("m00", "x"), ("m01", "x")] * 3, PROMPTS[12:])
+    )
+    scheduler = arena(only("contender"), MODELS[:2], battles=battles)
+    done = played(scheduler, 3, ladder())
+    assert {matchup.prompt for matchup in done} == set(PROMPTS[12:])
+
+
+@pytest.mark.parametrize(("between", "allowed"), [(7, False), (8, False), (9, True)])
+def test_6_2_third_repeat_within_ten(between: int, allowed: bool) -> None:
+    """Section 6.2: a prompt met on twice is met on again once it stands in only one of the last
+    nine meetings, so that no ten in a row hold it three times.
+    """
+    meetings = Meetings(Repeats())
+    for n, prompt in enumerate([0, 0, *range(1, between)]):
+        meetings.add((0, 1), n, prompt)
+    assert (0 not in meetings.used_up((0, 1), 15)) is allowed
+    assert meetings.used_up((0, 2), 15) == []
+
+
+@pytest.mark.parametrize("lane", [*Lane])
+def test_6_2_no_repeats_in_a_long_run(lane: Lane) -> None:
+    """Section 6.2: in no ten meetings of a pair in a row is a prompt there three times."""
+    scheduler = arena(only(lane), MODELS[:3], PROMPTS[:5])
+    met: dict[tuple[str, str], list[str]] = {}
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        matchup = scheduler.next_matchup(ladder())
+        met.setdefault(pair(matchup), []).append(matchup.prompt)
+        scheduler.record(matchup.matchup_id, [A, B, TIE, BAD][rng.integers(4)])
+    for prompts in met.values():
+        for start in range(len(prompts)):
+            assert max(Counter(prompts[start : start + 10]).values()) <= 2
+
+
+def test_too_few_prompts_repeat_as_seldom_as_possible() -> None:
+    """With three prompts, ten meetings hold each at most four times, and go on for ever."""
+    done = played(arena(Policy(), MODELS[:2], PROMPTS[:3]), 60, ladder())
+    prompts = [matchup.prompt for matchup in done]
+    assert max(max(Counter(prompts[n : n + 10]).values()) for n in range(50)) <= 4
+    assert len(played(arena(Policy(), MODELS[:2], PROMPTS[:1]), 30)) == 30
+
+
+def test_6_3_anchor() -> None:
+    """Section 6.3: anchors are drawn by RD · (2 - coverage).
+
+    With RDs 300 and three times 100 at no coverage, and one of the latter fully covered, the
+    weights are 600, 200, 200 and 100.
+    """
+    ratings = {m: GlickoState(1500.0, 300.0 if m == "a" else 100.0, 0.06) for m in "abcd"}
+    scheduler = arena(only("uncertainty"), list("abcd"), PROMPTS[:5],
+                      battles=votes([("d", "gone")] * 2, PROMPTS[:5]))  # fmt: skip
+    anchors: Counter[str] = Counter()
+    for _ in range(2000):
+        matchup = scheduler.next_matchup(ratings)
+        anchors[matchup.reason.split(";")[0]] += 1
+        scheduler.cancel(matchup.matchup_id)
+    assert anchors["RD 300.0 at coverage 0.00"] / 2000 == pytest.approx(6 / 11, abs=0.04)
+    assert anchors["RD 100.0 at coverage 0.00"] / 2000 == pytest.approx(4 / 11, abs=0.04)
+    assert anchors["RD 100.0 at coverage 1.00"] / 2000 == pytest.approx(1 / 11, abs=0.03)
+
+
+def test_6_3_opponent_tells_most() -> None:
+    """Section 6.3: the opponent is the one nearest an even chance, unless met often before.
+
+    Against a at 1500, b at 1500 has an even chance and tells 1 + 0.25/11 after ten votes;
+    c at 1520 tells 1 - 0.0575 + 0.25 as it never met a.
+    """
+    ratings = {"a": GlickoState(1500.0, 5000.0, 0.06), "b": GlickoState(1500.0, 1e-9, 0.06),
+               "c": GlickoState(1520.0, 1e-9, 0.06)}  # fmt: skip
+    policy = only("uncertainty")
+    fresh = arena(policy, list("abc")).next_matchup(ratings)
+    assert pair(fresh) == ("a", "b")
+    met = votes([("a", "b"), ("c", "d"), ("c", "d")], PROMPTS[:10])
+    later = arena(policy, list("abc"), battles=met).next_matchup(ratings)
+    assert later.reason == "RD 5000.0 at coverage 0.00; expected score 0.47 after 0 votes"
+    even = arena(
+        replace(policy, coverage_bonus=0.0), list("abc"), battles=votes([("a", "b"), ("c", "d")])
+    )
+    assert pair(even.next_matchup(ratings)) == ("a", "b"), "without the bonus chances alone count"
+
+
+def test_6_4_inverse_exposure() -> None:
+    """Section 6.4: models are drawn by 1 / (shown + 1): with 1, 1, 1 and 1/31 the last is in
+    2.6 % of matchups and the others in 65.8 % each.
+    """
+    policy = only("exploration", exposure=Exposure(window=1))
+    met = votes([("d", "gone")] * 2), votes([("gone", "away")])
+    scheduler = arena(policy, list("abcd"), battles=BattleLog.joined(*met))
+    drawn: Counter[str] = Counter()
+    for _ in range(2000):
+        matchup = scheduler.next_matchup(FLAT)
+        drawn.update(pair(matchup))
+        scheduler.cancel(matchup.matchup_id)
+    assert drawn["a"] / 2000 == pytest.approx(0.658, abs=0.04)
+    assert drawn["d"] / 2000 == pytest.approx(0.026, abs=0.012)
+
+
+def test_6_4_prompts() -> None:
+    """Section 6.4: prompts short of the floor come first, then all alike."""
+    scheduler = arena(only("exploration"), ["a", "b"], battles=votes([("a", "b")] * 2, PROMPTS[:9]))
+    first = {scheduler.next_matchup(FLAT).prompt for _ in range(6)}
+    assert first <= set(PROMPTS[9:])
+    full = arena(only("exploration"), ["a", "b"], battles=votes([("a", "b")] * 2))
+    assert len({matchup.prompt for matchup in played(full, 60)}) == 15
+
+
+def test_11_session_gap() -> None:
+    """Section 11: a session sees a pair on a prompt again only after its gap."""
+    scheduler = arena(replace(Policy(), repeats=Repeats(session_gap=8)), MODELS[:2])
+    seen = [scheduler.next_matchup(FLAT, session="s").prompt for _ in range(60)]
+    assert all(len(set(seen[n : n + 9])) == 9 for n in range(51))
+    loose = arena(replace(Policy(), repeats=Repeats(session_gap=0)), MODELS[:2])
+    seen = [loose.next_matchup(FLAT, session="s").prompt for _ in range(60)]
+    assert any(len(set(seen[n : n + 9])) < 9 for n in range(51)), "0 is no limit"
+
+
+def test_11_session_that_saw_everything() -> None:
+    """Section 11: a session that saw it all is told so, and another session is served."""
+    scheduler = arena(Policy(), MODELS[:2], PROMPTS[:3])
+    for _ in range(3):
+        scheduler.next_matchup(FLAT, session="s")
+    with pytest.raises(MatchmakingError, match="seen by session 's' in its last 50 matchups"):
+        scheduler.next_matchup(FLAT, session="s")
+    assert scheduler.next_matchup(FLAT, session="t")
+
+
+def test_11_sessions_are_forgotten() -> None:
+    """Section 11: the longest silent session is forgotten when there are too many."""
+    policy = replace(Policy(), repeats=Repeats(sessions=1))
+    scheduler = arena(policy, MODELS[:2], PROMPTS[:1])
+    scheduler.next_matchup(FLAT, session="s")
+    scheduler.next_matchup(FLAT, session="t")
+    assert scheduler.next_matchup(FLAT, session="s")
+
+
+def test_parallel_requests_spread() -> None:
+    """Ten requests before any vote go to ten different pairs and twenty models, not to one."""
+    scheduler = arena(only("coverage"))
+    done = [scheduler.next_matchup(FLAT) for _ in range(10)]
+    assert len({model for matchup in done for model in pair(matchup)}) == 20
+    assert scheduler.pending == tuple(done)
+
+
+def state(scheduler: Scheduler) -> list[Any]:
+    memory = scheduler._memory
+    planned = memory.planned
+    rows = {two: row.tolist() for two, row in planned._rows.items() if row.any()}
+    arrays = (planned.waiting, planned.by_prompt, planned.by_pair, planned.pair_prompts)
+    met = {two: list(met) for two, met in memory.meetings._met.items() if met}
+    return [*(array.tolist() for array in arrays), rows, met, memory.tally.exposure.tolist()]
+
+
+def test_cancel_leaves_no_trace() -> None:
+    """A cancelled matchup counts nowhere, and can be neither voted on nor cancelled again."""
+    scheduler = arena(Policy())
+    played(scheduler, 50, ladder())
+    before = state(scheduler)
+    matchup = scheduler.next_matchup(ladder())
+    assert state(scheduler) != before
+    assert scheduler.cancel(matchup.matchup_id) is matchup
+    assert state(scheduler) == before
+    for again in (scheduler.cancel, lambda n: scheduler.record(n, A)):
+        with pytest.raises(MatchmakingError, match=f"{matchup.matchup_id} does not wait"):
+            again(matchup.matchup_id)
+
+
+@given(st.lists(st.sampled_from([A, B, TIE, BAD, "cancel", "leave"]), max_size=40))
+@settings(max_examples=40, deadline=None)
+def test_plans_are_votes_and_waits(what: list[Any]) -> None:
+    """What the lanes plan with is the decisive votes cast plus what waits for a vote."""
+    scheduler = arena(Policy(), MODELS[:4], PROMPTS[:5])
+    for each in what:
+        matchup = scheduler.next_matchup(ladder())
+        if each == "cancel":
+            scheduler.cancel(matchup.matchup_id)
+        elif each != "leave":
+            scheduler.record(matchup.matchup_id, each)
+    found, planned = scheduler.coverage(), scheduler._memory.planned
+    for matchup in scheduler.pending:
+        i, j = (MODELS.index(m) for m in pair(matchup))
+        p = PROMPTS.index(matchup.prompt)
+        found.by_pair[[i, j], [j, i]] += 1
+        found.by_prompt[[i, j], p] += 1
+    assert (planned.by_pair == found.by_pair).all()
+    assert (planned.by_prompt == found.by_prompt).all()
+    assert planned.waiting.sum() == 2 * len(scheduler.pending)
+    distinct = {two: np.count_nonzero(row) for two, row in planned._rows.items()}
+    assert all(planned.pair_prompts[two] == n for two, n in distinct.items())
+
+
+def test_replayable() -> None:
+    """The same battles, policy and seed give the same matchups; a restart from the log goes on
+    as if it had not been.
+    """
+    first, second = arena(Policy()), arena(Policy())
+    done = played(first, 200, ladder())
+    assert played(second, 200, ladder()) == done
+    log = BattleLog.from_battles(matchup.battle(A) for matchup in done)
+    again = Scheduler(Policy(), MODELS, PROMPTS, rng=np.random.default_rng(3), battles=log)
+    first.rng = np.random.default_rng(3)
+    assert played(again, 100, ladder()) == played(first, 100, ladder())
+
+
+def test_battle_of_a_matchup() -> None:
+    """A vote becomes a battle that carries prompt, lane and session."""
+    matchup = arena(Policy()).next_matchup(FLAT, session="s")
+    battle = matchup.battle(B, battle_id="x")
+    assert (battle.model_a, battle.model_b) == (matchup.model_a, matchup.model_b)
+    assert (battle.question_id, battle.lane) == (matchup.prompt, str(matchup.lane))
+    assert (battle.winner, battle.session, battle.battle_id) == (B, "s", "x")
+
+
+def test_newcomers_are_matched_at_once() -> None:
+    """A model enabled later is far below its exposure, so the coverage lane takes it first."""
+    scheduler = arena(Policy(), MODELS[:6])
+    played(scheduler, 300, ladder())
+    scheduler.enable("new")
+    done = played(scheduler, 100, ladder())
+    assert all("new" in pair(matchup) for matchup in done if matchup.lane is Lane.COVERAGE)
+    assert scheduler.coverage().prompt_coverage()[-1] == 1.0
+
+
+def test_disabled_models_and_prompts_rest() -> None:
+    """What is disabled or inactive is not served, keeps its votes, and can come back."""
+    scheduler = arena(Policy(), MODELS[:5], PROMPTS[:6])
+    played(scheduler, 100, ladder())
+    scheduler.disable("m02")
+    scheduler.deactivate("p03")
+    done = played(scheduler, 200, ladder())
+    assert not any("m02" in pair(matchup) or matchup.prompt == "p03" for matchup in done)
+    assert (scheduler.enabled, len(scheduler.active)) == (("m00", "m01", "m03", "m04"), 5)
+    assert scheduler.coverage().votes[2] > 0
+    scheduler.enable("m02")
+    scheduler.activate("p03")
+    scheduler.activate("p99", models=["m00", "m01"])
+    done = played(scheduler, 200, ladder())
+    assert any("m02" in pair(matchup) for matchup in done)
+    assert {pair(m) for m in done if m.prompt == "p99"} == {("m00", "m01")}
+    with pytest.raises(MatchmakingError, match="unknown model 'who'; known: m00, m01"):
+        scheduler.disable("who")
+
+
+def test_only_responses_that_exist() -> None:
+    """No model is asked what it has no response to, and models without a common prompt rest."""
+    rng = np.random.default_rng(1)
+    available = rng.random((12, 15)) < 0.4
+    available[5] = False
+    scheduler = arena(Policy(), MODELS[:12], available=available)
+    for matchup in played(scheduler, 400, ladder()):
+        for model in pair(matchup):
+            assert available[MODELS.index(model), PROMPTS.index(matchup.prompt)]
+    scheduler.enable("m05", prompts=["p02"])
+    assert any("m05" in pair(matchup) for matchup in played(scheduler, 20, ladder()))
+    with pytest.raises(ValueError, match=r"12 rows .models. and 15 columns .prompts., not the"):
+        arena(Policy(), MODELS[:12], available=[[True]])
+
+
+def test_lanes_fall_through() -> None:
+    """A lane without a pair to serve hands on to the next, and the matchup says so."""
+    policy = only("contender", contenders=Contenders(band=2))
+    alone, together = np.eye(3, dtype=bool)[:2], np.eye(3, dtype=bool)[[2, 2, 2, 2]]
+    scheduler = arena(
+        policy, list("abcdef"), PROMPTS[:3], available=np.concatenate([alone, together])
+    )
+    found = scheduler.next_matchup(ladder("abcdef"))
+    assert found.fallen_through == (Lane.CONTENDER,)
+    assert (found.drawn, found.lane) == (Lane.CONTENDER, Lane.UNCERTAINTY)
+    assert set(pair(found)) <= set("cdef")
+
+
+@pytest.mark.parametrize(
+    ("models", "prompts", "available", "why"),
+    [
+        ([], [], None, "0 of 0 models enabled, 2 needed"),
+        (["a"], ["p"], None, "1 of 1 models enabled, 2 needed"),
+        (["a", "b"], [], None, "none of 0 prompts is active"),
+        (["a", "b"], ["p", "q"], np.eye(2), "no two enabled models both have a response"),
+    ],
+)
+def test_nothing_to_serve(models: Any, prompts: Any, available: Any, why: str) -> None:
+    """Where no matchup can be served the error names the cause."""
+    with pytest.raises(MatchmakingError, match=f"no matchup can be served: {why}"):
+        arena(Policy(), models, prompts, available=available).next_matchup(FLAT)
+
+
+def test_a_whole_arena() -> None:
+    """Sections 6, 7 and 11: after 5000 votes with planted skills, ties and both-bad votes, all
+    guarantees hold at once.
+    """
+    scheduler, rng, method = arena(Policy()), np.random.default_rng(5), Glicko2()
+    skill = dict(zip(MODELS, rng.normal(1500, 200, 20), strict=True))
+    ratings = dict.fromkeys(MODELS, GlickoState(1500.0, 350.0, 0.06))
+    done = []
+    for n in range(5000):
+        matchup = scheduler.next_matchup(ratings, session=f"s{n % 97}")
+        a, b = matchup.model_a, matchup.model_b
+        first = rng.random() < 1 / (1 + 10 ** ((skill[b] - skill[a]) / 400))
+        kind = rng.random()
+        outcome = BAD if kind < 0.06 else TIE if kind < 0.18 else A if first else B
+        scheduler.record(matchup.matchup_id, outcome)
+        if outcome is not BAD:
+            score = {A: 1.0, B: 0.0, TIE: 0.5}[outcome]
+            ratings[a], ratings[b] = method.updated(ratings[a], ratings[b], score)
+        done.append(matchup)
+    found = scheduler.coverage()
+    band = contender_band(
+        Policy(), [Standing(model=m, rating=s.rating, rd=s.rd) for m, s in ratings.items()]
+    )
+    adjacent = found.adjacent(band.models)
+    assert all(fair.within for fair in found.fairness(scheduler.time_in_band(ratings)))
+    assert all(fair.within_equal for fair in found.fairness(()))
+    assert np.mean([each.meets_floor for each in adjacent]) >= 0.8
+    assert found.prompt_coverage().mean() >= 0.9
+    assert not any(matchup.fallen_through for matchup in done)
