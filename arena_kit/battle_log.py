@@ -181,6 +181,11 @@ class BattleLog:
         codes[missing] = len(self.question_id.names) + np.arange(len(missing), dtype=np.int32)
         return np.unique(codes, return_inverse=True)[1].astype(np.int32)
 
+    def all_take_part(self) -> bool:
+        """Whether each of the models has a battle."""
+        sides = np.concatenate([self.a, self.b])
+        return bool(np.bincount(sides, minlength=len(self.models)).all())
+
     def select(self, rows: ArrayLike) -> Self:
         """The log of some battles (a mask or indices); models without one are left out."""
         index = np.asarray(rows)

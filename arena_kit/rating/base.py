@@ -167,7 +167,7 @@ def components(n_models: int, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.in
 
 def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -> None:
     """Refuse models that no chain of battles connects: their ratings share no scale."""
-    label = components(len(models), a, b)
+    label = components(len(models), *_met(len(models), a, b))
     groups = [[m for m, c in zip(models, label, strict=True) if c == g] for g in np.unique(label)]
     if len(groups) > 1:
         shown = "; ".join(_some(group) for group in groups[:4]) + ("; …" if len(groups) > 4 else "")
@@ -175,6 +175,27 @@ def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -
             f"the battles fall into {len(groups)} groups of models that never met, "
             f"so no common scale exists: {shown}"
         )
+
+
+def _met(n_models: int, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Each pair that met once, where that is less than there are battles."""
+    if n_models**2 > len(a):
+        return a, b
+    met = np.flatnonzero(np.bincount(a * np.int64(n_models) + b, minlength=n_models**2))
+    return met // n_models, met % n_models
+
+
+def strongly_connected(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> bool:
+    """Whether every model beat every other, directly or through others."""
+    for source, target in ((winner, loser), (loser, winner)):
+        found = np.zeros(n_models, bool)
+        found[0] = True
+        count = 0
+        while count < (count := int(found.sum())):
+            found[target[found[source]]] = True
+        if count < n_models:
+            return False
+    return True
 
 
 def reached(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,8 +1,9 @@
 """Refitting Bradley–Terry to many resamples of the evidence.
 
 The peak for a resample lies near the peak for all battles, so its curvature serves for every
-resample (chord steps); where that does not settle, Newton's method does. Plain Bradley–Terry on
-many pairs runs compiled from `COMPILED_FROM` on, by the same steps in the same order.
+resample, mended on the way (Broyden's method, as in Kelley 1995); where that does not settle,
+Newton's method does. Plain Bradley–Terry on many pairs runs compiled from `COMPILED_FROM` on, by
+the same steps in the same order.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import importlib.util
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 
-from arena_kit.rating.base import RatingError, reached
+from arena_kit.rating.base import RatingError, strongly_connected
 from arena_kit.rating.evidence import Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
 from arena_kit.rating.tie_models import Floats
@@ -22,99 +24,111 @@ from arena_kit.rating.tie_models import Floats
 #: Pairs times resamples from which compiled code pays for its start.
 COMPILED_FROM = 1_000_000
 _MOST_STEPS = 60
-_TOLERANCE = 1e-12
+_TOLERANCE = 1e-9
+_NOTHING = np.zeros(1)
 
 Refit = Callable[[Floats], Floats]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priors:
+    """Pseudo-battles: `always` those of every resample, `spare` those of a resample without which
+    some model would never win or never lose in it. Either may be none.
+    """
+
+    always: Cells
+    spare: Cells
+
+
 def replicates(
-    fit: Fit, votes: Votes, prior: Cells, n: int, *, compiled: bool | None = None
+    fit: Fit, votes: Votes, priors: Priors, n: int, *, compiled: bool | None = None
 ) -> Floats:
     """All parameters for each of `n` resamples, a row each; NaN where a resample has no peak."""
-    if votes.cells.x.shape[1]:
-        refit = _general(fit, votes.cells, prior)
-    else:
-        refit = _pooled(fit, votes.cells, prior, n, compiled)
-    if not len(prior.a):
-        refit = _where_it_exists(refit, fit, votes.cells)
+    pairs = Pairs.of(votes.cells, fit.n_models)
+    if compiled is None:
+        enough = n * len(pairs.low) >= COMPILED_FROM
+        compiled = enough and importlib.util.find_spec("numba") is not None
+    plain = not votes.cells.x.shape[1] and fit.ties.start is None
+    refit = (_compiled if compiled and plain else _general)(fit, votes.cells, pairs, priors)
     out = np.empty((n, len(fit.theta)))
     threads = min(os.cpu_count() or 1, n)
 
     def share(part: int) -> None:
         for row in range(part, n, threads):
-            out[row] = refit(votes.redraw(row))
+            out[row] = refit(votes.redraw(row, compiled=compiled))
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(share, range(threads)))
     return out
 
 
-def _where_it_exists(refit: Refit, fit: Fit, votes: Cells) -> Refit:
-    """Without a prior, a resample in which a model never won or never lost has no peak."""
-    pairs, ties = Pairs.of(votes, fit.n_models), fit.ties.start is None
-
-    def checked(times: Floats) -> Floats:
-        took = pairs.taken(votes.with_weights(times), ties=ties)
-        if not reached(fit.n_models, *took).all():
-            return np.full(len(fit.theta), np.nan)
-        return refit(times)
-
-    return checked
-
-
-def _general(fit: Fit, votes: Cells, prior: Cells) -> Refit:
-    """Refit the votes themselves, together with the prior."""
-    inverse = fit.inverse()
-    return lambda times: _chord(fit, votes.with_weights(times).and_also(prior), inverse)
-
-
-def _pooled(fit: Fit, votes: Cells, prior: Cells, n: int, compiled: bool | None) -> Refit:
-    """Refit sums over pairs: there are fewer of them than votes."""
-    pairs = Pairs.of(votes, fit.n_models)
-    inverse = fit.inverse()
-    if compiled is None:
-        enough = n * len(pairs.low) >= COMPILED_FROM
-        compiled = enough and importlib.util.find_spec("numba") is not None
-
-    def pooled(times: Floats) -> Cells:
-        drawn = pairs.pooled(votes.with_weights(times))
-        return drawn if not len(prior.a) else drawn.plus(prior)
-
-    if compiled and fit.ties.start is None:
-        return _compiled(fit, votes, pairs, pooled)
-    return lambda times: _chord(fit, pooled(times), inverse)
-
-
-def _chord(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
-    theta = fit.theta.copy()
-    for _ in range(_MOST_STEPS):
-        step = inverse @ gradient(theta, cells, fit.n_models, fit.ties)
-        if not np.all(np.isfinite(step)) or np.abs(step).max() > 20:
-            break
-        theta = moved(theta, step, fit.n_models, fit.ties)
-        if np.abs(step).max() < _TOLERANCE:
-            return theta
-    return _newton(fit, cells)
-
-
-def _compiled(fit: Fit, votes: Cells, pairs: Pairs, pooled: Callable[[Floats], Cells]) -> Refit:
-    """The same steps in one kernel, from multiplicities to strengths."""
-    from arena_kit.rating import kernels
-
-    prior = pooled(np.zeros(len(votes.a)))
-    games = votes.won + votes.tied + votes.lost
-    won = np.where(pairs.turned, votes.lost, votes.won) + votes.tied / 2
+def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
+    """Refit the votes, or their sums over pairs where there are no covariates."""
     inverse = fit.inverse()
 
     def refit(times: Floats) -> Floats:
-        theta = fit.theta.copy()
-        settled = kernels.chord(
-            pairs.of_cell, won, games, times, prior.won, prior.lost, pairs.low, pairs.high,
-            inverse, _TOLERANCE, _MOST_STEPS, theta,
-        )  # fmt: skip
-        return theta if settled else _newton(fit, pooled(times))
+        drawn = votes.with_weights(times)
+        took = pairs.taken(drawn, ties=fit.ties.start is None)
+        cells = drawn if votes.x.shape[1] else pairs.pooled(drawn)
+        if not len(priors.always.a) and not strongly_connected(fit.n_models, *took):
+            return _spared(fit, cells, priors.spare)
+        return _climbed(fit, cells.and_also(priors.always), inverse)
 
     return refit
+
+
+def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
+    """The same steps in one kernel, from multiplicities to strengths."""
+    from arena_kit.rating import kernels
+
+    games = votes.won + votes.tied + votes.lost
+    won = np.where(pairs.turned, votes.lost, votes.won) + votes.tied / 2
+    always = priors.always if len(priors.always.a) else pairs.prior(1.0, 0).with_weights(_NOTHING)
+    inverse = np.ascontiguousarray(fit.inverse())
+
+    def refit(times: Floats) -> Floats:
+        theta = fit.theta.copy()
+        settled = kernels.climb(
+            pairs.of_cell, won, games, times, always.won, always.lost, pairs.low, pairs.high,
+            inverse, _TOLERANCE, _MOST_STEPS, theta,
+        )  # fmt: skip
+        if settled > 0:
+            return theta
+        cells = pairs.pooled(votes.with_weights(times))
+        if settled < 0:
+            return _spared(fit, cells, priors.spare)
+        return _newton(fit, cells.and_also(priors.always))
+
+    return refit
+
+
+def _spared(fit: Fit, cells: Cells, spare: Cells) -> Floats:
+    """The peak with the spare prior, for a resample that has none without; NaN without one."""
+    if not len(spare.a):
+        return np.full(len(fit.theta), np.nan)
+    return _newton(fit, cells.and_also(spare))
+
+
+def _climbed(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
+    """The peak for some cells, by Broyden's method from the peak for all battles."""
+    theta = fit.theta.copy()
+    taken: list[Floats] = []
+    lengths: list[float] = []
+    for k in range(_MOST_STEPS):
+        step = inverse @ gradient(theta, cells, fit.n_models, fit.ties)
+        for before, after, length in zip(taken, taken[1:], lengths, strict=False):
+            step = step + after * ((before @ step) / length)
+        if k:
+            step = step / (1 - (taken[-1] @ step) / lengths[-1])
+        largest = np.abs(step).max()
+        if not largest <= 20:
+            break
+        theta = moved(theta, step, fit.n_models, fit.ties)
+        if largest < _TOLERANCE:
+            return theta
+        taken.append(step)
+        lengths.append(float(step @ step))
+    return _newton(fit, cells)
 
 
 def _newton(fit: Fit, cells: Cells) -> Floats:

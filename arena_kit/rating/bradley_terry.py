@@ -19,10 +19,12 @@ from arena_kit.rating.base import (
     check_separation,
     kinds,
     known,
+    strongly_connected,
 )
-from arena_kit.rating.bootstrap import replicates
+from arena_kit.rating.blas import one_thread
+from arena_kit.rating.bootstrap import Priors, replicates
 from arena_kit.rating.evidence import Cluster, Evidence
-from arena_kit.rating.likelihood import Fit, Pairs, check_told_apart, fitted, unanimous
+from arena_kit.rating.likelihood import Cells, Fit, Pairs, check_told_apart, fitted, unanimous
 from arena_kit.rating.resampling import interval
 from arena_kit.rating.sandwich import covariance
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
@@ -48,9 +50,10 @@ class BradleyTerry:
     center, baseline, center_on
         The mean rating of all models, or of those named in `center_on`; or, where a
         `baseline` model is named, its rating.
-    prior
-        Wins added to each side of every pair that met. Half a win keeps a model that never
-        lost finite; 0 is plain maximum likelihood, which then has no answer.
+    prior, prior_when
+        Wins added to each side of every pair that met: `needed` adds them only where a model
+        never won or never lost, and so has no finite rating without; `always` draws all
+        models together, the more the fewer battles a pair has. 0 is plain maximum likelihood.
     ties
         A tie is `half` a win for each side, or an outcome of its own under the model of
         `davidson` or of `rao-kupper`, whose parameter is fitted too (`fit["tie"]`).
@@ -74,6 +77,7 @@ class BradleyTerry:
     baseline: str = ""
     center_on: tuple[str, ...] = ()
     prior: float = 0.5
+    prior_when: Literal["needed", "always"] = "needed"
     ties: Literal["half", "davidson", "rao-kupper"] = "half"
     both_bad: Literal["tie", "exclude"] = "tie"
     inconsistent: Literal["tie", "drop"] = "drop"
@@ -93,6 +97,7 @@ class BradleyTerry:
             ("center", abs(self.center) < float("inf"), "a finite number"),
             ("center_on", not (self.center_on and self.baseline), "empty beside a baseline"),
             ("prior", 0 <= self.prior < float("inf"), "a finite number, 0 or more"),
+            ("prior_when", self.prior_when in ("needed", "always"), "'needed' or 'always'"),
             ("ties", self.ties in TIE_MODELS, "'half', 'davidson' or 'rao-kupper'"),
             ("both_bad", self.both_bad in ("tie", "exclude"), "'tie' or 'exclude'"),
             ("inconsistent", self.inconsistent in ("tie", "drop"), "'tie' or 'drop'"),
@@ -107,6 +112,10 @@ class BradleyTerry:
 
     def __call__(self, battles: BattleLog) -> Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
+        with one_thread():
+            return self._rated(battles)
+
+    def _rated(self, battles: BattleLog) -> Ratings:
         log, dropped = self.kept(battles)
         check_kept(battles, log, dropped)
         self._check(log)
@@ -140,6 +149,8 @@ class BradleyTerry:
             "inconsistent": masks["inconsistent"] & (self.inconsistent == "drop"),
         }
         dropped = {"tie": 0, **{kind: int(mask.sum()) for kind, mask in out.items()}}
+        if not any(dropped.values()) and battles.all_take_part():
+            return battles, dropped
         return battles.select(~(out["both_bad"] | out["inconsistent"])), dropped
 
     def _check(self, log: BattleLog) -> None:
@@ -169,20 +180,38 @@ class BradleyTerry:
 
     def _fitted(self, log: BattleLog, evidence: Evidence, pairs: Pairs) -> tuple[Fit, Floats]:
         """The fit to all battles, and the strengths of each resample (none for a sandwich)."""
-        n, rows, ties = len(log.models), evidence.rows, TIE_MODELS[self.ties]
+        n, rows = len(log.models), evidence.rows
         if not self.prior:
             check_separation(log.models, *pairs.taken(rows, ties=self.ties == "half"))
         if self.covariates:
             check_told_apart(rows, n)
-        prior = pairs.prior(self.prior, len(self.covariates))
+        priors = self._priors(rows, pairs, n)
         cells = rows if self.covariates else pairs.pooled(rows)
-        fit = fitted(cells.and_also(prior), n, ties)
+        fit = fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties])
         if self.interval == "sandwich":
             return fit, np.empty((0, n))
-        draws = replicates(fit, evidence.votes(pairs, self.seed), prior, self.resamples)[:, :n]
+        draws = replicates(fit, evidence.votes(self.seed), priors, self.resamples)[:, :n]
         if (lost := int(np.isnan(draws[:, 0]).sum())) > _MOST_LOST * self.resamples:
             raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
         return fit, draws
+
+    def _priors(self, rows: Cells, pairs: Pairs, n: int) -> Priors:
+        """The prior that all battles need, and the one that a resample may need."""
+        spare = pairs.prior(self.prior, len(self.covariates))
+        took = pairs.taken(rows, ties=self.ties == "half")
+        needed = self.prior_when == "always" or not strongly_connected(n, *took)
+        return Priors(
+            always=spare if needed else spare.at(np.zeros(len(spare.a), bool)), spare=spare
+        )
+
+    def strengths(self, log: BattleLog) -> Floats:
+        """Strengths alone, in natural units with mean 0; quicker than rating."""
+        rows = Evidence.of(log, self._x(log), "battle").rows
+        n = len(log.models)
+        pairs = Pairs.of(rows, n)
+        cells = rows if self.covariates else pairs.pooled(rows)
+        always = self._priors(rows, pairs, n).always
+        return fitted(cells.and_also(always), n, TIE_MODELS[self.ties]).strength
 
     def _why(self) -> str:
         """What is missing in resamples that cannot be rated."""
@@ -207,7 +236,7 @@ class BradleyTerry:
         """What was fitted beside the ratings, and how well the battles are explained."""
         unit, first = self.scale / ln(10), len(fit.theta) - len(self.covariates)
         weight = sum(each.sum() for each in evidence.rows.outcomes)
-        found = {"nll": -float(fit.terms(evidence.rows).value.sum() / weight)}
+        found = {"nll": -fit.log_likelihood(evidence.rows) / float(weight)}
         if fit.ties.start is not None:
             found["tie"] = fit.tie
         for i, name in enumerate(self.covariates, first):

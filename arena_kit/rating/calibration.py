@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from arena_kit.battle_log import BattleLog
 from arena_kit.rating.base import Rating, RatingError, check_connected, scores
 from arena_kit.rating.bradley_terry import NORMAL_95, BradleyTerry
-from arena_kit.rating.likelihood import Cells, Pairs, fitted
-from arena_kit.rating.tie_models import TIE_MODELS
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +72,7 @@ def calibrated(human: BattleLog, judged: BattleLog, method: BradleyTerry) -> Cal
 
     def loss(log_temperature: float) -> float:
         soft = _softened(verdicts, float(np.exp(log_temperature)))
-        return _nll(votes, _strengths(soft, method.prior))
+        return _nll(votes, method.strengths(soft))
 
     best = float(np.exp(_lowest(loss, ln(_COLDEST), ln(_WARMEST))))
     return Calibration(
@@ -82,8 +80,8 @@ def calibrated(human: BattleLog, judged: BattleLog, method: BradleyTerry) -> Cal
         n_shared=len(votes),
         agreement=_agreement(votes, verdicts),
         nll=loss(ln(best)),
-        nll_full=_nll(votes, _strengths(verdicts, method.prior)),
-        nll_human=_nll(votes, _strengths(votes, method.prior)),
+        nll_full=_nll(votes, method.strengths(verdicts)),
+        nll_human=_nll(votes, method.strengths(votes)),
     )
 
 
@@ -117,7 +115,7 @@ def judge_error(
     votes, verdicts = _shared(method.kept(human)[0], method.kept(judged)[0])
     if calibration is not None:
         verdicts = calibration.applied(verdicts)
-    plain = replace(method, interval="sandwich", prior=max(method.prior, 0.01))
+    plain = replace(method, interval="sandwich")
     try:
         check_connected(votes.models, votes.a, votes.b)
     except RatingError:
@@ -154,14 +152,6 @@ def _softened(judged: BattleLog, temperature: float) -> BattleLog:
 
 def _shares(margin: Floats, temperature: float) -> Floats:
     return np.asarray(1 / (1 + np.exp(-margin / temperature)))
-
-
-def _strengths(log: BattleLog, prior: float) -> Floats:
-    """Strengths by a plain fit, in natural units."""
-    cells = Cells.of(log, np.empty((len(log), 0)))
-    pairs = Pairs.of(cells, len(log.models))
-    pooled = pairs.pooled(cells).and_also(pairs.prior(max(prior, 0.01), 0))
-    return fitted(pooled, len(log.models), TIE_MODELS["half"]).strength
 
 
 def _nll(votes: BattleLog, strength: Floats) -> float:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.rating.base import questions_seen
-from arena_kit.rating.likelihood import Cells, Pairs
-from arena_kit.rating.resampling import Redraw, either, redrawn_clusters, redrawn_counts
+from arena_kit.rating.likelihood import Cells
+from arena_kit.rating.resampling import ClusterRedraw, PoissonRedraw, Redraw
 from arena_kit.rating.tie_models import Floats
 
 Cluster = Literal["question", "battle"]
@@ -41,22 +41,22 @@ class Evidence:
 
     @classmethod
     def of(cls, log: BattleLog, x: Floats, cluster: Cluster) -> Evidence:
-        """The evidence of a log; votes without a question stand for themselves."""
-        if log.question_id is None:
-            counts = log.weights()
-            return cls(
-                rows=Cells.of(log, x), clusters=None, counts=counts, seen=_sides(log, counts)
-            )
-        counts = np.where(log.question_id.codes >= 0, 1.0, log.weights())
-        clusters = log.clusters()
-        single = cluster == "battle" or clusters.max() + 1 == len(log)
-        seen = questions_seen(log.a, log.b, clusters, len(log.models)) + _sides(log, counts - 1)
-        return cls(
-            rows=Cells.of(log, x),
-            clusters=None if single else clusters,
-            counts=counts,
-            seen=seen,
-        )
+        """The evidence of a log; votes without a question stand for themselves, and those that
+        are alike share a row.
+        """
+        counts, clusters = log.weights(), None
+        seen = _sides(log, counts)
+        if log.question_id is not None:
+            counts = np.where(log.question_id.codes >= 0, 1.0, counts)
+            clusters = log.clusters()
+            seen = questions_seen(log.a, log.b, clusters, len(log.models)) + _sides(log, counts - 1)
+            if cluster == "battle" or clusters.max() + 1 == len(log):
+                clusters = None
+        alike = clusters is None and not x.shape[1] and log.share_a is None
+        if alike and np.array_equal(counts, log.weights()):
+            single, counts = Cells.counted(log)
+            return cls(rows=single.with_weights(counts), clusters=None, counts=counts, seen=seen)
+        return cls(rows=Cells.of(log, x), clusters=clusters, counts=counts, seen=seen)
 
     @property
     def pieces(self) -> float:
@@ -65,24 +65,12 @@ class Evidence:
             return float(self.counts.sum())
         return float(self.clusters.max()) + 1 + float((self.counts - 1).sum())
 
-    def votes(self, pairs: Pairs, seed: int) -> Votes:
-        """What a resample draws from; votes alike are drawn together."""
-        single = self.rows.with_weights(1 / self.counts)
+    def votes(self, seed: int) -> Votes:
+        """What a resample draws from."""
+        drawn: Redraw = PoissonRedraw.of(self.counts, seed)
         if self.clusters is not None:
-            redraw = redrawn_clusters(self.clusters, seed=seed)
-            if np.any(self.counts != 1):
-                redraw = either(self.counts != 1, redrawn_counts(self.counts, seed=seed), redraw)
-            return Votes(single, redraw)
-        if self._alike():
-            cells, counts = pairs.pooled(self.rows).single_votes()
-            return Votes(cells, redrawn_counts(counts, seed=seed))
-        return Votes(single, redrawn_counts(self.counts, seed=seed))
-
-    def _alike(self) -> bool:
-        """Whether every vote is a plain win, loss or tie, so that only their number matters."""
-        if self.rows.x.shape[1]:
-            return False
-        return all(bool(np.all((w == 0) | (w == self.counts))) for w in self.rows.outcomes)
+            drawn = ClusterRedraw(self.clusters, seed, self.counts)
+        return Votes(self.rows.with_weights(1 / self.counts), drawn)
 
 
 def _sides(log: BattleLog, values: Floats) -> Floats:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from arena_kit.rating import glicko2_steps
 from arena_kit.rating.replay import GAMMA, MIX1, MIX2
 
-_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
+_UNIT = 2.0**-53
 
 #: Steps up to this size take the series of exp to its 11th power, which is exact there.
 _SMALL = 0.25
@@ -120,8 +121,89 @@ def replay(
             out[r + lane] = initial + log_q[lane] * (scale / log(10.0))
 
 
+@njit(nogil=True, cache=True)
+def lookup(
+    key: np.uint64,
+    first: NDArray[np.int64],
+    size: NDArray[np.int64],
+    least: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    guide: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """A Poisson number per row, looked up in its table; see `resampling.PoissonRedraw`."""
+    out = np.empty(len(first))
+    for i in range(len(first)):
+        z = key + np.uint64(i + 1) * GAMMA
+        z = (z ^ (z >> _S30)) * MIX1
+        z = (z ^ (z >> _S27)) * MIX2
+        u = np.float64((z ^ (z >> _S31)) >> _S11) * _UNIT
+        passed = guide[first[i] + int(u * size[i])]
+        while steps[first[i] + passed] <= u:
+            passed += 1
+        out[i] = least[i] + passed
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _all_reached(
+    low: NDArray[np.intp],
+    high: NDArray[np.intp],
+    up: NDArray[np.bool_],
+    down: NDArray[np.bool_],
+    n: int,
+) -> bool:
+    """Whether a walk from model 0 reaches all, where `up[c]` allows pair c from low to high and
+    `down[c]` the way back.
+    """
+    found = np.zeros(n, np.bool_)
+    found[0] = True
+    count, before = 1, 0
+    while before < count < n:
+        before = count
+        for c in range(len(low)):
+            i, j = low[c], high[c]
+            if up[c] and found[i] and not found[j]:
+                found[j] = True
+                count += 1
+            if down[c] and found[j] and not found[i]:
+                found[i] = True
+                count += 1
+    return count == n
+
+
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
-def chord(
+def _product(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * y[i]
+    return total
+
+
+@njit(nogil=True, cache=True, inline="always", fastmath={"contract", "reassoc"})
+def _slopes(
+    low: NDArray[np.intp],
+    high: NDArray[np.intp],
+    wins: NDArray[np.float64],
+    total: NDArray[np.float64],
+    q: NDArray[np.float64],
+    slope: NDArray[np.float64],
+) -> None:
+    """The slope of the log-likelihood at strengths q, which are exponentials."""
+    slope[:] = 0.0
+    c = 0
+    while c < len(low):
+        i = low[c]
+        mine = 0.0
+        while c < len(low) and low[c] == i:
+            change = wins[c] - total[c] * q[i] / (q[i] + q[high[c]])
+            mine += change
+            slope[high[c]] -= change
+            c += 1
+        slope[i] += mine
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+def climb(
     pair: NDArray[np.intp],
     won: NDArray[np.float64],
     games: NDArray[np.float64],
@@ -134,39 +216,39 @@ def chord(
     tolerance: float,
     most_steps: int,
     theta: NDArray[np.float64],
-) -> bool:
-    """Move strengths to the peak for resampled atoms, in place; False where they do not settle.
+) -> int:
+    """Move strengths to the peak for resampled rows, in place: 1 where they settled, 0 where they
+    did not, -1 where no peak exists.
 
-    Atom i belongs to `pair[i]`, was won by its lower side `won[i]` of `games[i]` times, and
-    counts `times[i]`-fold.
+    Row i belongs to `pair[i]`, was won by its lower side `won[i]` of `games[i]` times, and
+    counts `times[i]`-fold. Pairs are in the order of `low`.
     """
     wins, total = prior_low.copy(), prior_low + prior_high
     for i in range(len(pair)):
         wins[pair[i]] += times[i] * won[i]
         total[pair[i]] += times[i] * games[i]
     n = len(theta)
-    q, slope = np.empty(n), np.empty(n)
-    for _ in range(most_steps):
+    up, down = wins > 0, total > wins
+    if not (_all_reached(low, high, up, down, n) and _all_reached(low, high, down, up, n)):
+        return -1
+    taken, lengths = np.empty((most_steps, n)), np.empty(most_steps)
+    slope, step = np.empty(n), np.empty(n)
+    for k in range(most_steps):
+        _slopes(low, high, wins, total, np.exp(theta), slope)
         for m in range(n):
-            q[m] = exp(theta[m])
-            slope[m] = 0.0
-        for c in range(len(low)):
-            i, j = low[c], high[c]
-            change = wins[c] - total[c] * q[i] / (q[i] + q[j])
-            slope[i] += change
-            slope[j] -= change
-        largest = 0.0
-        for m in range(n):
-            step = 0.0
-            for k in range(n):
-                step += inverse[m, k] * slope[k]
-            theta[m] += step
-            largest = max(largest, abs(step))
+            step[m] = _product(inverse[m], slope)
+        for j in range(1, k):
+            step += taken[j] * (_product(taken[j - 1], step) / lengths[j - 1])
+        if k:
+            step /= 1 - _product(taken[k - 1], step) / lengths[k - 1]
+        theta += step
+        largest = np.abs(step).max()
         if not largest <= 20.0:
-            return False
+            return 0
         if largest < tolerance:
-            return True
-    return False
+            return 1
+        taken[k], lengths[k] = step, _product(step, step)
+    return 0
 
 
 for _part in glicko2_steps.PARTS:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
-from arena_kit.battles import A_WINS, B_WINS
-from arena_kit.rating.base import RatingError, reached, scores
+from arena_kit.battles import A_WINS, B_WINS, TIE
+from arena_kit.rating.base import RatingError, reached, scores, strongly_connected
 from arena_kit.rating.tie_models import Floats, Terms, TieModel
 
 Codes = NDArray[np.intp]
@@ -58,6 +58,28 @@ class Cells:
     def outcomes(self) -> tuple[Floats, Floats, Floats]:
         """The weights of wins, ties and losses of the first side."""
         return self.won, self.tied, self.lost
+
+    @classmethod
+    def counted(cls, log: BattleLog) -> tuple[Cells, Floats]:
+        """A cell for a single vote of each pair and outcome, and how many there were; for logs of
+        plain wins, losses and ties.
+        """
+        n = len(log.models)
+        key = (log.a * np.int64(n) + log.b) * 4 + log.outcome
+        table = _sums(key, log.weights(), 4 * n * n).reshape(n, n, 4)
+        wins = table[:, :, A_WINS] + table[:, :, B_WINS].T
+        ties = table[:, :, TIE:].sum(axis=2)
+        ties = ties + ties.T
+        low, high = np.nonzero(np.triu(wins + wins.T + ties, 1))
+        pooled = cls(
+            a=low,
+            b=high,
+            won=wins[low, high],
+            tied=ties[low, high],
+            lost=wins[high, low],
+            x=np.zeros((len(low), 0)),
+        )
+        return pooled.single_votes()
 
     def with_weights(self, weights: Floats) -> Cells:
         """The same cells, each outcome times a weight."""
@@ -170,6 +192,11 @@ class Fit:
         """The likelihood's terms at the peak, per cell."""
         return _terms(self.theta, cells, self.n_models, self.ties)
 
+    def log_likelihood(self, cells: Cells) -> float:
+        """The log-likelihood of cells at the peak."""
+        eta, t = _gaps(self.theta, cells, self.n_models, self.ties)
+        return float(self.ties.value(eta, t, *cells.outcomes).sum())
+
     def inverse(self) -> Floats:
         """The inverse curvature, with the strengths' mean held at 0."""
         return np.asarray(np.linalg.inv(_anchored(self.information, self.n_models)), float)
@@ -229,10 +256,16 @@ def moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:
 
 
 def _terms(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> Terms:
-    strength = theta[:n_models]
-    has_tie = ties.start is not None
-    eta = strength[cells.a] - strength[cells.b] + cells.x @ theta[n_models + has_tie :]
-    return ties.terms(eta, float(theta[n_models]) if has_tie else 0.0, *cells.outcomes)
+    return ties.terms(*_gaps(theta, cells, n_models, ties), *cells.outcomes)
+
+
+def _gaps(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> tuple[Floats, float]:
+    """How far each cell's first side is ahead, and the tie parameter."""
+    strength, has_tie = theta[:n_models], ties.start is not None
+    eta = strength[cells.a] - strength[cells.b]
+    if cells.x.shape[1]:
+        eta = eta + cells.x @ theta[n_models + has_tie :]
+    return eta, float(theta[n_models]) if has_tie else 0.0
 
 
 def _to_models(cells: Cells, values: Floats, n_models: int) -> Floats:
@@ -298,7 +331,10 @@ def unanimous(cells: Cells, pairs: Pairs, n_models: int) -> NDArray[np.bool_]:
     for side, value in ((cells.a, share), (cells.b, 1 - share)):
         np.minimum.at(least, side, value)
         np.maximum.at(most, side, value)
-    reach = reached(n_models, *pairs.taken(cells, ties=True))
+    took = pairs.taken(cells, ties=True)
+    if strongly_connected(n_models, *took):
+        return np.asarray(least == most)
+    reach = reached(n_models, *took)
     both_ways = reach * reach.T
     largest = int(np.argmax(both_ways.sum(axis=1)))
     return np.asarray((least == most) | (both_ways[largest] == 0))

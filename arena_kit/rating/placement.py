@@ -259,8 +259,9 @@ class _Games:
         place = {name: i for i, name in enumerate(people.models)}
         codes = np.array([place.get(name, -1) for name in log.models])
         opponent = codes[np.where(first, log.b, log.a)]
-        met = np.unique(opponent) if method.prior else np.empty(0, np.intp)
         share = np.where(first, scores(log), 1 - scores(log))
+        needed = method.prior_when == "always" or share.min() == 1 or share.max() == 0
+        met = np.unique(opponent) if method.prior and needed else np.empty(0, np.intp)
         strength = np.array([people[name].rating - method.center for name in people.models])
         everyone = np.concatenate([opponent, met])
         prior = np.full(len(met), method.prior)

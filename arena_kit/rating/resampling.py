@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
-from arena_kit.rating.replay import Games
+from arena_kit.rating.replay import GAMMA, MIX1, MIX2, Games
 
 #: Indices held at once; larger logs are resampled in several chunks.
 _CHUNK = 20_000_000
@@ -87,36 +90,113 @@ def _expand(
     return sets, sizes
 
 
-#: How often each piece of evidence stands in a resample, given the resample's number.
-Redraw = Callable[[int], NDArray[np.float64]]
+class Redraw(Protocol):
+    """How often each row stands in a resample, given the resample's number."""
+
+    def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]: ...
 
 
-def redrawn_clusters(clusters: NDArray[np.int32], *, seed: int) -> Redraw:
-    """Whole clusters drawn with replacement, as `resampled_sets` draws them."""
-    n = int(clusters.max()) + 1
-
-    def times(number: int) -> NDArray[np.float64]:
-        drawn = np.bincount(drawn_clusters(child_generator(seed, number), n), minlength=n)
-        return drawn.astype(float)[clusters]
-
-    return times
-
-
-def redrawn_counts(counts: NDArray[np.float64], *, seed: int) -> Redraw:
-    """Votes that stand for themselves, `counts[i]` of them alike: each kind is drawn a Poisson
-    number of times, which costs no more for a million of them than for one.
+@dataclass(frozen=True, slots=True)
+class ClusterRedraw:
+    """Whole clusters drawn with replacement, as `resampled_sets` draws them; of a row that counts
+    several votes and has no question, each vote by itself.
     """
-    return lambda number: child_generator(seed, number).poisson(counts).astype(float)
+
+    clusters: NDArray[np.int32]
+    seed: int
+    counts: NDArray[np.float64]
+
+    def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
+        """The multiplicity of each row."""
+        n = int(self.clusters.max()) + 1
+        drawn = np.bincount(drawn_clusters(child_generator(self.seed, number), n), minlength=n)
+        times = drawn.astype(float)[self.clusters]
+        if np.all(self.counts == 1):
+            return times
+        several = PoissonRedraw.of(self.counts, self.seed)(number, compiled=compiled)
+        return np.where(self.counts == 1, times, several)
 
 
-def either(rows: NDArray[np.bool_], these: Redraw, others: Redraw) -> Redraw:
-    """Some rows drawn in one way, the rest in another."""
-    return lambda number: np.where(rows, these(number), others(number))
+@dataclass(frozen=True, slots=True)
+class PoissonRedraw:
+    """Votes that stand for themselves: of `counts[i]` alike, a Poisson number is drawn, which
+    costs no more for a million of them than for one.
+
+    Row i looks its number up in the distribution's table, which begins at `first[i]`, has
+    `size[i]` steps and starts from `least[i]`; the same table serves all equal counts. A table
+    of the same shape, `guide`, says how many steps are surely passed.
+    """
+
+    seed: int
+    first: NDArray[np.int64]
+    size: NDArray[np.int64]
+    least: NDArray[np.float64]
+    steps: NDArray[np.float64]
+    guide: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, counts: NDArray[np.float64], seed: int) -> PoissonRedraw:
+        means, row = np.unique(counts, return_inverse=True)
+        tables = [_poisson_table(float(mean)) for mean in means]
+        sizes = np.array([len(steps) for _, steps in tables])
+        ends = np.cumsum(sizes)
+        return cls(
+            seed,
+            (ends - sizes)[row],
+            sizes[row],
+            np.array([least for least, _ in tables])[row],
+            np.concatenate([steps for _, steps in tables]),
+            np.concatenate([_guide(steps) for _, steps in tables]),
+        )
+
+    def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
+        """The multiplicity of each row."""
+        key = SeedSequence(self.seed, spawn_key=(number,)).generate_state(1, np.uint64)[0]
+        if compiled:
+            from arena_kit.rating import kernels
+
+            return kernels.lookup(key, self.first, self.size, self.least, self.steps, self.guide)
+        return self.least + self._passed(uniforms(key, len(self.first)))
+
+    def _passed(self, u: NDArray[np.float64]) -> NDArray[np.int64]:
+        """How many steps of its table each number has passed (binary search)."""
+        low, high = np.zeros_like(self.size), self.size.copy()
+        while np.any(low < high):
+            middle = (low + high) // 2
+            open_ = low < high
+            beyond = open_ & (self.steps[np.minimum(self.first + middle, len(self.steps) - 1)] <= u)
+            low = np.where(beyond, middle + 1, low)
+            high = np.where(open_ & ~beyond, middle, high)
+        return low
+
+
+def _poisson_table(mean: float) -> tuple[float, NDArray[np.float64]]:
+    """The least number that matters, and the probability to stay at or below each from there."""
+    reach = 9 * np.sqrt(mean) + 20
+    k = np.arange(max(0, int(mean - reach)), int(mean + reach) + 1)
+    logs = np.concatenate([[0.0], np.cumsum(np.log(mean) - np.log(k[1:]))])
+    chance = np.exp(logs - logs.max())
+    steps = np.cumsum(chance / chance.sum())
+    steps[-1] = 1.0
+    return float(k[0]), steps
+
+
+def _guide(steps: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many steps every number from i/n on has passed, of n."""
+    return np.searchsorted(steps, np.arange(len(steps)) / len(steps), side="right")
+
+
+def uniforms(key: np.uint64, n: int) -> NDArray[np.float64]:
+    """Numbers from 0 to 1, the same wherever they are drawn (SplitMix64 as a counter)."""
+    z = key + np.arange(1, n + 1, dtype=np.uint64) * GAMMA
+    z = (z ^ (z >> np.uint64(30))) * MIX1
+    z = (z ^ (z >> np.uint64(27))) * MIX2
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(float) * 2.0**-53
 
 
 def child_generator(seed: int, number: int) -> np.random.Generator:
     """The generator of one resample: the seed's child of that number."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+    return np.random.default_rng(SeedSequence(seed, spawn_key=(number,)))
 
 
 def drawn_clusters(rng: np.random.Generator, n: int) -> NDArray[np.int64]:

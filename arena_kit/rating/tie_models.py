@@ -13,11 +13,10 @@ Floats = NDArray[np.float64]
 
 
 class Terms(NamedTuple):
-    """The log-likelihood of cells, its slopes in the gap `eta` and in the tie parameter `t`, and
-    its curvatures, each with the sign that makes it positive at the peak.
+    """The log-likelihood's slopes in the gap `eta` and in the tie parameter `t`, and its
+    curvatures, each with the sign that makes it positive at the peak; per cell.
     """
 
-    value: Floats
     eta: Floats
     t: Floats
     eta_eta: Floats
@@ -26,16 +25,18 @@ class Terms(NamedTuple):
 
 
 Outcomes = Callable[[Floats, float, Floats, Floats, Floats], Terms]
+Values = Callable[[Floats, float, Floats, Floats, Floats], Floats]
 Shares = Callable[[Floats, float], Floats]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TieModel:
-    """One treatment of ties: where its parameter starts (None: it has none), the likelihood's
-    terms, the share of a win that a gap predicts, and whether the parameter stays above 0.
+    """One treatment of ties: where its parameter starts (None: it has none), the log-likelihood
+    and its terms, the share of a win that a gap predicts, and whether the parameter stays above 0.
     """
 
     start: float | None
+    value: Values
     terms: Outcomes
     share: Shares
     positive: bool = False
@@ -46,19 +47,19 @@ def _half(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Ter
     games = won + lost
     p = _sigmoid(eta)
     none = np.zeros_like(eta)
-    value = won * _log_sigmoid(eta) + lost * _log_sigmoid(-eta)
-    return Terms(value, won - games * p, none, games * p * (1 - p), none, none)
+    return Terms(won - games * p, none, games * p * (1 - p), none, none)
+
+
+def _half_value(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
+    return (won + tied / 2) * _log_sigmoid(eta) + (lost + tied / 2) * _log_sigmoid(-eta)
 
 
 def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
     """Odds of win : tie : loss are e^(eta/2) : e^t : e^(-eta/2)."""
     games = won + tied + lost
-    logs = np.stack([eta / 2, np.full_like(eta, t), -eta / 2])
-    total = np.logaddexp.reduce(logs, axis=0)
-    win, tie, loss = np.exp(logs - total)
+    win, tie, loss = _davidson_chances(eta, t)
     lead = (win - loss) / 2
     return Terms(
-        (won - lost) * eta / 2 + tied * t - games * total,
         (won - lost) / 2 - games * lead,
         tied - games * tie,
         games * ((win + loss) / 4 - lead**2),
@@ -67,15 +68,26 @@ def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) ->
     )
 
 
+def _davidson_value(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
+    total = np.logaddexp(np.logaddexp(eta / 2, -eta / 2), t)
+    value: Floats = (won - lost) * eta / 2 + tied * t - (won + tied + lost) * total
+    return value
+
+
+def _davidson_chances(eta: Floats, t: float) -> Floats:
+    """Win, tie and loss."""
+    logs = np.stack([eta / 2, np.full_like(eta, t), -eta / 2])
+    chances: Floats = np.exp(logs - np.logaddexp.reduce(logs, axis=0))
+    return chances
+
+
 def _rao_kupper(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
     """A side wins when it leads by more than the threshold `t`; between them lies a tie."""
     u, v = _sigmoid(eta - t), _sigmoid(-eta - t)
     not_lost, not_won = won + tied, lost + tied
     curve_a, curve_b = not_lost * u * (1 - u), not_won * v * (1 - v)
     room = -np.expm1(-2 * t)  # 1 - e^(-2t)
-    value = not_lost * _log_sigmoid(eta - t) + not_won * _log_sigmoid(-eta - t)
     return Terms(
-        value + tied * (2 * t + np.log(room)),
         not_lost * (1 - u) - not_won * (1 - v),
         tied * 2 / room - not_lost * (1 - u) - not_won * (1 - v),
         curve_a + curve_b,
@@ -84,13 +96,17 @@ def _rao_kupper(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) 
     )
 
 
+def _rao_kupper_value(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
+    value = (won + tied) * _log_sigmoid(eta - t) + (lost + tied) * _log_sigmoid(-eta - t)
+    return value + tied * (2 * t + float(np.log(-np.expm1(-2 * t))))
+
+
 def _half_share(eta: Floats, _: float) -> Floats:
     return _sigmoid(eta)
 
 
 def _davidson_share(eta: Floats, t: float) -> Floats:
-    logs = np.stack([eta / 2, np.full_like(eta, t), -eta / 2])
-    win, _, loss = np.exp(logs - np.logaddexp.reduce(logs, axis=0))
+    win, _, loss = _davidson_chances(eta, t)
     share: Floats = (1 + win - loss) / 2
     return share
 
@@ -110,7 +126,13 @@ def _log_sigmoid(x: Floats) -> Floats:
 
 
 TIE_MODELS = {
-    "half": TieModel(start=None, terms=_half, share=_half_share),
-    "davidson": TieModel(start=0.0, terms=_davidson, share=_davidson_share),
-    "rao-kupper": TieModel(start=0.5, terms=_rao_kupper, share=_rao_kupper_share, positive=True),
+    "half": TieModel(start=None, value=_half_value, terms=_half, share=_half_share),
+    "davidson": TieModel(start=0.0, value=_davidson_value, terms=_davidson, share=_davidson_share),
+    "rao-kupper": TieModel(
+        start=0.5,
+        value=_rao_kupper_value,
+        terms=_rao_kupper,
+        share=_rao_kupper_share,
+        positive=True,
+    ),
 }
