@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
-from arena_kit.rating.base import MIN_QUESTIONS, Rating, RatingError, Ratings, scores
+from arena_kit.rating.base import MIN_QUESTIONS, Rating, RatingError, Ratings
 from arena_kit.rating.bradley_terry import NORMAL_95, BradleyTerry
 from arena_kit.rating.calibration import Calibration, JudgeError, calibrated, judge_error
 from arena_kit.rating.evidence import Evidence
+from arena_kit.rating.likelihood import Cells
 
 Floats = NDArray[np.float64]
 
@@ -221,7 +222,7 @@ class _Spot:
     def of(cls, log: BattleLog, people: Ratings, model: str, method: BradleyTerry) -> _Spot:
         unit = method.scale / ln(10)
         evidence = Evidence.of(log, np.empty((len(log), 0)), method.cluster)
-        games = _Games.of(log, people, model, method)
+        games = _Games.of(evidence.rows, log.models, people, model, method)
         theta = games.solved(model)
         weight = games.weight(theta)
         pull = np.bincount(games.opponent, weight, len(people.models)) / weight.sum()
@@ -254,13 +255,21 @@ class _Games:
     n_real: int
 
     @classmethod
-    def of(cls, log: BattleLog, people: Ratings, model: str, method: BradleyTerry) -> _Games:
-        first = log.a == log.models.index(model)
+    def of(
+        cls,
+        rows: Cells,
+        models: tuple[str, ...],
+        people: Ratings,
+        model: str,
+        method: BradleyTerry,
+    ) -> _Games:
+        first = rows.a == models.index(model)
         place = {name: i for i, name in enumerate(people.models)}
-        codes = np.array([place.get(name, -1) for name in log.models])
-        opponent = codes[np.where(first, log.b, log.a)]
-        share = np.where(first, scores(log), 1 - scores(log))
-        needed = method.prior_when == "always" or share.min() == 1 or share.max() == 0
+        codes = np.array([place.get(name, -1) for name in models])
+        opponent = codes[np.where(first, rows.b, rows.a)]
+        won = np.where(first, rows.won, rows.lost) + rows.tied / 2
+        games = rows.won + rows.tied + rows.lost
+        needed = method.prior_when == "always" or not 0 < won.sum() < games.sum()
         met = np.unique(opponent) if method.prior and needed else np.empty(0, np.intp)
         strength = np.array([people[name].rating - method.center for name in people.models])
         everyone = np.concatenate([opponent, met])
@@ -268,9 +277,9 @@ class _Games:
         return cls(
             everyone,
             strength[everyone] * ln(10) / method.scale,
-            np.concatenate([log.weights() * share, prior]),
-            np.concatenate([log.weights(), 2 * prior]),
-            len(log),
+            np.concatenate([won, prior]),
+            np.concatenate([games, 2 * prior]),
+            len(rows.a),
         )
 
     def chance(self, theta: float) -> Floats:
