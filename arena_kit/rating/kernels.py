@@ -15,8 +15,8 @@ from arena_kit.rating.replay import GAMMA, MIX1, MIX2
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
 _UNIT = 2.0**-53
 
-#: Steps up to this size take the series of exp to its 11th power, which is exact there.
-_SMALL = 0.25
+#: Steps up to these sizes take the series of exp to its 7th or 11th power, which is exact there.
+_TINY, _SMALL = 0.05, 0.25
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (1 / factorial(n) for n in range(2, 12))
 
 
@@ -32,14 +32,18 @@ def _shuffle(index: NDArray[np.int32], size: int, seed: np.uint64) -> None:
 
 
 @njit(nogil=True, cache=True, inline="always", fastmath={"contract"})
-def _factors(x: float, small: bool) -> tuple[float, float]:
-    """exp(x) and exp(-x)."""
-    if not small:
-        return exp(x), exp(-x)
+def _factors(x: float, largest: float) -> tuple[float, float]:
+    """exp(x) and exp(-x), where |x| is never above `largest`."""
     y = x * x
-    even = 1 + y * (_C2 + y * (_C4 + y * (_C6 + y * (_C8 + y * _C10))))
-    odd = x * (1 + y * (_C3 + y * (_C5 + y * (_C7 + y * (_C9 + y * _C11)))))
-    return even + odd, even - odd
+    if largest < _TINY:
+        even = 1 + y * (_C2 + y * (_C4 + y * _C6))
+        odd = x * (1 + y * (_C3 + y * (_C5 + y * _C7)))
+        return even + odd, even - odd
+    if largest < _SMALL:
+        even = 1 + y * (_C2 + y * (_C4 + y * (_C6 + y * (_C8 + y * _C10))))
+        odd = x * (1 + y * (_C3 + y * (_C5 + y * (_C7 + y * (_C9 + y * _C11)))))
+        return even + odd, even - odd
+    return exp(x), exp(-x)
 
 
 @njit(nogil=True, cache=True, inline="always", fastmath={"contract"})
@@ -50,18 +54,14 @@ def _play(
     games: NDArray[np.int32],
     step: float,
     q: NDArray[np.float64],
-    log_q: NDArray[np.float64],
 ) -> None:
     """Play games one after another."""
-    small = step < _SMALL
     for game in games:
         i, j = np.uint64(a[game]), np.uint64(b[game])
         change = step * (score[game] - q[i] / (q[i] + q[j]))
-        up, down = _factors(change, small)
+        up, down = _factors(change, step)
         q[i] *= up
         q[j] *= down
-        log_q[i] += change
-        log_q[j] -= change
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
@@ -85,10 +85,8 @@ def replay(
     replays run side by side, so that one computes while the other waits for a division.
     """
     step = k * log(10.0) / scale
-    small = step < _SMALL
     order = np.empty((2, sets.shape[1]), np.int32)
     q = np.empty((2, out.shape[1]))
-    log_q = np.empty((2, out.shape[1]))
     size = np.zeros(2, np.int64)
     for r in range(0, len(seeds), 2):
         lanes = min(2, len(seeds) - r)
@@ -99,7 +97,6 @@ def replay(
             order[lane, : size[lane]] = sets[row, : size[lane]]
             _shuffle(order[lane], size[lane], seeds[r + lane])
         q[:] = 1.0
-        log_q[:] = 0.0
         both = min(size[0], size[1])
         for g in range(both):
             game0, game1 = order[0, g], order[1, g]
@@ -108,17 +105,13 @@ def replay(
             qi0, qj0, qi1, qj1 = q[0, i0], q[0, j0], q[1, i1], q[1, j1]
             change0 = step * (score[game0] - qi0 / (qi0 + qj0))
             change1 = step * (score[game1] - qi1 / (qi1 + qj1))
-            up0, down0 = _factors(change0, small)
-            up1, down1 = _factors(change1, small)
-            log_q[0, i0] += change0
-            log_q[0, j0] -= change0
-            log_q[1, i1] += change1
-            log_q[1, j1] -= change1
+            up0, down0 = _factors(change0, step)
+            up1, down1 = _factors(change1, step)
             q[0, i0], q[0, j0] = qi0 * up0, qj0 * down0
             q[1, i1], q[1, j1] = qi1 * up1, qj1 * down1
         for lane in range(lanes):
-            _play(a, b, score, order[lane, both : size[lane]], step, q[lane], log_q[lane])
-            out[r + lane] = initial + log_q[lane] * (scale / log(10.0))
+            _play(a, b, score, order[lane, both : size[lane]], step, q[lane])
+            out[r + lane] = initial + np.log(q[lane]) * (scale / log(10.0))
 
 
 @njit(nogil=True, cache=True)
