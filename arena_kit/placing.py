@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import isnan
 from pathlib import Path
@@ -41,9 +41,7 @@ class PlacementStudy(Recorded):
         root = find_root()
         params = validated(PlacementParams, parameters, f"parameters of {MODE}")
         human = read_votes(root, params)
-        judged = _one_dimension(
-            read_battles(_battles_file(root / params.judged), winner=params.judged_winner), params
-        )
+        judged = _read_verdicts(root, params)
         record = claimed_record(MODE, params.run_dir, root)
         study = cls(root=root, params=params, human=human, judged=judged, record=record)
         study._start(MODE, params.model_dump(mode="json"))
@@ -59,7 +57,16 @@ class PlacementStudy(Recorded):
     @property
     def judge_model(self) -> str:
         """Who judged: as the parameters say, else as the battles do."""
-        return self.params.judge_model or _only_judge(self.judged) or self.params.judged_winner
+        column = self.params.judged_winner
+        named = self.params.judge_model or next(iter(_judges(self.judged)), "")
+        return named or ("a judge without a name" if column == "winner" else column)
+
+    @property
+    def note(self) -> str:
+        """What is to be known about the votes: as the parameters say, else as the sessions do."""
+        sessions = () if self.human.session is None else self.human.session.names
+        simulated = len(sessions) and all(str(name).startswith("simulated") for name in sessions)
+        return self.params.human_note or ("simulated, no person voted" if simulated else "")
 
     @property
     def arena(self) -> str:
@@ -72,7 +79,7 @@ class PlacementStudy(Recorded):
         return {
             "model": params.model,
             "judge": self.judge_model,
-            "arena": self.arena + (f" ({params.human_note})" if params.human_note else ""),
+            "arena": self.arena + (f" ({self.note})" if self.note else ""),
             "human battles": f"{placed.human.n_battles} of {len(self.human)} count, "
             f"{len(placed.human.models)} models",
             "judged battles": f"{placed.n_judged} of {len(self.judged)} count",
@@ -114,7 +121,7 @@ class PlacementStudy(Recorded):
                 "file": params.human,
                 "sha256": file_hash(self.root / params.human),
                 "inlined": params.inline_human,
-                "note": params.human_note,
+                "note": self.note,
             },
             judged_battles={
                 "file": params.judged,
@@ -134,7 +141,7 @@ class PlacementStudy(Recorded):
         params = self.params
         names = ("model", "rating", "ci_low", "ci_high", "n_battles")
         return {
-            "arena": self.arena + (f" ({params.human_note})" if params.human_note else ""),
+            "arena": self.arena + (f" ({self.note})" if self.note else ""),
             "model": params.model,
             "judge_model": self.judge_model,
             "n_bootstraps": params.n_bootstraps,
@@ -148,8 +155,20 @@ class PlacementStudy(Recorded):
 
 
 def read_votes(root: Path, params: PlacementParams) -> BattleLog:
-    """The human battles that the parameters name."""
-    return read_battles(root / params.human, winner=params.human_winner).of_source(Source.HUMAN)
+    """The human battles that the parameters name; a judge's among them are left out."""
+    found = read_battles(root / params.human, winner=params.human_winner)
+    return _only(found, Source.HUMAN, params.human).of_source(Source.HUMAN)
+
+
+def _only(battles: BattleLog, source: Source, file: str) -> BattleLog:
+    """The battles that this source decided, or that do not say who did."""
+    if battles.source is None:
+        return battles
+    other = Source.LLM_JUDGE if source is Source.HUMAN else Source.HUMAN
+    mine = battles.source.values() != str(other)
+    if not mine.any():
+        raise DataError(f"{file}: all battles have source {str(other)!r}, none {str(source)!r}")
+    return battles.select(mine)
 
 
 def pinned_battles(record: Path, manifest: Mapping[str, Any]) -> BattleLog:
@@ -157,7 +176,7 @@ def pinned_battles(record: Path, manifest: Mapping[str, Any]) -> BattleLog:
     when that file has changed.
     """
     pin = manifest["human_battles"]
-    root = find_root()
+    root = _workspace_of(record)
     if (found := file_hash(root / pin["file"])) != pin["sha256"]:
         raise DataError(
             f"{root / pin['file']}: changed since {record} was made: "
@@ -166,6 +185,14 @@ def pinned_battles(record: Path, manifest: Mapping[str, Any]) -> BattleLog:
     params = validated(PlacementParams, dict(manifest["parameters"]), f"{record}/manifest.json")
     arena = _placement(params).arena(read_votes(root, params))
     return BattleLog.joined(arena, read_battles(record / "battles.jsonl"))
+
+
+def _workspace_of(record: Path) -> Path:
+    """The workspace that a record stands in, else the current one."""
+    try:
+        return find_root(record)
+    except DataError:
+        return find_root()
 
 
 def placement_summary(placed: Placed) -> dict[str, Any]:
@@ -177,6 +204,7 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
         "above": _above(placed),
         "hidden_human_rating": placed.hidden and placed.hidden.as_dict(),
         "calibration": placed.calibration and asdict(placed.calibration),
+        "calibration_error": placed.calibration_error,
         "judge_error": placed.judge_error and asdict(placed.judge_error),
         "with_judge_error": placed.cautious and placed.cautious.as_dict(),
         "left_out": placed.left_out,
@@ -220,25 +248,41 @@ def _battles_file(path: Path) -> Path:
     return path / "battles.jsonl" if path.is_dir() else path
 
 
-def _one_dimension(judged: BattleLog, params: PlacementParams) -> BattleLog:
-    found = judged.by_dimension()
-    if params.dimension and params.dimension not in found:
-        raise DataError(
-            f"{params.judged}: no dimension {params.dimension!r}; "
-            f"found: {', '.join(name for name in found if name) or 'none'}"
-        )
-    if not params.dimension and len(found) > 1:
-        raise DataError(
-            f"{params.judged}: has several dimensions ({', '.join(found)}); name one in dimension"
-        )
-    chosen = found[params.dimension] if params.dimension else judged
-    return chosen.of_source(Source.LLM_JUDGE, params.judge_model or _only_judge(chosen))
+def _read_verdicts(root: Path, params: PlacementParams) -> BattleLog:
+    """The verdicts of one judge on one dimension, which is then forgotten: votes have none."""
+    file = params.judged
+    found = read_battles(_battles_file(root / file), winner=params.judged_winner)
+    found = _only(found, Source.LLM_JUDGE, file)
+    found = _chosen(found, found.by_dimension(), params.dimension, "dimension", file)
+    judges = {name: _by_judge(found, name) for name in _judges(found)}
+    if judges:
+        found = _chosen(found, judges, params.judge_model, "judge_model", file)
+    judge = params.judge_model or next(iter(judges), None)
+    return replace(found, dimension=None).of_source(Source.LLM_JUDGE, judge)
 
 
-def _only_judge(judged: BattleLog) -> str | None:
-    """The judge that the battles name, where they name one."""
-    names = [] if judged.judge_model is None else list(judged.judge_model.names)
-    return str(names[0]) if len(names) == 1 else None
+def _chosen(
+    every: BattleLog, parts: Mapping[str, BattleLog], wanted: str, what: str, file: str
+) -> BattleLog:
+    """The part that is wanted; where nobody says which, there may be only one."""
+    named = ", ".join(name for name in parts if name) or "none"
+    if wanted and wanted not in parts:
+        raise DataError(f"{file}: no {what} {wanted!r}; found: {named}")
+    if not wanted and len(parts) > 1:
+        several = {"dimension": "dimensions", "judge_model": "judges"}[what]
+        raise DataError(f"{file}: has several {several} ({named}); name one in {what}")
+    return parts[wanted] if wanted else every
+
+
+def _judges(judged: BattleLog) -> list[str]:
+    """The judges that the battles name."""
+    return [] if judged.judge_model is None else [str(name) for name in judged.judge_model.names]
+
+
+def _by_judge(judged: BattleLog, name: str) -> BattleLog:
+    if judged.judge_model is None:
+        return judged
+    return judged.select(judged.judge_model.values() == name)
 
 
 def _judged_rows(battles: BattleLog) -> Any:

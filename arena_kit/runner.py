@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from ast import literal_eval
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ EXIT_CODES = {
     "LockedError": 3,
     "CostError": 3,
     "PausedError": 3,
+    "RatingError": 2,
 }
 FAILED = 1
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
@@ -94,7 +96,8 @@ def _run(
 ) -> Record:
     parameters["run_dir"] = str(record.path.resolve())
     known = parameters_of(notebook.stem)
-    resolved = validated(known, parameters, f"parameters of {notebook.stem}")
+    whole = notebook_defaults(notebook) | parameters
+    resolved = validated(known, whole, f"parameters of {notebook.stem}")
     record.start(notebook.stem, resolved.model_dump(mode="json"))
     try:
         with watching(record, shown=progress):
@@ -137,6 +140,14 @@ def notebook_parameters(notebook: Path) -> dict[str, str]:
 
     found = papermill.inspect_notebook(str(notebook))
     return {name: each["inferred_type_name"] for name, each in found.items()}
+
+
+def notebook_defaults(notebook: Path) -> dict[str, Any]:
+    """What a notebook runs with where it is told nothing."""
+    import papermill
+
+    found = papermill.inspect_notebook(str(notebook))
+    return {name: literal_eval(each["default"]) for name, each in found.items()}
 
 
 def _execute(

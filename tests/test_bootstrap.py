@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,11 +15,13 @@ import pytest
 from numpy.typing import NDArray
 
 from arena_kit import Battle, BattleLog, BradleyTerry, RatingError, Ratings
-from arena_kit.rating.bootstrap import replicates
+from arena_kit.rating import bootstrap
+from arena_kit.rating.bootstrap import Priors, replicates
 from arena_kit.rating.evidence import Evidence, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted
-from arena_kit.rating.resampling import redrawn_clusters, redrawn_counts, resampled_sets
+from arena_kit.rating.resampling import ClusterRedraw, resampled_sets
 from arena_kit.rating.tie_models import TIE_MODELS
+from tests.test_bradley_terry import sparse
 
 UNIT = 400 / math.log(10)
 PERCENTILE = BradleyTerry(interval="percentile", resamples=100)
@@ -56,14 +59,18 @@ def as_counts(log: BattleLog) -> BattleLog:
 def refits(
     log: BattleLog, method: BradleyTerry, n: int, *, compiled: bool | None = None
 ) -> tuple[Fit, Votes, NDArray[np.float64]]:
-    """The fit to a log, what its resamples are drawn from, and what each was refitted to."""
+    """The fit to a log, what its resamples are drawn from, and what each was refitted to: with the
+    prior always, or, for a log that does not need it, only where a resample does.
+    """
     evidence = Evidence.of(log, np.empty((len(log), 0)), method.cluster)
     pairs = Pairs.of(evidence.rows, len(log.models))
-    prior = pairs.prior(method.prior, 0)
-    cells = pairs.pooled(evidence.rows).and_also(prior)
+    spare = pairs.prior(method.prior, 0)
+    none = pairs.prior(0, 0)
+    always = spare if method.prior_when == "always" else none
+    cells = pairs.pooled(evidence.rows).and_also(always)
     fit = fitted(cells, len(log.models), TIE_MODELS[method.ties])
-    votes = evidence.votes(pairs, method.seed)
-    return fit, votes, replicates(fit, votes, prior, n, compiled=compiled)
+    votes, priors = evidence.votes(method.seed), Priors(always=always, spare=spare)
+    return fit, votes, replicates(fit, votes, priors, n, compiled=compiled)
 
 
 def has_peak(cells: Cells, times: NDArray[np.float64], n: int) -> bool:
@@ -89,6 +96,7 @@ CASES: dict[str, Callable[[], tuple[BattleLog, BradleyTerry]]] = {
         BradleyTerry(prior=0),
     ),
     "a battle per question": lambda: (simulated(600, 1), BradleyTerry()),
+    "half wins always": lambda: (simulated(600, 1), BradleyTerry(prior_when="always")),
     "many battles per question": lambda: (simulated(120, 6), BradleyTerry()),
     "battles by themselves": lambda: (simulated(120, 6), BradleyTerry(cluster="battle")),
     "davidson, clustered": lambda: (simulated(120, 5), BradleyTerry(ties="davidson")),
@@ -144,7 +152,9 @@ def rated(log: BattleLog, method: BradleyTerry) -> NDArray[np.float64]:
     [
         BradleyTerry(prior=0),
         BradleyTerry(),
+        BradleyTerry(prior_when="always"),
         BradleyTerry(ties="davidson"),
+        BradleyTerry(ties="davidson", prior_when="always"),
         BradleyTerry(ties="rao-kupper"),
     ],
 )
@@ -165,7 +175,10 @@ def test_a_resample_is_a_refit_of_the_battles_it_stands_for(method: BradleyTerry
         np.testing.assert_allclose(found.replicates[number], rated(again, method), atol=1e-6)
 
 
-@pytest.mark.parametrize("method", [BradleyTerry(), BradleyTerry(ties="davidson")])
+@pytest.mark.parametrize(
+    "method",
+    [BradleyTerry(), BradleyTerry(prior_when="always"), BradleyTerry(ties="davidson")],
+)
 def test_a_resample_of_counts_is_a_refit_of_the_counts_drawn(method: BradleyTerry) -> None:
     """Of a table of counts, a resample is a table of Poisson counts."""
     log = as_counts(simulated(300, 1))
@@ -196,7 +209,7 @@ def test_a_resample_with_covariates_is_a_refit_too() -> None:
     log = simulated(30, 4, seed=3)
     method = BradleyTerry(prior=0, covariates=("length",))
     found = replace(method, interval="percentile", resamples=100)(log)
-    times = redrawn_clusters(log.clusters(), seed=0)
+    times = ClusterRedraw(log.clusters(), 0, np.ones(len(log)))
     for number in range(15):
         rows = np.repeat(np.arange(len(log)), times(number).astype(int))
         np.testing.assert_allclose(
@@ -204,37 +217,102 @@ def test_a_resample_with_covariates_is_a_refit_too() -> None:
         )
 
 
-def test_drawn_clusters_are_those_of_the_other_bootstrap() -> None:
-    """Elo and Bradley–Terry draw the same questions for the same seed."""
-    clusters = np.array([0, 1, 0, 2, 2, 2, 1, 3], np.int32)
-    times = redrawn_clusters(clusters, seed=9)
-    for sets, sizes in resampled_sets(clusters, 50, seed=9):
-        for number, (row, size) in enumerate(zip(sets, sizes, strict=True)):
-            expected = np.bincount(row[:size], minlength=len(clusters))
-            np.testing.assert_array_equal(times(number), expected)
+def test_votes_alike_share_a_row() -> None:
+    """Votes without questions, or each on its own, are one row per pair and outcome, whichever side
+    they were written from; its count is how many there are, and both ways draw the same.
+    """
+    log = replace(simulated(150, 1), covariates=None)
+    other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+    expected = Counter(
+        (b.model_a, b.model_b, str(b.winner))
+        if b.model_a < b.model_b
+        else (b.model_b, b.model_a, other[b.winner])
+        for b in log.to_battles()
+    )
+    drawn = []
+    for same in (log, replace(log, question_id=None)):
+        evidence = Evidence.of(same, np.empty((150, 0)), "question")
+        votes = evidence.votes(seed=3)
+        names = ("model_a", "tie", "model_b")
+        rows = zip(votes.cells.a, votes.cells.b, *votes.cells.outcomes, strict=True)
+        kinds = [
+            (log.models[a], log.models[b], names[int(np.argmax(outcome))])
+            for a, b, *outcome in rows
+        ]
+        assert dict(zip(kinds, evidence.counts, strict=True)) == dict(expected)
+        np.testing.assert_allclose(np.sum(votes.cells.outcomes, axis=0), 1, rtol=1e-15)
+        drawn.append(votes.redraw(5))
+    np.testing.assert_array_equal(*drawn)
 
 
-def test_counts_are_drawn_like_as_many_votes() -> None:
-    """A kind of n votes is drawn n times on average, with variance n."""
-    draw = redrawn_counts(np.array([4.0, 100.0]), seed=1)
-    drawn = np.array([draw(number) for number in range(4000)])
-    np.testing.assert_allclose(drawn.mean(axis=0), [4, 100], rtol=0.03)
-    np.testing.assert_allclose(drawn.var(axis=0), [4, 100], rtol=0.1)
+@pytest.mark.parametrize("case", ["shared questions", "soft", "weighted questions"])
+def test_votes_that_are_not_alike_keep_their_rows(case: str) -> None:
+    """Battles that share a question, a share of a win, or a weight that is no number of votes are
+    a row each, in the log's order.
+    """
+    log = replace(simulated(20, 3), covariates=None)
+    if case == "soft":
+        log = replace(log, question_id=None, share_a=np.linspace(0, 1, 60))
+    if case == "weighted questions":
+        log = replace(simulated(60, 1), weight=np.linspace(0.5, 2, 60))
+    evidence = Evidence.of(log, np.empty((60, 0)), "question")
+    np.testing.assert_array_equal(evidence.rows.a, log.a)
+    np.testing.assert_array_equal(evidence.rows.b, log.b)
+    np.testing.assert_array_equal(evidence.counts, 1)
+    assert (evidence.clusters is not None) == (case == "shared questions")
 
 
 # Engines, threads, seeds
 
 
-@pytest.mark.parametrize("log", [simulated(60, 5, models=6), as_counts(simulated(400, 1))])
-@pytest.mark.parametrize("prior", [0.0, 0.5])
-def test_compiled_and_plain_agree(log: BattleLog, prior: float) -> None:
-    """The two engines give the same strengths to 1e-9, clustered or from counts."""
+ENGINES = {
+    "questions": lambda: simulated(60, 5, models=6),
+    "counts": lambda: as_counts(simulated(400, 1)),
+    "votes": lambda: replace(simulated(400, 1, models=8), question_id=None),
+    "large counts": lambda: BattleLog.from_counts(
+        ["x", "y", "x"], ["y", "z", "z"], [9000, 40, 13_149], [7000, 60, 1], [500, 0, 3]
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENGINES)
+@pytest.mark.parametrize(
+    "method", [BradleyTerry(prior=0), BradleyTerry(), BradleyTerry(prior_when="always")]
+)
+def test_compiled_and_plain_agree(case: str, method: BradleyTerry) -> None:
+    """The two engines give the same ratings to 1e-9 points, clustered or from counts, with no
+    prior, a spare one and one in every resample; they draw the very same votes.
+    """
     pytest.importorskip("numba")
-    method = BradleyTerry(prior=prior)
-    _, _, plain = refits(log, method, 40, compiled=False)
+    log = ENGINES[case]()
+    _, votes, plain = refits(log, method, 40, compiled=False)
     _, _, fast = refits(log, method, 40, compiled=True)
     assert np.isfinite(plain).all()
-    np.testing.assert_allclose(fast, plain, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(UNIT * fast, UNIT * plain, rtol=0, atol=1e-9)
+    for number in range(10):
+        np.testing.assert_array_equal(votes.redraw(number, compiled=True), votes.redraw(number))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_resample_is_at_its_peak(compiled: bool) -> None:
+    """Every resample of sparse votes is where each model has as many wins as its odds against its
+    opponents let expect, counted one by one, to a hundred-millionth of a win.
+    """
+    if compiled:
+        pytest.importorskip("numba")
+    log = replace(simulated(400, 1, models=12), question_id=None)
+    _, votes, found = refits(log, BradleyTerry(prior=0), 30, compiled=compiled)
+    cells, rated = votes.cells, np.isfinite(found).all(axis=1)
+    assert rated.sum() > 20
+    for number in np.flatnonzero(rated):
+        missing = [0.0] * len(log.models)
+        for i, times in enumerate(votes.redraw(int(number))):
+            a, b = cells.a[i], cells.b[i]
+            expected = 1 / (1 + math.exp(found[number, b] - found[number, a]))
+            surprise = times * (cells.won[i] + cells.tied[i] / 2 - expected)
+            missing[a] += surprise
+            missing[b] -= surprise
+        assert max(map(abs, missing)) < 1e-8
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -261,12 +339,12 @@ def test_steps_that_run_away_are_caught(compiled: bool, ties: float) -> None:
     assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("log", [simulated(20, 4), as_counts(simulated(80, 1))])
 @pytest.mark.parametrize("cores", [1, 3, 64, None])
 def test_the_number_of_threads_changes_nothing(
-    cores: int | None, monkeypatch: pytest.MonkeyPatch
+    cores: int | None, log: BattleLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On any machine the resamples are the same, to the last bit."""
-    log = simulated(20, 4)
     before = PERCENTILE(log)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     np.testing.assert_array_equal(PERCENTILE(log).replicates, before.replicates)
@@ -285,9 +363,11 @@ def test_the_seed_alone_decides(log: BattleLog) -> None:
 @pytest.mark.parametrize(
     "method", [PERCENTILE, replace(PERCENTILE, ties="davidson", resamples=110)]
 )
-def test_a_resample_does_not_depend_on_how_many_there_are(method: BradleyTerry) -> None:
-    """Number r of 150 is number r of 100."""
-    log = simulated(20, 4)
+@pytest.mark.parametrize("log", [simulated(20, 4), as_counts(simulated(80, 1))])
+def test_a_resample_does_not_depend_on_how_many_there_are(
+    method: BradleyTerry, log: BattleLog
+) -> None:
+    """Number r of 150 is number r of 100, of questions and of counts."""
     few, many = method(log), replace(method, resamples=150)(log)
     np.testing.assert_array_equal(few.replicates, many.replicates[: method.resamples])
 
@@ -429,6 +509,97 @@ def test_resamples_that_one_model_sweeps_are_counted() -> None:
     assert np.isfinite(replace(plain, prior=0.5)(log).replicates).all()
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("prior", [0.5, 2.0])
+def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior: float) -> None:
+    """Of two models a resample has the odds of the battles drawn; where x won them all, or lost
+    them all, half wins are added on both sides. With `always` they are added in every resample.
+    """
+    if compiled:
+        pytest.importorskip("numba")
+    log = upsets(10, 2)
+    for when in ("needed", "always"):
+        method = BradleyTerry(prior=prior, prior_when=when)  # type: ignore[arg-type]
+        _, votes, found = refits(log, method, 120, compiled=compiled)
+        swept = 0
+        for number in range(120):
+            times = votes.redraw(number)
+            won, lost = times @ votes.cells.won, times @ votes.cells.lost
+            swept += (one_way := not (won and lost))
+            added = prior if one_way or when == "always" else 0.0
+            gap = found[number, 0] - found[number, 1]
+            assert gap == pytest.approx(math.log((won + added) / (lost + added)), abs=1e-8)
+        assert 5 < swept < 30
+
+
+@pytest.mark.parametrize("ties", ["half", "davidson", "rao-kupper"])
+def test_with_a_spare_prior_no_resample_is_lost(ties: str) -> None:
+    """A model seen on three questions only, or on votes without one, is often drawn without a win
+    or without a loss, or not at all. With the default prior every resample has a rating all the
+    same; the rating itself is the one without a prior.
+    """
+    log = with_a_rare_model()
+    outcome = np.where(np.arange(len(log)) % 4 == 1, 2, log.outcome).astype(np.int8)
+    outcome[-3:] = log.outcome[-3:]
+    log = replace(log, outcome=outcome)
+    for battles in (log, replace(log, question_id=None)):
+        found = replace(PERCENTILE, ties=ties, resamples=150)(battles)  # type: ignore[arg-type]
+        assert np.isfinite(found.replicates).all()
+        plain = BradleyTerry(prior=0, ties=ties)(battles)  # type: ignore[arg-type]
+        for model in log.models:
+            assert found[model].rating == pytest.approx(plain[model].rating, abs=1e-7)
+    assert lost_resamples(log, 150) > 20, "without a prior many would be lost"
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_pair_that_needs_the_prior_has_it_in_every_resample(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a chain each resample has the odds drawn on every pair. x never lost, so its pair has half
+    a win each way in all of them; y and z have it only where one swept the other.
+    """
+    if compiled:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(bootstrap, "COMPILED_FROM", 0 if compiled else math.inf)
+    log = BattleLog.from_counts(["x", "y"], ["y", "z"], [30, 6], [0, 2])
+    _, votes, _ = refits(log, BradleyTerry(prior_when="always"), 1)
+    found = PERCENTILE(log).replicates
+    swept = 0
+    for number in range(100):
+        drawn: Counter[tuple[int, int]] = Counter()
+        for times, a, b, first in zip(
+            votes.redraw(number), votes.cells.a, votes.cells.b, votes.cells.won, strict=True
+        ):
+            drawn[(a, b) if first else (b, a)] += times
+        one_way = not (drawn[1, 2] and drawn[2, 1])
+        swept += one_way
+        upper = math.log10((drawn[0, 1] + 0.5) / 0.5)
+        lower = math.log10((drawn[1, 2] + one_way / 2) / (drawn[2, 1] + one_way / 2))
+        gaps = -np.diff(found[number])
+        np.testing.assert_allclose(gaps, [400 * upper, 400 * lower], atol=1e-6)
+    assert 5 < swept < 30
+
+
+def test_a_rare_model_leaves_the_spread_of_the_others_alone() -> None:
+    """A model with two wins and a loss against one other says nothing about the gaps between the
+    others, drawn or not: from the best to the worst of them the interval is about as wide as
+    before.
+    """
+    rows, _ = sparse(1)
+    rare = [
+        Battle(model_a="new", model_b="m00", winner=winner)  # type: ignore[arg-type]
+        for winner in ("model_a", "model_a", "model_b")
+    ]
+    widths = []
+    for battles in (rows, [*rows, *rare]):
+        found = PERCENTILE(BattleLog.from_battles(battles))
+        order = [model for model in found.order if model != "new"]
+        best, worst = (found.models.index(order[place]) for place in (0, -1))
+        lead = found.replicates[:, best] - found.replicates[:, worst]
+        widths.append(np.subtract(*np.percentile(lead, [97.5, 2.5])))
+    assert widths[1] == pytest.approx(widths[0], rel=0.25)
+
+
 def test_a_few_lost_resamples_are_left_out() -> None:
     """Up to one in twenty may have no rating; the others make the interval."""
     log = upsets(12, 4)
@@ -458,11 +629,12 @@ def test_a_resample_has_a_rating_only_where_one_exists(compiled: bool) -> None:
     """
     if compiled:
         pytest.importorskip("numba")
-    log = with_a_rare_model()
-    _, votes, found = refits(log, BradleyTerry(prior=0), 100, compiled=compiled)
-    exists = [has_peak(votes.cells, votes.redraw(n), len(log.models)) for n in range(100)]
-    assert 30 < sum(exists) < 90
-    np.testing.assert_array_equal(np.isfinite(found).all(axis=1), exists)
+    few_votes = replace(simulated(40, 1, models=7, seed=3, ties=0), question_id=None)
+    for log in (with_a_rare_model(), few_votes):
+        _, votes, found = refits(log, BradleyTerry(prior=0), 100, compiled=compiled)
+        exists = [has_peak(votes.cells, votes.redraw(n), len(log.models)) for n in range(100)]
+        assert 30 < sum(exists) < 90
+        np.testing.assert_array_equal(np.isfinite(found).all(axis=1), exists)
 
 
 def test_resamples_that_lost_a_model_are_counted() -> None:

@@ -67,11 +67,12 @@ def ids(method: object) -> str:
 # Two models by hand
 
 
-def test_two_models_by_hand() -> None:
+@pytest.mark.parametrize("method", [SANDWICH, BradleyTerry(prior=0)])
+def test_two_models_by_hand(method: BradleyTerry) -> None:
     """With 30 wins and 10 losses the gap is 400 log10(3) with an error of sqrt(1/30 + 1/10) in
     natural units; x is above with the chance that a normal curve leaves above 0.
     """
-    found = gaps(BradleyTerry(prior=0)(two(30, 10)))
+    found = gaps(method(two(30, 10)))
     gap = 400 * math.log10(3)
     error = UNIT * math.sqrt((1 / 30 + 1 / 10) * 40 / 39)
     assert found.gap[0, 1] == pytest.approx(gap, abs=1e-8)
@@ -303,12 +304,14 @@ UNANIMOUS = {"win": two(40, 0), "tie": replace(two(40, 0), outcome=np.full(40, 2
 @pytest.mark.parametrize(("kind", "chance"), [("win", 0.95), ("tie", None)])
 def test_unanimous_evidence_is_not_certainty(kind: str, chance: float | None) -> None:
     """40 wins of 40 happen in 13 % of samples to a model that wins 95 % of the time, so its gap of
-    400 log10(19) = 512 is not excluded; 40 ties of 40 do not pin two models to one number.
+    400 log10(19) = 512 is not excluded by one of 40.5:0.5; 40 ties of 40 do not pin two models to
+    one number.
     """
     found = gaps(SANDWICH(UNANIMOUS[kind]))
     if chance is None:
         assert math.isnan(found.low[0, 1]) or found.low[0, 1] < 0 < found.high[0, 1]
         return
+    assert found.gap[0, 1] == pytest.approx(400 * math.log10(40.5 / 0.5), abs=1e-8)
     assert chance**40 > 0.05
     gap = 400 * math.log10(chance / (1 - chance))
     assert math.isnan(found.low[0, 1]) or found.low[0, 1] < gap
@@ -346,8 +349,9 @@ def test_win_rates_under_a_model_of_ties(ties: str, scale: float) -> None:
 def test_win_rates_of_two_models_are_what_happened(ties: str) -> None:
     """Of 50 wins, 30 ties and 20 losses the first side took 65 %, whatever the model of ties."""
     log = BattleLog.from_counts(["x"], ["y"], [50.0], [20.0], [30.0])
-    rates = win_rates(BradleyTerry(prior=0, ties=ties)(log))  # type: ignore[arg-type]
-    assert rates[0, 1] == pytest.approx(0.65, abs=1e-9)
+    for method in (SANDWICH, BradleyTerry(prior=0)):
+        rates = win_rates(replace(method, ties=ties)(log))  # type: ignore[arg-type]
+        assert rates[0, 1] == pytest.approx(0.65, abs=1e-9)
 
 
 def test_win_rates_follow_the_scale() -> None:

@@ -131,16 +131,38 @@ def test_a_share_splits_a_battle(rows: list[tuple[str, str, float]]) -> None:
     assert whole == pytest.approx(split, abs=1e-6)
 
 
+WHEN = [("needed", 0.0), ("always", 0.5)]
+
+
+@pytest.mark.parametrize(("when", "prior"), WHEN)
 @settings(max_examples=12, deadline=None)
-@given(tournaments())
-def test_the_fit_is_a_peak(rows: list[tuple[str, str, float]]) -> None:
-    """At the fit the plain sum over soft battles has no slope."""
+@given(rows=tournaments())
+def test_the_fit_is_a_peak(when: str, prior: float, rows: list[tuple[str, str, float]]) -> None:
+    """At the fit the plain sum over soft battles has no slope: without half wins by default, for
+    shares go both ways between these models, and with them if they are always added.
+    """
     battles = soft(*rows)
-    twin = Naive(battles)
-    assert np.abs(twin.slope(twin.parameters(BradleyTerry()(battles)))).max() < 1e-6
+    twin = Naive(battles, prior=prior)
+    found = BradleyTerry(prior_when=when)(battles)  # type: ignore[arg-type]
+    assert np.abs(twin.slope(twin.parameters(found))).max() < 1e-6
 
 
-def test_the_covariance_is_the_sandwich() -> None:
+def test_a_share_below_one_needs_no_prior() -> None:
+    """Four shares of 0.9 are odds of 9:1 by default, and 4.1:0.9 with half wins each way; shares of
+    1 have no finite odds and get the half wins by default, 4.5:0.5.
+    """
+    for share, method, odds in (
+        (0.9, BradleyTerry(), 9),
+        (0.9, BradleyTerry(prior_when="always"), 4.1 / 0.9),
+        (1.0, BradleyTerry(), 4.5 / 0.5),
+        (0.0, BradleyTerry(), 0.5 / 4.5),
+    ):
+        found = ratings(method(soft(*[("x", "y", share)] * 4)))
+        assert found["x"] - found["y"] == pytest.approx(400 * math.log10(odds), abs=1e-8)
+
+
+@pytest.mark.parametrize(("when", "prior"), WHEN)
+def test_the_covariance_is_the_sandwich(when: str, prior: float) -> None:
     """Scores and curvature by differences give the covariance of soft, weighted battles, some
     of them without a share, on shared questions.
     """
@@ -157,8 +179,8 @@ def test_the_covariance_is_the_sandwich() -> None:
         )
         for n, (a, b) in enumerate(rows)
     )
-    found = BradleyTerry()(battles)
-    twin = Naive(battles)
+    found = BradleyTerry(prior_when=when)(battles)  # type: ignore[arg-type]
+    twin = Naive(battles, prior=prior)
     asked = [battle.question_id for battle in battles.to_battles()]
     expected = centred(twin.covariance(twin.parameters(found), asked), 4)
     np.testing.assert_allclose(found.covariance, expected, rtol=2e-4, atol=1e-2)

@@ -200,10 +200,13 @@ def test_a_coefficient_is_as_sure_as_it_says() -> None:
     assert 0.90 <= held / 100 <= 0.99
 
 
+@pytest.mark.parametrize(("when", "prior"), [("needed", 0.0), ("always", 0.5)])
 @pytest.mark.parametrize("ties", ["half", "davidson", "rao-kupper"])
-def test_fit_and_covariance_against_a_naive_twin(ties: str) -> None:
+def test_fit_and_covariance_against_a_naive_twin(ties: str, when: str, prior: float) -> None:
     """With two covariates, ties and shared questions, the plain sum over battles has its peak
-    at our fit, and differences put together by hand give the same sandwich.
+    at our fit, and differences put together by hand give the same sandwich: without half wins by
+    default, for every model won and lost, and with half wins (at no difference of style) if they
+    are always added.
     """
     rng = np.random.default_rng(5)
     log = random_log(70, seed=5)
@@ -215,8 +218,9 @@ def test_fit_and_covariance_against_a_naive_twin(ties: str) -> None:
     ]
     x = {"length": rng.normal(0.3, 1, 70), "lists": rng.uniform(-1, 1, 70)}
     log = replace(BattleLog.from_battles(rows), covariates=x)
-    found = BradleyTerry(ties=ties, covariates=("length", "lists"))(log)  # type: ignore[arg-type]
-    twin = Naive(log, ties, covariates=("length", "lists"))
+    method = BradleyTerry(ties=ties, prior_when=when, covariates=("length", "lists"))  # type: ignore[arg-type]
+    found = method(log)
+    twin = Naive(log, ties, prior, covariates=("length", "lists"))
     theta = twin.parameters(found)
     assert np.abs(twin.slope(theta)).max() < 1e-6
     spread = twin.covariance(theta, asked)
@@ -224,6 +228,19 @@ def test_fit_and_covariance_against_a_naive_twin(ties: str) -> None:
     for place, name in ((-2, "length"), (-1, "lists")):
         error = UNIT * math.sqrt(spread[place, place]) * np.sqrt(np.mean(x[name] ** 2))
         assert found.fit[f"{name}_se"] == pytest.approx(error, rel=2e-4)
+
+
+def test_half_wins_have_no_length() -> None:
+    """Where m0 wins all of its longer and of its shorter responses, half a win each way at equal
+    length makes gap and effect finite: at the fit the score of the gap, 6 wins against half a
+    loss, and the score of the effect, 4 longer against 2 shorter wins, are both 0.
+    """
+    found = BradleyTerry(covariates=("length",))(two_levels((4, 2), (0, 0)))
+    gap = (found["m0"].rating - found["m1"].rating) / UNIT
+    effect = found.fit["length"] / UNIT
+    longer, shorter, equal = (1 / (1 + math.exp(-gap - k * effect)) for k in (1, -1, 0))
+    assert 4 * longer + 2 * shorter + equal == pytest.approx(6.5, abs=1e-8)
+    assert 4 * longer - 2 * shorter == pytest.approx(2, abs=1e-8)
 
 
 # What must not matter

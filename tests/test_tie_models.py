@@ -50,7 +50,8 @@ class Naive:
 
     log: BattleLog
     ties: str = "half"
-    prior: float = 0.5
+    prior: float = 0.0
+    only_needed: bool = False
     covariates: tuple[str, ...] = ()
 
     def parameters(self, found: Ratings) -> list[float]:
@@ -86,12 +87,31 @@ class Naive:
         return out
 
     def total(self, theta: Sequence[float]) -> float:
-        """The log-likelihood of all battles and of the prior's wins on every pair that met."""
+        """The log-likelihood of all battles and of the prior's wins, on every pair that met or only
+        on those that need them.
+        """
         met = {tuple(sorted((x.model_a, x.model_b))) for x in self.log.to_battles()}
+        if self.only_needed:
+            met &= self.divided()
         added = [self._chances(theta, a, b, 0.0) for a, b in met] if self.prior else []
         return sum(self.rows(theta)) + self.prior * sum(
             math.log(win) + math.log(loss) for win, _, loss in added
         )
+
+    def divided(self) -> set[tuple[str, ...]]:
+        """Two models of which one never beat the other, not even through others; a tie is part of a
+        win on both sides if it is `half` of one (Warshall's closure).
+        """
+        models = self.log.models
+        above = {(model, model) for model in models}
+        for battle in self.log.to_battles():
+            sides = (battle.model_a, battle.model_b)
+            shared = self.ties == "half" and not battle.winner.decisive
+            above |= {sides} if battle.winner == "model_a" or shared else set()
+            above |= {sides[::-1]} if battle.winner == "model_b" or shared else set()
+        for k in models:
+            above |= {(i, j) for i in models for j in models if {(i, k), (k, j)} <= above}
+        return {(i, j) for i in models for j in models if not {(i, j), (j, i)} <= above}
 
     def slope(self, theta: list[float], h: float = 1e-5) -> NDArray[np.float64]:
         """The gradient by central differences."""
@@ -204,6 +224,11 @@ def terms(ties: str, eta: float, t: float, won: float, tied: float, lost: float)
     return Terms(*(float(each[0]) for each in found))  # type: ignore[arg-type]
 
 
+def value(ties: str, eta: float, t: float, won: float, tied: float, lost: float) -> float:
+    one = [np.array([each]) for each in (won, tied, lost)]
+    return float(TIE_MODELS[ties].value(np.array([eta]), t, *one)[0])
+
+
 @pytest.mark.parametrize("ties", TIE_MODELS)
 @quick
 @given(gap_values, st.floats(0.05, 3), cell)
@@ -215,17 +240,19 @@ def test_slopes_and_curvatures_are_derivatives(
     here = terms(ties, eta, t, *outcomes)
     in_eta = [terms(ties, eta + s * h, t, *outcomes) for s in (1, -1)]
     in_t = [terms(ties, eta, t + s * h, *outcomes) for s in (1, -1)]
+    rise = value(ties, eta + h, t, *outcomes) - value(ties, eta - h, t, *outcomes)
+    rise_in_t = value(ties, eta, t + h, *outcomes) - value(ties, eta, t - h, *outcomes)
 
     def difference(pair: list[Terms], name: str) -> float:
         return float((getattr(pair[0], name) - getattr(pair[1], name)) / (2 * h))
 
     close = {"rel": 1e-5, "abs": 1e-4}
-    assert here.eta == pytest.approx(difference(in_eta, "value"), **close)
+    assert here.eta == pytest.approx(rise / (2 * h), **close)
     assert here.eta_eta == pytest.approx(-difference(in_eta, "eta"), **close)
     if ties == "half":
-        assert (here.t, here.eta_t, here.t_t) == (0, 0, 0)
+        assert (here.t, here.eta_t, here.t_t, rise_in_t) == (0, 0, 0, 0)
         return
-    assert here.t == pytest.approx(difference(in_t, "value"), **close)
+    assert here.t == pytest.approx(rise_in_t / (2 * h), **close)
     assert here.t_t == pytest.approx(-difference(in_t, "t"), **close)
     assert here.eta_t == pytest.approx(-difference(in_t, "eta"), **close)
     assert here.eta_t == pytest.approx(-difference(in_eta, "t"), **close)
@@ -236,10 +263,26 @@ def test_slopes_and_curvatures_are_derivatives(
 @given(gap_values, st.floats(0.05, 3))
 def test_the_three_chances_are_the_papers_and_sum_to_one(ties: str, eta: float, t: float) -> None:
     """The likelihood of a single win, tie and loss is the chance that the paper gives it."""
-    single = [terms(ties, eta, t, *outcome).value for outcome in np.eye(3)]
-    found = [math.exp(float(value)) for value in single]
+    found = [math.exp(value(ties, eta, t, *outcome)) for outcome in np.eye(3)]
     assert sum(found) == pytest.approx(1, abs=1e-12)
     assert found == pytest.approx(chances(ties, eta, t), rel=1e-9)
+
+
+@pytest.mark.parametrize("ties", TIE_MODELS)
+@quick
+@given(gap_values, st.floats(0.05, 3), cell)
+def test_the_likelihood_of_a_cell_is_that_of_its_battles(
+    ties: str, eta: float, t: float, outcomes: tuple[float, float, float]
+) -> None:
+    """So many wins, ties and losses have the sum of their logarithms; half a win is half of one."""
+    win, tie, loss = chances(ties, eta, t)
+    won, tied, lost = outcomes
+    expected = won * math.log(win) + lost * math.log(loss)
+    if ties == "half":
+        expected += tied / 2 * (math.log(win) + math.log(loss))
+    else:
+        expected += tied * math.log(tie)
+    assert value(ties, eta, t, *outcomes) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("ties", TIE_MODELS)
@@ -285,11 +328,57 @@ def test_the_likelihood_of_two_models_is_that_of_their_shares(ties: str) -> None
 
 @pytest.mark.parametrize("ties", OWN)
 def test_the_prior_adds_wins_and_no_ties(ties: str) -> None:
-    """With half a win each way, 50-30-20 is fitted as 50.5 wins, 30 ties and 20.5 losses."""
-    added = BradleyTerry(prior=0.5, ties=ties)(two(50, 30, 20))  # type: ignore[arg-type]
-    plain = BradleyTerry(prior=0, ties=ties)(two(50.5, 30, 20.5))  # type: ignore[arg-type]
-    assert gap(added) == pytest.approx(gap(plain), abs=1e-9)
-    assert added.fit["tie"] == pytest.approx(plain.fit["tie"], abs=1e-9)
+    """With half a win each way, 50-30-20 is fitted as 50.5 wins, 30 ties and 20.5 losses; by
+    default it is fitted as it is, and 50-30-0, which has no peak, as 50.5-30-0.5.
+    """
+    method = BradleyTerry(prior=0.5, ties=ties)  # type: ignore[arg-type]
+    always = replace(method, prior_when="always")
+    for found, counted in (
+        (always(two(50, 30, 20)), (50.5, 30, 20.5)),
+        (method(two(50, 30, 20)), (50, 30, 20)),
+        (method(two(50, 30, 0)), (50.5, 30, 0.5)),
+        (method(two(0, 30, 0)), (0.5, 30, 0.5)),
+        (replace(method, prior=2)(two(0, 30, 7)), (2, 30, 9)),
+    ):
+        expected_gap, expected_tie = closed(ties, *counted)
+        assert gap(found) == pytest.approx(expected_gap, abs=1e-7)
+        assert found.fit["tie"] == pytest.approx(expected_tie, abs=1e-7)
+
+
+def closed(ties: str, wins: float, tied: float, losses: float) -> tuple[float, float]:
+    """Gap and tie parameter of two models in closed form."""
+    if ties == "davidson":
+        return math.log(wins / losses), math.log(tied / math.sqrt(wins * losses))
+    n = wins + tied + losses
+    first, second = logit(wins / n), logit(losses / n)
+    return (first - second) / 2, -(first + second) / 2
+
+
+@pytest.mark.parametrize(
+    "method", [BradleyTerry(prior=0), pytest.param(BradleyTerry(), id="by default")]
+)
+@pytest.mark.parametrize("ties", OWN)
+@pytest.mark.xfail(
+    strict=True,
+    reason="a tie counts for nothing in the search for models without a finite rating, but it "
+    "holds a model in place where others won both ways",
+)
+def test_a_model_that_tied_and_never_lost_may_have_a_rating(
+    method: BradleyTerry, ties: str
+) -> None:
+    """Let x beat y five times and tie three, and y and z win four each. If x ran away, its ties
+    would have no chance, unless that of all ties grew, and then the wins of y and z would have
+    none: a peak exists. It is found by small steps on the plain sum over battles, without a prior.
+    """
+    battles = BattleLog.from_counts(["x", "y"], ["y", "z"], [5, 4], [0, 4], [3, 0])
+    naive = Naive(battles, ties)
+    theta, size = [0.0, 0.0, 0.5], 0.25
+    while size > 1e-9:
+        tries = [near for pair in _steps(theta, size) for near in pair]
+        best = max(tries, key=naive.total)
+        theta, size = (best, size) if naive.total(best) > naive.total(theta) else (theta, size / 2)
+    assert np.abs(theta).max() < 3
+    assert naive.parameters(replace(method, ties=ties)(battles)) == pytest.approx(theta, abs=1e-5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("questions", [True, False])
@@ -323,25 +412,30 @@ def test_the_interval_of_two_models_under_rao_kupper_by_hand() -> None:
 # More models, against the naive likelihood
 
 
+@pytest.mark.parametrize("when", ["needed", "always"])
 @pytest.mark.parametrize("ties", TIE_MODELS)
 @settings(max_examples=12, deadline=None)
-@given(tournaments)
-def test_the_fit_is_a_peak(ties: str, rows: list[tuple[str, str, str]]) -> None:
-    """At the fit the plain sum over battles has no slope; it is concave, so that is its peak."""
+@given(rows=tournaments)
+def test_the_fit_is_a_peak(ties: str, when: str, rows: list[tuple[str, str, str]]) -> None:
+    """At the fit the plain sum over battles, with half wins where they are due, has no slope; it is
+    concave, so that is its peak. The likelihood told is that of the battles alone.
+    """
     battles = log(*rows)
-    naive = Naive(battles, ties)
-    found = BradleyTerry(ties=ties)(battles)  # type: ignore[arg-type]
+    naive = Naive(battles, ties, 0.5, only_needed=when == "needed")
+    found = BradleyTerry(ties=ties, prior_when=when)(battles)  # type: ignore[arg-type]
     theta = naive.parameters(found)
     assert np.abs(naive.slope(theta)).max() < 1e-6
     mean = -sum(naive.rows(theta)) / len(rows)
     assert found.fit["nll"] == pytest.approx(mean, abs=1e-10)
 
 
+@pytest.mark.parametrize("prior", [0.0, 0.5])
 @pytest.mark.parametrize("cluster", ["question", "battle"])
 @pytest.mark.parametrize("ties", TIE_MODELS)
-def test_the_covariance_is_the_sandwich(ties: str, cluster: str) -> None:
+def test_the_covariance_is_the_sandwich(ties: str, cluster: str, prior: float) -> None:
     """Scores and curvature by differences, put together by hand, give the same covariance of
-    the ratings: with the tie parameter fitted beside them, clustered or not.
+    the ratings: with the tie parameter fitted beside them, clustered or not, and with half wins
+    in the curvature where they are always added.
     """
     rng = np.random.default_rng(8)
     some = [
@@ -350,8 +444,10 @@ def test_the_covariance_is_the_sandwich(ties: str, cluster: str) -> None:
     ]
     asked = [f"q{n}" for n in rng.integers(0, 15, 64)]
     battles = log(*START, *some, questions=asked)
-    found = BradleyTerry(ties=ties, cluster=cluster)(battles)  # type: ignore[arg-type]
-    naive = Naive(battles, ties)
+    method = BradleyTerry(ties=ties, cluster=cluster)  # type: ignore[arg-type]
+    assert not Naive(battles, ties).divided()
+    found = replace(method, prior_when="always" if prior else "needed")(battles)
+    naive = Naive(battles, ties, prior)
     pieces = asked if cluster == "question" else list(range(64))
     expected = centred(naive.covariance(naive.parameters(found), pieces), 4)
     np.testing.assert_allclose(found.covariance, expected, rtol=2e-4, atol=1e-2)

@@ -207,6 +207,12 @@ def reached(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray
     return reach
 
 
+def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.intp]:
+    """A number per model, the same for models that beat each other both ways."""
+    reach = reached(n_models, winner, loser)
+    return np.asarray(np.argmax(reach * reach.T, axis=1))
+
+
 def check_separation(models: tuple[str, ...], winner: NDArray[Any], loser: NDArray[Any]) -> None:
     """Refuse models of which one group never lost to the others: no finite rating exists."""
     reach = reached(len(models), winner, loser)

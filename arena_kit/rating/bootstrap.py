@@ -32,8 +32,8 @@ Refit = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priors:
-    """Pseudo-battles: `always` those of every resample, `spare` those of a resample without which
-    some model would never win or never lose in it. Either may be none.
+    """Pseudo-battles: `always` those of every resample; `spare` those of all pairs, from which a
+    resample takes what it needs. Either may be none.
     """
 
     always: Cells
@@ -68,11 +68,12 @@ def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
 
     def refit(times: Floats) -> Floats:
         drawn = votes.with_weights(times)
-        took = pairs.taken(drawn, ties=fit.ties.start is None)
         cells = drawn if votes.x.shape[1] else pairs.pooled(drawn)
-        if not len(priors.always.a) and not strongly_connected(fit.n_models, *took):
-            return _spared(fit, cells, priors.spare)
-        return _climbed(fit, cells.and_also(priors.always), inverse)
+        whole = cells.and_also(priors.always)
+        took = Pairs.of(whole, fit.n_models).taken(whole, ties=fit.ties.start is None)
+        if not strongly_connected(fit.n_models, *took):
+            return _spared(fit, whole, priors.spare)
+        return _climbed(fit, whole, inverse)
 
     return refit
 
@@ -83,7 +84,8 @@ def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
 
     games = votes.won + votes.tied + votes.lost
     won = np.where(pairs.turned, votes.lost, votes.won) + votes.tied / 2
-    always = priors.always if len(priors.always.a) else pairs.prior(1.0, 0).with_weights(_NOTHING)
+    always = pairs.pooled(votes.with_weights(_NOTHING)).and_also(priors.always)
+    always = Pairs.of(always, fit.n_models).pooled(always)
     inverse = np.ascontiguousarray(fit.inverse())
 
     def refit(times: Floats) -> Floats:
@@ -94,19 +96,20 @@ def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
         )  # fmt: skip
         if settled > 0:
             return theta
-        cells = pairs.pooled(votes.with_weights(times))
-        if settled < 0:
-            return _spared(fit, cells, priors.spare)
-        return _newton(fit, cells.and_also(priors.always))
+        whole = pairs.pooled(votes.with_weights(times)).and_also(priors.always)
+        return _spared(fit, whole, priors.spare) if settled < 0 else _newton(fit, whole)
 
     return refit
 
 
 def _spared(fit: Fit, cells: Cells, spare: Cells) -> Floats:
-    """The peak with the spare prior, for a resample that has none without; NaN without one."""
+    """The peak with the prior that a resample needs, which has none without; NaN without one."""
     if not len(spare.a):
         return np.full(len(fit.theta), np.nan)
-    return _newton(fit, cells.and_also(spare))
+    divided = Pairs.of(cells, fit.n_models).divided(
+        cells, fit.n_models, ties=fit.ties.start is None
+    )
+    return _newton(fit, cells.and_also(spare.at(divided)))
 
 
 def _climbed(fit: Fit, cells: Cells, inverse: Floats) -> Floats:

@@ -19,7 +19,6 @@ from arena_kit.rating.base import (
     check_separation,
     kinds,
     known,
-    strongly_connected,
 )
 from arena_kit.rating.blas import one_thread
 from arena_kit.rating.bootstrap import Priors, replicates
@@ -51,9 +50,10 @@ class BradleyTerry:
         The mean rating of all models, or of those named in `center_on`; or, where a
         `baseline` model is named, its rating.
     prior, prior_when
-        Wins added to each side of every pair that met: `needed` adds them only where a model
-        never won or never lost, and so has no finite rating without; `always` draws all
-        models together, the more the fewer battles a pair has. 0 is plain maximum likelihood.
+        Wins added to each side of pairs that met: `needed` adds them only where one never beat
+        the other, not even through others, since no finite rating exists without; `always`
+        draws all models together, the more the fewer battles a pair has. 0 is plain maximum
+        likelihood.
     ties
         A tie is `half` a win for each side, or an outcome of its own under the model of
         `davidson` or of `rao-kupper`, whose parameter is fitted too (`fit["tie"]`).
@@ -198,11 +198,10 @@ class BradleyTerry:
     def _priors(self, rows: Cells, pairs: Pairs, n: int) -> Priors:
         """The prior that all battles need, and the one that a resample may need."""
         spare = pairs.prior(self.prior, len(self.covariates))
-        took = pairs.taken(rows, ties=self.ties == "half")
-        needed = self.prior_when == "always" or not strongly_connected(n, *took)
-        return Priors(
-            always=spare if needed else spare.at(np.zeros(len(spare.a), bool)), spare=spare
-        )
+        if self.prior_when == "always":
+            return Priors(always=spare, spare=spare)
+        divided = pairs.divided(rows, n, ties=self.ties == "half")[: len(spare.a)]
+        return Priors(always=spare.at(divided), spare=spare)
 
     def strengths(self, log: BattleLog) -> Floats:
         """Strengths alone, in natural units with mean 0; quicker than rating."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
-from arena_kit.rating.base import Rating, RatingError, check_connected, scores
-from arena_kit.rating.bradley_terry import NORMAL_95, BradleyTerry
+from arena_kit.rating.base import RatingError, check_connected, scores
+from arena_kit.rating.bradley_terry import BradleyTerry
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +22,8 @@ MIN_MODELS = 5
 #: Temperatures tried; at the lowest a verdict counts in full, at the highest hardly at all.
 _COLDEST, _WARMEST = 0.05, 20.0
 _GOLDEN = (5**0.5 - 1) / 2
-_NARROW = 1e-4
+_NARROW = 1e-3
+_GROUPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +37,16 @@ class Calibration:
     counts in full. (Matching single votes instead would be wrong: a judge and people disagree
     on close battles most, and pairs far apart would be drawn together for it.)
 
-    `nll` is the mean negative log-likelihood of people's votes under ratings by the soft
-    verdicts, `nll_full` the same with verdicts that count in full, `nll_human` under ratings by
-    the votes themselves, which no judge can beat.
+    `log_error` is the standard error of the temperature's logarithm, by leaving out each
+    twentieth of the questions in turn. `nll` is the mean negative log-likelihood of people's
+    votes under ratings by the soft verdicts, `nll_full` the same with verdicts that count in
+    full, `nll_human` under ratings by the votes themselves, which no judge can beat.
     """
 
     temperature: float
+    log_error: float
     n_shared: int
-    agreement: float
+    agreement: float | None
     nll: float
     nll_full: float
     nll_human: float
@@ -70,19 +73,42 @@ def calibrated(human: BattleLog, judged: BattleLog, method: BradleyTerry) -> Cal
         )
     check_connected(votes.models, votes.a, votes.b)
 
-    def loss(log_temperature: float) -> float:
-        soft = _softened(verdicts, float(np.exp(log_temperature)))
-        return _nll(votes, method.strengths(soft))
-
-    best = float(np.exp(_lowest(loss, ln(_COLDEST), ln(_WARMEST))))
+    best = _best(votes, verdicts, method, ln(_COLDEST), ln(_WARMEST))
     return Calibration(
-        temperature=best,
+        temperature=float(np.exp(best)),
+        log_error=_log_error(votes, verdicts, method, best),
         n_shared=len(votes),
         agreement=_agreement(votes, verdicts),
-        nll=loss(ln(best)),
+        nll=_loss(votes, verdicts, method, best),
         nll_full=_nll(votes, method.strengths(verdicts)),
         nll_human=_nll(votes, method.strengths(votes)),
     )
+
+
+def _loss(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, at: float) -> float:
+    """How badly ratings by verdicts at a temperature (its logarithm) predict the votes."""
+    return _nll(votes, method.strengths(_softened(verdicts, float(np.exp(at)))))
+
+
+def _best(
+    votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, low: float, high: float
+) -> float:
+    return _lowest(lambda at: _loss(votes, verdicts, method, at), low, high)
+
+
+def _log_error(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, best: float) -> float:
+    """The jackknife over groups of questions; 0 where verdicts count in full anyway."""
+    if best - ln(_COLDEST) < 0.01:
+        return 0.0
+    group = votes.clusters() % _GROUPS
+    found = []
+    for left_out in range(_GROUPS):
+        some, same = votes.select(group != left_out), verdicts.select(group != left_out)
+        if some.models == votes.models:
+            low, high = max(best - 1, ln(_COLDEST)), min(best + 1, ln(_WARMEST))
+            found.append(_best(some, same, method, low, high))
+    n = len(found)
+    return float(np.sqrt((n - 1) / n * np.sum((np.array(found) - np.mean(found)) ** 2)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +122,6 @@ class JudgeError:
     sd: float
     n_models: int
     n_shared: int
-
-    def widened(self, rating: Rating) -> Rating:
-        """The rating with an interval for what people would say, not only this judge."""
-        se = rating.extra["se"]
-        if se is None or rating.ci_low is None:
-            return rating
-        wide = float(np.hypot(se, self.sd))
-        half = NORMAL_95 * wide
-        low, high = rating.rating - half, rating.rating + half
-        return replace(rating, ci_low=low, ci_high=high, extra=rating.extra | {"se": wide})
 
 
 def judge_error(
@@ -124,10 +140,34 @@ def judge_error(
         return None
     people, judge = plain(votes), plain(verdicts)
     gap = np.array([judge[m].rating - people[m].rating for m in votes.models])
-    chance = sum(float(np.trace(each.covariance)) for each in (people, judge)
-                 if each.covariance is not None)  # fmt: skip
-    variance = (float(gap @ gap) - chance) / (len(gap) - 1)
+    variance = (float(gap @ gap) - _chance(votes, verdicts, plain)) / (len(gap) - 1)
     return JudgeError(sd=max(0.0, variance) ** 0.5, n_models=len(gap), n_shared=len(votes))
+
+
+def _chance(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry) -> float:
+    """The sum over models of the sampling variance of both ratings' difference; people and judge
+    see the same battles, so what moves one moves the other.
+    """
+    clusters = votes.clusters()
+    n = int(clusters.max()) + 1
+    moved = _influence(verdicts, method, clusters) - _influence(votes, method, clusters)
+    return float((method.scale / ln(10)) ** 2 * (moved**2).sum() * n / max(1, n - 1))
+
+
+def _influence(log: BattleLog, method: BradleyTerry, clusters: NDArray[np.int32]) -> Floats:
+    """How far each question moves each strength."""
+    n, size = int(clusters.max()) + 1, len(log.models)
+    strength = method.strengths(log)
+    chance = 1 / (1 + np.exp(strength[log.b] - strength[log.a]))
+    weight = log.weights()
+    pull = np.zeros((n, size))
+    np.add.at(pull, (clusters, log.a), weight * (scores(log) - chance))
+    np.add.at(pull, (clusters, log.b), weight * (chance - scores(log)))
+    curve = np.bincount(log.a * size + log.b, weight * chance * (1 - chance), size * size)
+    curve = curve.reshape(size, size)
+    curve = curve + curve.T
+    laplacian = np.diag(curve.sum(axis=1)) - curve + 1 / size
+    return np.asarray(np.linalg.solve(laplacian, pull.T).T)
 
 
 def _lowest(loss: Callable[[float], float], low: float, high: float) -> float:
@@ -159,11 +199,11 @@ def _nll(votes: BattleLog, strength: Floats) -> float:
     return float(np.mean(vote * np.logaddexp(0, -eta) + (1 - vote) * np.logaddexp(0, eta)))
 
 
-def _agreement(votes: BattleLog, verdicts: BattleLog) -> float:
+def _agreement(votes: BattleLog, verdicts: BattleLog) -> float | None:
     """How often the two name the same winner, where both name one."""
     vote, verdict = scores(votes) - 0.5, scores(verdicts) - 0.5
     told = (vote != 0) & (verdict != 0)
-    return float(np.mean((vote > 0)[told] == (verdict > 0)[told])) if told.any() else float("nan")
+    return float(np.mean((vote > 0)[told] == (verdict > 0)[told])) if told.any() else None
 
 
 def _shared(human: BattleLog, judged: BattleLog) -> tuple[BattleLog, BattleLog]:

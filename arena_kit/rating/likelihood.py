@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import A_WINS, B_WINS, TIE
-from arena_kit.rating.base import RatingError, reached, scores, strongly_connected
+from arena_kit.rating.base import RatingError, scores, strong_groups, strongly_connected
 from arena_kit.rating.tie_models import Floats, Terms, TieModel
 
 Codes = NDArray[np.intp]
@@ -154,6 +154,11 @@ class Pairs:
             np.concatenate([self.low[low], self.high[high]]),
             np.concatenate([self.high[low], self.low[high]]),
         )
+
+    def divided(self, cells: Cells, n_models: int, *, ties: bool) -> NDArray[np.bool_]:
+        """Pairs of which one never beat the other, not even through others."""
+        group = strong_groups(n_models, *self.taken(cells, ties=ties))
+        return np.asarray(group[self.low] != group[self.high])
 
     def prior(self, wins: float, n_covariates: int) -> Cells:
         """`wins` for either side of every pair; no cells where there are none to give."""
@@ -334,7 +339,5 @@ def unanimous(cells: Cells, pairs: Pairs, n_models: int) -> NDArray[np.bool_]:
     took = pairs.taken(cells, ties=True)
     if strongly_connected(n_models, *took):
         return np.asarray(least == most)
-    reach = reached(n_models, *took)
-    both_ways = reach * reach.T
-    largest = int(np.argmax(both_ways.sum(axis=1)))
-    return np.asarray((least == most) | (both_ways[largest] == 0))
+    group = strong_groups(n_models, *took)
+    return np.asarray((least == most) | (group != np.argmax(np.bincount(group))))

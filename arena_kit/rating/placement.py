@@ -17,7 +17,8 @@ from arena_kit.rating.likelihood import Cells
 
 Floats = NDArray[np.float64]
 
-_MOST_STEPS = 100
+_MOST_STEPS = 200
+_FAR = 40.0  # natural units, beyond any strength that so many battles could show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +39,23 @@ class Placed:
     left_out: dict[str, int]
     unused: dict[str, int]
     calibration: Calibration | None
+    calibration_error: float
     judge_error: JudgeError | None
     battles: BattleLog = field(repr=False)
 
     @property
     def cautious(self) -> Rating | None:
-        """The joint rating with an interval that also covers how far this judge's ratings of
-        other models are from people's; None where that is not known.
+        """The joint rating with an interval for where people would put the model: it adds how
+        uncertain the temperature is, and how far this judge's ratings of other models are
+        from people's; None where nothing of this is known.
         """
-        if self.judge_error is None:
+        row, judge = self.joint[self.model], self.judge_error
+        se = row.extra["se"]
+        if (judge is None and self.calibration is None) or se is None or row.ci_low is None:
             return None
-        return self.judge_error.widened(self.joint[self.model])
+        wide = float(np.sqrt(se**2 + self.calibration_error**2 + (judge.sd if judge else 0) ** 2))
+        low, high = row.rating - NORMAL_95 * wide, row.rating + NORMAL_95 * wide
+        return replace(row, ci_low=low, ci_high=high, extra=row.extra | {"se": wide})
 
     @property
     def n_judged(self) -> int:
@@ -97,9 +104,8 @@ class Placement:
         others = human.select(~hidden)
         arena, left_out = self._split(others)
         calibration = calibrated(others, judged, self.method) if self.soft else None
-        ours, unused = self._judged(judged, arena)
-        if calibration is not None:
-            ours = calibration.applied(ours)
+        verdicts, unused = self._judged(judged, arena)
+        ours = verdicts if calibration is None else calibration.applied(verdicts)
         method = replace(self.method, center_on=arena.models)
         sandwich = replace(method, interval="sandwich")
         people = sandwich(arena)
@@ -113,6 +119,7 @@ class Placement:
             left_out=left_out,
             unused=unused,
             calibration=calibration,
+            calibration_error=_moved(people, verdicts, self.model, sandwich, calibration),
             judge_error=judge_error(others, judged, self.method, calibration),
             battles=battles,
         )
@@ -128,8 +135,9 @@ class Placement:
             np.concatenate([others.a, others.b]), np.tile(others.weights(), 2), minlength=n
         )
         few = counts < self.min_battles
-        left_out = {m: round(counts[i]) for i, m in enumerate(others.models) if few[i]}
         arena = others.select(~(few[others.a] | few[others.b]))
+        gone = {*others.models} - {*arena.models}  # too few, or all against those with too few
+        left_out = {m: round(counts[i]) for i, m in enumerate(others.models) if m in gone}
         if not len(arena):
             raise RatingError(
                 f"no two models have {self.min_battles} human battles (min_battles); "
@@ -194,6 +202,24 @@ def _anchored(people: Ratings, ours: BattleLog, model: str, method: BradleyTerry
     )
 
 
+def _moved(
+    people: Ratings,
+    verdicts: BattleLog,
+    model: str,
+    method: BradleyTerry,
+    calibration: Calibration | None,
+) -> float:
+    """How far the temperature's standard error moves the model, in rating points."""
+    if calibration is None or not calibration.log_error:
+        return 0.0
+    places = []
+    for sign in (-1, 1):
+        moved = calibration.temperature * np.exp(sign * calibration.log_error)
+        soft = replace(calibration, temperature=float(moved)).applied(verdicts)
+        places.append(_Spot.of(method.kept(soft)[0], people, model, method).rating.rating)
+    return abs(places[1] - places[0]) / 2
+
+
 def _extended(people: Ratings, spot: _Spot, model: str) -> Floats:
     """The arena's covariance with the placed model's row and column in its place."""
     arena = _covariance(people)
@@ -230,7 +256,8 @@ class _Spot:
         variance = unit**2 * meat + float(pull @ _covariance(people) @ pull)
         rating = method.center + unit * theta
         se = float(np.sqrt(variance))
-        enough = evidence.pieces >= 2 and evidence.seen[log.models.index(model)] >= MIN_QUESTIONS
+        seen = evidence.seen[log.models.index(model)]
+        enough = evidence.pieces >= 2 and seen >= MIN_QUESTIONS and bool(np.isfinite(variance))
         found = Rating(
             model=model,
             rating=rating,
@@ -291,20 +318,23 @@ class _Games:
         return self.games * p * (1 - p)
 
     def solved(self, model: str) -> float:
-        """The model's strength, by Newton's method."""
+        """The model's strength, by Newton's method within a bracket."""
         if not 0 < self.won.sum() < self.games.sum():
             done = "lost" if not self.won.sum() else "won"
             raise RatingError(
                 f"{model} {done} every battle, so it has no finite place; set a prior above 0"
             )
+        low, high = self.strength.min() - _FAR, self.strength.max() + _FAR
         theta = float(np.average(self.strength, weights=self.games))
         for _ in range(_MOST_STEPS):
             slope = float((self.won - self.games * self.chance(theta)).sum())
-            step = float(np.clip(slope / max(self.weight(theta).sum(), 1e-300), -2, 2))
-            theta += step
-            if abs(step) < 1e-12:
-                return theta
-        raise RatingError(f"no place for {model} was found; set a prior above 0")
+            low, high = (theta, high) if slope > 0 else (low, theta)
+            new = theta + slope / max(float(self.weight(theta).sum()), 1e-300)
+            new = new if low < new < high else (low + high) / 2
+            if abs(new - theta) < 1e-10:
+                return float(new)
+            theta = float(new)
+        return theta
 
     def spread(self, theta: float, evidence: Evidence) -> float:
         """The variance of the slope, by pieces of evidence."""

@@ -22,6 +22,7 @@ ACCENT, WARM = "#0072b2", "#d55e00"
 _RC: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
+    "text.parse_math": False,  # a name with dollars is no formula
     "axes.edgecolor": LINE,
     "axes.labelcolor": SOFT,
     "axes.titlesize": 10,

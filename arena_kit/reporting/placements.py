@@ -61,7 +61,7 @@ def ways(placed: Placed) -> Shown:
              claims.rank_ranges(anchored)[placed.model]),
     ]  # fmt: skip
     if placed.cautious is not None:
-        rows.insert(1, _way("joint fit, with this judge's error", placed.cautious, None))
+        rows.insert(1, _way(f"joint fit, {_with(placed)}", placed.cautious, None))
     if placed.hidden is not None:
         rows.append(_way("people's own votes, set aside", placed.hidden, None))
     moved = max(abs(joint[m].rating - placed.human[m].rating) for m in placed.human.models)
@@ -83,8 +83,8 @@ def calibration(placed: Placed) -> Shown:
     return facts(
         {
             "battles that people and the judge both decided": found.n_shared,
-            "same winner, where both name one": f"{100 * found.agreement:.1f}%",
-            "temperature": f"{found.temperature:.3f}",
+            "same winner, where both name one": _agreed(found.agreement),
+            "temperature": f"{found.temperature:.3f} (± {100 * found.log_error:.0f} %, 1 SE)",
             "a clear verdict is worth": f"{found.worth:.3f} of a win",
             "people's votes under ratings by the toned-down verdicts": f"{found.nll:.4f} nats",
             "… by verdicts in full": f"{found.nll_full:.4f} nats",
@@ -92,6 +92,10 @@ def calibration(placed: Placed) -> Shown:
         },
         name="calibration",
     )
+
+
+def _agreed(share: float | None) -> str:
+    return DASH if share is None else f"{100 * share:.1f}%"
 
 
 def text(placed: Placed) -> str:
@@ -109,7 +113,7 @@ def text(placed: Placed) -> str:
     ]
     if placed.cautious is not None:
         wide = placed.cautious
-        lines.append(f"  with judge's error {wide.rating:7.1f}  {interval_text(wide):>12}")
+        lines.append(f"  where people would {wide.rating:7.1f}  {interval_text(wide):>12}")
     if placed.hidden is not None:
         lines.append(
             f"  people's own votes {placed.hidden.rating:7.1f}  {interval_text(placed.hidden):>12}"
@@ -152,6 +156,13 @@ def _bar(ax: Any, row: Rating, y: float, color: str, mark: str, label: str) -> N
     high = row.rating if row.ci_high is None else row.ci_high
     ax.hlines(y, low, high, color=color, linewidth=2.2)
     ax.plot(row.rating, y, mark, color=color, markersize=5.5, label=label or None)
+
+
+def _with(placed: Placed) -> str:
+    """What the wider interval adds."""
+    if placed.judge_error is None:
+        return "with the calibration's error"
+    return "with this judge's error" + (" and the calibration's" if placed.calibration else "")
 
 
 def _thin(ax: Any, row: Rating, y: float) -> None:

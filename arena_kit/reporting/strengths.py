@@ -72,7 +72,7 @@ def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], strengths: ByDimensi
     rows = [
         {"dimension": dimension}
         | {
-            f"K {k:g}": f"{claims.shrinkage(ratings, strengths[dimension]):.2f}"
+            f"K {k:g}": _slope(claims.shrinkage(ratings, strengths[dimension]))
             for k, ratings in by_k.items()
         }
         for dimension, by_k in sweep.items()
@@ -121,6 +121,10 @@ def ranks_text(ranks: tuple[int, int] | None) -> str:
     if ranks is None:
         return DASH
     return str(ranks[0]) if ranks[0] == ranks[1] else f"{ranks[0]} to {ranks[1]}"
+
+
+def _slope(value: float) -> str:
+    return DASH if np.isnan(value) else f"{value:.2f}"
 
 
 def _elo(found: Ratings | None, model: str) -> str:

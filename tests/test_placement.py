@@ -1,0 +1,665 @@
+"""Placement: closed forms, the score equation, what holds the arena in place, and what refuses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
+from arena_kit.battle_log import Labels
+from arena_kit.rating.claims import above, rank_ranges
+
+UNIT = 400 / math.log(10)
+SANDWICH = BradleyTerry()
+ALWAYS = BradleyTerry(prior_when="always")
+PLAIN = BradleyTerry(prior=0)
+NEW = "new"
+
+Row = tuple[str, str, str]
+
+
+def log(rows: Iterable[Row], questions: str = "q", source: Source = Source.HUMAN) -> BattleLog:
+    """Battles (model_a, model_b, winner), each on a question of its own."""
+    return BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=w, question_id=f"{questions}{n}", source=source)  # type: ignore[arg-type]
+        for n, (a, b, w) in enumerate(rows)
+    )
+
+
+def judged(rows: Iterable[Row], questions: str = "j") -> BattleLog:
+    return log(rows, questions, Source.LLM_JUDGE)
+
+
+def won(first: str, second: str, wins: int, losses: int, ties: int = 0) -> list[Row]:
+    """So many wins, losses and ties of the first against the second."""
+    kinds = [("model_a", wins), ("model_b", losses), ("tie", ties)]
+    return [(first, second, kind) for kind, n in kinds for _ in range(n)]
+
+
+def drawn(
+    rng: np.random.Generator,
+    skill: Mapping[str, float],
+    pairs: Sequence[tuple[str, str]],
+    n: int,
+    questions: str = "q",
+    source: Source = Source.HUMAN,
+) -> BattleLog:
+    """`n` battles of random pairs, decided by skills in rating points, a question each."""
+    names = sorted(skill)
+    sides = np.array([[names.index(x) for x in pair] for pair in pairs], np.int32)
+    sides = sides[rng.integers(0, len(pairs), n)]
+    strength = np.array([skill[name] for name in names])
+    chance = 1 / (1 + 10 ** ((strength[sides[:, 1]] - strength[sides[:, 0]]) / 400))
+    whole = BattleLog(
+        models=tuple(names),
+        a=sides[:, 0],
+        b=sides[:, 1],
+        outcome=(rng.random(n) > chance).astype(np.int8),
+        question_id=Labels.of([f"{questions}{i:06d}" for i in range(n)]),
+    )
+    return whole.of_source(source).select(np.ones(n, bool))
+
+
+def all_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(a, b) for i, a in enumerate(names) for b in names[:i]]
+
+
+def rooted(rise: Callable[[float], float]) -> float:
+    """Where a falling function crosses zero, by bisection."""
+    low, high = -60.0, 60.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rise(middle) > 0 else (low, middle)
+    return (low + high) / 2
+
+
+def place_of(
+    anchors: Mapping[str, float], games: Sequence[tuple[str, float, float]], prior: float
+) -> float:
+    """The rating at which expected wins equal wins; games are (opponent, share won, weight)."""
+    every = [*games, *((m, 0.5, 2 * prior) for m in {m for m, _, _ in games})]
+
+    def surplus(rating: float) -> float:
+        return sum(
+            weight * (share - 1 / (1 + 10 ** ((anchors[m] - 1000 * rating) / 400)))
+            for m, share, weight in every
+        )
+
+    return 1000 * rooted(surplus)
+
+
+ARENA = log(won("x", "y", 30, 10))
+TRIO = log(won("x", "y", 30, 12, 4) + won("y", "z", 25, 14, 6) + won("x", "z", 28, 9, 3))
+TO_TRIO = judged(won(NEW, "x", 8, 14, 3) + won("y", NEW, 9, 12, 2) + won(NEW, "z", 15, 4, 1))
+
+
+def placement(**changes: object) -> Placement:
+    return Placement(**{"model": NEW, "min_battles": 0, "method": SANDWICH} | changes)  # type: ignore[arg-type]
+
+
+def test_one_opponent_by_hand() -> None:
+    """3 wins and 1 loss are 400 log10(3.5 / 1.5) points above the opponent with half a win added
+    to both sides, and 400 log10(3) without, or where the prior is not needed.
+    """
+    verdicts = judged(won(NEW, "x", 3, 1))
+    for method, odds in ((ALWAYS, 3.5 / 1.5), (SANDWICH, 3), (PLAIN, 3)):
+        found = placement(method=method)(ARENA, verdicts)
+        gap = found.anchored[NEW].rating - found.human["x"].rating
+        assert gap == pytest.approx(400 * math.log10(odds))
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(4, 0), (0, 4)])
+def test_a_prior_where_it_is_needed(wins: int, losses: int) -> None:
+    """A model that only won (or lost) gets half a win each way, and the arena gets none: 4 wins
+    are 400 log10(4.5 / 0.5) above the opponent, who stays where people put it.
+    """
+    found = placement()(ARENA, judged(won(NEW, "x", wins, losses)))
+    gap = found.anchored[NEW].rating - found.human["x"].rating
+    assert gap == pytest.approx(400 * math.log10((wins + 0.5) / (losses + 0.5)))
+    assert found.human["x"].rating == pytest.approx(1000 + 200 * math.log10(3))
+
+
+def test_a_straight_winner_leaves_the_arena_alone() -> None:
+    """The prior is added only where a model never lost: in the joint fit, too, two models of the
+    arena stay 400 log10(3) apart, as their own 30 wins and 10 losses say.
+    """
+    found = placement()(ARENA, judged(won(NEW, "x", 4, 0))).joint
+    gap = found["x"].rating - found["y"].rating
+    assert gap == pytest.approx(400 * math.log10(3))
+
+
+def test_the_others_keep_the_ratings_of_people() -> None:
+    """With the others held fixed, they have exactly the rows of the fit to human votes alone."""
+    found = placement()(TRIO, TO_TRIO)
+    people = SANDWICH(TRIO)
+    for model in ("x", "y", "z"):
+        assert found.anchored[model] == found.human[model] == people[model]
+    assert set(found.anchored.models) == {NEW, "x", "y", "z"}
+    assert [r.rating for r in found.anchored.ratings] == sorted(
+        (r.rating for r in found.anchored.ratings), reverse=True
+    )
+
+
+outcomes = st.sampled_from(["model_a", "model_b", "tie"])
+weights = st.sampled_from([1.0, 1.0, 0.5, 3.0])
+shares = st.none() | st.floats(0, 1)
+verdict_lists = st.lists(
+    st.tuples(st.sampled_from("xyz"), outcomes, weights, shares, st.booleans()),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(verdict_lists, st.sampled_from([0.1, 0.5, 3.0]))
+def test_the_place_solves_its_equation(
+    rows: list[tuple[str, str, float, float | None, bool]], prior: float
+) -> None:
+    """The place is where the wins expected against fixed opponents equal the wins taken: ties,
+    weights, soft outcomes and the prior included. Bisection finds the same.
+    """
+    other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+    battles, games = [], []
+    for n, (opponent, winner, weight, share, turned) in enumerate(rows):
+        taken = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}[winner] if share is None else share
+        games.append((opponent, taken, weight))
+        battles.append(
+            Battle(
+                model_a=opponent if turned else NEW,
+                model_b=NEW if turned else opponent,
+                winner=other[winner] if turned else winner,  # type: ignore[arg-type]
+                question_id=f"j{n}",
+                weight=weight,
+                share_a=None if share is None else 1 - share if turned else share,
+            )
+        )
+    method = BradleyTerry(prior=prior, prior_when="always")
+    found = placement(method=method)(TRIO, BattleLog.from_battles(battles))
+    anchors = {m: found.human[m].rating for m in ("x", "y", "z")}
+    assert found.anchored[NEW].rating == pytest.approx(place_of(anchors, games, prior), abs=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(-1200, 1200), min_size=3, max_size=5),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=5, max_size=5),
+)
+def test_opponents_far_apart(at: list[int], results: list[tuple[int, int]]) -> None:
+    """Against opponents up to 2,400 points apart, all won or all lost, the place is found."""
+    names = [f"m{i}" for i in range(len(at))]
+    gaps = np.diff(at)
+    arena = BattleLog.from_counts(names[1:], names[:-1], 10 ** (gaps / 800), 10 ** (-gaps / 800))
+    verdicts = [row for m, r in zip(names, results, strict=False) for row in won(NEW, m, *r)]
+    assume(verdicts)
+    method = BradleyTerry(prior=0.001, prior_when="always")
+    found = placement(method=method)(arena, judged(verdicts))
+    anchors = {m: found.human[m].rating for m in names}
+    assert np.ptp([*anchors.values()]) > 0.8 * np.ptp(at)
+    games = [(m, float(w == "model_a"), 1.0) for _, m, w in verdicts]
+    assert found.anchored[NEW].rating == pytest.approx(place_of(anchors, games, 0.001), abs=1e-4)
+
+
+def test_the_standard_error_by_hand() -> None:
+    """Against one opponent, w wins and l losses have the variance 1/w + 1/l of a log-odds (times
+    n/(n-1) for n questions), and the opponent's own variance comes on top.
+    """
+    found = placement(method=PLAIN)(ARENA, judged(won(NEW, "x", 24, 16)))
+    own = UNIT**2 * (1 / 24 + 1 / 16) * 40 / 39
+    anchor = UNIT**2 * (1 / 30 + 1 / 10) * 40 / 39 / 4
+    mine = found.anchored[NEW]
+    se = math.sqrt(own + anchor)
+    assert mine.extra["se"] == pytest.approx(se, rel=1e-9)
+    assert mine.ci_high - mine.rating == pytest.approx(1.959963984540054 * se, rel=1e-9)
+    assert mine.rating - mine.ci_low == pytest.approx(1.959963984540054 * se, rel=1e-9)
+
+
+def test_who_is_above_whom_by_hand() -> None:
+    """The gap to the only opponent does not depend on where that one stands: its variance is
+    that of the log-odds, and the probability of being above the normal one.
+    """
+    found = placement(method=PLAIN)(ARENA, judged(won(NEW, "x", 24, 16)))
+    se = UNIT * math.sqrt((1 / 24 + 1 / 16) * 40 / 39)
+    gap = 400 * math.log10(24 / 16)
+    models = found.anchored.models
+    chance = above(found.anchored)[models.index(NEW), models.index("x")]
+    assert chance == pytest.approx(NormalDist().cdf(gap / se), rel=1e-9)
+    assert gap < 1.96 * se
+    assert rank_ranges(found.anchored)[NEW] == (1, 2), "surely above y, perhaps not above x"
+
+
+def test_anchors_pull_as_finite_differences_say() -> None:
+    """The covariance of the place with each anchor is that of the anchors, carried over by how
+    the place moves when one of them is moved a little.
+    """
+    found = placement(method=ALWAYS)(TRIO, TO_TRIO)
+    anchors = {m: found.human[m].rating for m in ("x", "y", "z")}
+    share = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
+    games = [
+        (b.model_b, share[b.winner], 1.0)
+        if b.model_a == NEW
+        else (b.model_a, 1 - share[b.winner], 1.0)
+        for b in TO_TRIO.to_battles()
+    ]
+    pull = np.array(
+        [
+            (
+                place_of(anchors | {m: anchors[m] + 0.5}, games, 0.5)
+                - place_of(anchors | {m: anchors[m] - 0.5}, games, 0.5)
+            )
+            for m in ("x", "y", "z")
+        ]
+    )
+    assert pull.sum() == pytest.approx(1, abs=1e-5), "all anchors up is the place up"
+    people = ALWAYS(TRIO).covariance
+    covariance = found.anchored.covariance
+    assert people is not None
+    assert covariance is not None
+    rest = [found.anchored.models.index(m) for m in ("x", "y", "z")]
+    at = found.anchored.models.index(NEW)
+    assert covariance[at, rest] == pytest.approx(pull @ people, rel=1e-4)
+    assert covariance[np.ix_(rest, rest)] == pytest.approx(people)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_covariance_is_one(seed: int) -> None:
+    """The covariance with the others held fixed is symmetric, has no negative direction, and its
+    diagonal holds the squared standard errors.
+    """
+    rng = np.random.default_rng(seed)
+    skill = {f"m{i}": float(rng.normal(1000, 120)) for i in range(6)} | {NEW: 1040.0}
+    arena = drawn(rng, skill, all_pairs([m for m in skill if m != NEW]), 600)
+    verdicts = drawn(rng, skill, [(NEW, "m1"), ("m4", NEW)], 60, "j", Source.LLM_JUDGE)
+    found = placement()(arena, verdicts).anchored
+    assert found.covariance is not None
+    assert found.covariance == pytest.approx(found.covariance.T)
+    assert np.linalg.eigvalsh(found.covariance).min() > -1e-8
+    errors = [found[m].extra["se"] for m in found.models]
+    assert np.sqrt(np.diag(found.covariance)) == pytest.approx(errors)
+
+
+def test_verdicts_on_one_question_are_one_piece_of_evidence() -> None:
+    """Every verdict told four times on its question changes neither the place nor its interval;
+    told on four questions, the judge's own part of the variance is a quarter.
+    """
+    rows = won(NEW, "x", 24, 16)
+    told = BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=w, question_id=f"j{n}")  # type: ignore[arg-type]
+        for n, (a, b, w) in enumerate(rows)
+        for _ in range(4)
+    )
+    once = placement(method=PLAIN)(ARENA, judged(rows)).anchored[NEW]
+    same = placement(method=PLAIN)(ARENA, told).anchored[NEW]
+    apart = placement(method=PLAIN)(ARENA, judged(rows * 4)).anchored[NEW]
+    assert same.rating == pytest.approx(once.rating)
+    assert same.extra["se"] == pytest.approx(once.extra["se"])
+    anchor = UNIT**2 * (1 / 30 + 1 / 10) * 40 / 39 / 4
+    assert apart.extra["se"] ** 2 - anchor == pytest.approx(
+        (once.extra["se"] ** 2 - anchor) * (39 / 40) * (160 / 159) / 4
+    )
+
+
+def test_intervals_cover_the_truth() -> None:
+    """Of 80 simulated arenas the 95 % interval holds the planted rating of the placed model in
+    at least 88 % (three standard errors below 95 %), both ways of placing.
+    """
+    skill = {f"m{i}": 1000 + 60.0 * (i - 2.5) for i in range(6)}
+    pairs, rng = all_pairs(list(skill)), np.random.default_rng(7)
+    meets = [(NEW, m) for m in ("m0", "m2", "m5")]
+    covered = np.zeros(2)
+    for _ in range(80):
+        arena = drawn(rng, skill, pairs, 400)
+        verdicts = drawn(rng, skill | {NEW: 1080.0}, meets, 120, "j", Source.LLM_JUDGE)
+        found = placement(method=PLAIN)(arena, verdicts)
+        rows = [found.joint[NEW], found.anchored[NEW]]
+        covered += [row.ci_low <= 1080 <= row.ci_high for row in rows]
+    assert (covered / 80 >= 0.88).all(), covered
+
+
+def test_the_anchors_uncertainty_is_needed() -> None:
+    """In an arena of few votes and many verdicts, most of the variance is the anchors'."""
+    arena = log(won("x", "y", 12, 8))
+    found = placement(method=PLAIN)(arena, judged(won(NEW, "y", 600, 400)))
+    own = UNIT**2 * (1 / 600 + 1 / 400) * 1000 / 999
+    variance = found.anchored[NEW].extra["se"] ** 2
+    assert own < 0.1 * variance
+    assert variance - own == pytest.approx(found.human["y"].extra["se"] ** 2)
+
+
+def test_joint_is_one_fit_of_all_battles() -> None:
+    """The joint fit is Bradley–Terry on votes and verdicts together, centred on the arena."""
+    method = BradleyTerry(interval="percentile", resamples=100, seed=3)
+    found = placement(method=method)(TRIO, TO_TRIO)
+    every = BattleLog.from_battles([*TRIO.to_battles(), *TO_TRIO.to_battles()])
+    expected = replace(method, center_on=("x", "y", "z"))(every)
+    assert found.joint.ratings == expected.ratings
+    assert found.joint.n_battles == len(TRIO) + len(TO_TRIO)
+    assert found.n_judged == len(TO_TRIO)
+    assert len(found.battles) == len(every)
+
+
+def test_two_against_one_jointly_by_hand() -> None:
+    """With one opponent the joint fit is a chain: both gaps are those of their own battles, and
+    the arena's two models stay symmetric around the center.
+    """
+    found = placement(method=PLAIN)(ARENA, judged(won(NEW, "x", 24, 16))).joint
+    half = 200 * math.log10(3)
+    assert found["x"].rating == pytest.approx(1000 + half)
+    assert found["y"].rating == pytest.approx(1000 - half)
+    assert found[NEW].rating == pytest.approx(1000 + half + 400 * math.log10(1.5))
+
+
+@pytest.mark.parametrize("center", [1000.0, 1500.0])
+def test_the_arena_is_the_scale(center: float) -> None:
+    """The mean of the arena's models, not of all, is the center: in every fit."""
+    found = placement(method=BradleyTerry(center=center))(TRIO, TO_TRIO)
+    for ratings in (found.joint, found.anchored, found.human):
+        mean = np.mean([ratings[m].rating for m in ("x", "y", "z")])
+        assert mean == pytest.approx(center, abs=1e-6)
+
+
+def test_many_votes_hold_the_arena() -> None:
+    """With 20,000 votes and 40 verdicts both ways put the model at the same place, within a
+    hundredth of its standard error, and give it about the same interval.
+    """
+    rng = np.random.default_rng(0)
+    skill = {f"m{i}": 1000 + 50.0 * i for i in range(5)} | {NEW: 1100.0}
+    arena = drawn(rng, skill, all_pairs([m for m in skill if m != NEW]), 20_000)
+    verdicts = drawn(rng, skill, [(NEW, "m0"), (NEW, "m3")], 40, "j", Source.LLM_JUDGE)
+    found = placement()(arena, verdicts)
+    joint, fixed = found.joint[NEW], found.anchored[NEW]
+    assert abs(joint.rating - fixed.rating) < 0.01 * fixed.extra["se"]
+    assert joint.extra["se"] == pytest.approx(fixed.extra["se"], rel=0.02)
+
+
+@pytest.mark.parametrize(("votes", "counted"), [(499, False), (500, True)])
+def test_enough_battles(votes: int, counted: bool) -> None:
+    """A model with 500 human battles is ranked, one with 499 is left out and listed."""
+    rows = won("x", "y", 400, 200) + won("z", "x", votes - votes // 2, votes // 2)
+    verdicts = judged(won(NEW, "x", 10, 10) + won(NEW, "z", 7, 5))
+    found = Placement(model=NEW, method=SANDWICH)(log(rows), verdicts)
+    assert ("z" in found.human.models) is counted
+    assert found.left_out == ({} if counted else {"z": 499})
+    assert found.unused == {
+        "judged, of other models": 0,
+        "judged, against a model left out": 0 if counted else 12,
+    }
+    assert found.n_judged == (32 if counted else 20)
+
+
+def test_what_is_not_used_is_counted() -> None:
+    """Judged battles of other models, and those against a model that people hardly know or do
+    not know at all, count for nothing and are counted.
+    """
+    votes = log(won("x", "y", 30, 20) + won("rare", "x", 1, 2))
+    extra = won(NEW, "rare", 3, 1) + won("x", "y", 50, 0) + won("stranger", NEW, 5, 0)
+    used = won(NEW, "x", 9, 6)
+    found = placement(min_battles=10)(votes, judged(used + extra))
+    plain = placement(min_battles=10)(votes, judged(used))
+    assert found.left_out == {"rare": 3}
+    assert found.unused == {
+        "judged, of other models": 50,
+        "judged, against a model left out": 9,
+    }
+    assert found.joint.ratings == plain.joint.ratings
+    assert found.anchored.ratings == plain.anchored.ratings
+
+
+def test_nobody_disappears() -> None:
+    """Every model that people voted on is either ranked or listed as left out: also one with
+    many battles, all of them against models with too few.
+    """
+    rows = won("x", "y", 30, 20) + [r for i in range(12) for r in won("hub", f"rare{i}", 3, 2)]
+    found = placement(min_battles=20)(log(rows), judged(won(NEW, "x", 9, 6)))
+    assert {*found.human.models, *found.left_out} == {
+        "x",
+        "y",
+        "hub",
+        *(f"rare{i}" for i in range(12)),
+    }
+
+
+HIDDEN = log(won(NEW, "x", 20, 5) + won("z", NEW, 3, 19), "hidden")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda hidden: hidden.select([]),
+        lambda hidden: replace(hidden, outcome=1 - hidden.outcome),
+        lambda hidden: BattleLog.joined(hidden, hidden, hidden),
+        lambda hidden: replace(hidden, weight=np.full(len(hidden), 900.0)),
+    ],
+    ids=["removed", "turned round", "three times", "weighted"],
+)
+@pytest.mark.parametrize("least", [0, 86])
+def test_votes_on_the_model_are_set_aside(
+    change: Callable[[BattleLog], BattleLog], least: int
+) -> None:
+    """Whatever people voted on the placed model, nothing but `hidden` moves: no rating, no
+    interval, and not who is left out.
+    """
+    verdicts = TO_TRIO
+    method = BradleyTerry(interval="percentile", resamples=100)
+    one, other = (
+        placement(min_battles=least, method=method)(BattleLog.joined(TRIO, votes), verdicts)
+        for votes in (HIDDEN, change(HIDDEN))
+    )
+    assert one.joint.ratings == other.joint.ratings
+    assert np.array_equal(one.joint.replicates, other.joint.replicates)
+    assert one.anchored.ratings == other.anchored.ratings
+    assert one.left_out == other.left_out
+    assert one.hidden is not None
+    assert one.hidden != other.hidden
+
+
+def test_hidden_is_what_people_say() -> None:
+    """`hidden` is the model's rating in the fit of all human votes, on the arena's scale; None
+    where people have not voted on it, or only against models that are left out.
+    """
+    votes = BattleLog.joined(TRIO, HIDDEN)
+    found = placement()(votes, TO_TRIO).hidden
+    assert found == replace(SANDWICH, center_on=("x", "y", "z"))(votes)[NEW]
+    assert placement()(TRIO, TO_TRIO).hidden is None
+    elsewhere = BattleLog.joined(TRIO, log(won(NEW, "rare", 5, 5), "hidden"))
+    assert placement(min_battles=20)(elsewhere, TO_TRIO).hidden is None
+
+
+def test_both_bad_and_inconsistent_follow_the_method() -> None:
+    """A both-bad verdict and an inconsistent judgment are half a win or nothing, as the method
+    says, and what is dropped is counted.
+    """
+    rows = [
+        *(Battle(model_a=NEW, model_b="x", winner=w, question_id=f"j{n}")  # type: ignore[arg-type]
+          for n, (_, _, w) in enumerate(won(NEW, "x", 6, 2))),
+        Battle(model_a=NEW, model_b="x", winner="both_bad", question_id="b"),  # type: ignore[arg-type]
+        Battle(model_a="x", model_b=NEW, winner="tie", question_id="i", inconsistent=True),  # type: ignore[arg-type]
+    ]  # fmt: skip
+    verdicts = BattleLog.from_battles(rows)
+    for both_bad, inconsistent, won_lost in (
+        ("tie", "tie", (7, 3)),
+        ("tie", "drop", (6.5, 2.5)),
+        ("exclude", "tie", (6.5, 2.5)),
+        ("exclude", "drop", (6, 2)),
+    ):
+        method = replace(PLAIN, both_bad=both_bad, inconsistent=inconsistent)
+        found = placement(method=method)(ARENA, verdicts)
+        gap = 400 * math.log10(won_lost[0] / won_lost[1])
+        assert found.anchored[NEW].rating - found.human["x"].rating == pytest.approx(gap)
+        assert found.anchored.dropped == found.joint.dropped
+        assert found.anchored.dropped == {
+            "tie": 0,
+            "both_bad": int(both_bad == "exclude"),
+            "inconsistent": int(inconsistent == "drop"),
+        }
+
+
+def test_order_sides_and_names_do_not_matter() -> None:
+    """Battles in reverse, with sides swapped and models renamed, place the model alike."""
+    before = placement()(TRIO, TO_TRIO)
+
+    def turned(battles: BattleLog) -> BattleLog:
+        other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+        names = {"x": "one", "y": "two", "z": "a third", NEW: "4"}
+        return BattleLog.from_battles(
+            replace(
+                b, model_a=names[b.model_b], model_b=names[b.model_a], winner=other[b.winner]
+            )
+            for b in reversed(list(battles.to_battles()))
+        )  # fmt: skip
+
+    after = placement(model="4")(turned(TRIO), turned(TO_TRIO))
+    for mine, theirs in ((before.joint, after.joint), (before.anchored, after.anchored)):
+        assert theirs["4"].rating == pytest.approx(mine[NEW].rating, abs=1e-8)
+        assert theirs["4"].extra["se"] == pytest.approx(mine[NEW].extra["se"])
+        assert theirs["a third"].rating == pytest.approx(mine["z"].rating, abs=1e-8)
+
+
+def test_the_input_is_untouched() -> None:
+    """Placing changes neither log, and placing twice gives the same."""
+    before = [list(each.to_battles()) for each in (TRIO, TO_TRIO)]
+    method = BradleyTerry(interval="percentile", resamples=100)
+    one, two = (placement(method=method)(TRIO, TO_TRIO) for _ in range(2))
+    assert [list(each.to_battles()) for each in (TRIO, TO_TRIO)] == before
+    assert one.joint.ratings == two.joint.ratings
+    assert one.anchored.ratings == two.anchored.ratings
+
+
+@pytest.mark.parametrize("n", [9, 10])
+def test_few_questions_have_no_interval(n: int) -> None:
+    """Below ten questions the model has a place but no interval and no possible ranks."""
+    found = placement()(TRIO, judged(won(NEW, "x", n - 4, 4)))
+    for ratings in (found.joint, found.anchored):
+        assert (ratings[NEW].ci_low is None) is (n < 10)
+        assert (ratings[NEW].extra["se"] is None) is (n < 10)
+        assert (rank_ranges(ratings)[NEW] is None) is (n < 10)
+
+
+def test_votes_on_one_question_give_no_interval() -> None:
+    """Where all human votes are on one question nobody knows how sure the anchors are; then the
+    place has no interval either (and never a NaN, which no JSON holds).
+    """
+    votes = BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=w, question_id="only")  # type: ignore[arg-type]
+        for a, b, w in won("x", "y", 30, 10)
+    )
+    found = placement()(votes, judged(won(NEW, "x", 24, 16))).anchored[NEW]
+    assert math.isfinite(found.rating)
+    assert found.ci_low is None
+    assert found.extra["se"] is None
+
+
+def test_counted_votes_hold_the_arena() -> None:
+    """People's votes as a table of pair counts give the place and the interval that the votes
+    themselves give, both ways.
+    """
+    rows = won("x", "y", 300, 150) + won("y", "z", 250, 150) + won("z", "x", 100, 350)
+    votes = BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=w)  # type: ignore[arg-type]
+        for a, b, w in rows
+    )
+    counts = BattleLog.from_counts(
+        ["x", "y", "z"], ["y", "z", "x"], [300, 250, 100], [150, 150, 350]
+    )
+    by_votes, by_counts = (placement(min_battles=500)(each, TO_TRIO) for each in (votes, counts))
+    assert by_counts.left_out == by_votes.left_out == {}
+    for mine, theirs in (
+        (by_votes.anchored, by_counts.anchored),
+        (by_votes.joint, by_counts.joint),
+    ):
+        for model in (NEW, "x", "y", "z"):
+            assert theirs[model].rating == pytest.approx(mine[model].rating)
+            assert theirs[model].extra["se"] == pytest.approx(mine[model].extra["se"], rel=0.02)
+
+
+@pytest.mark.parametrize("per_question", [1, 2])
+def test_thousands_of_straight_wins(per_question: int) -> None:
+    """20,000 wins without a loss have a place, thanks to the prior: 400 log10(20000.5 / 0.5)
+    above the opponent, on questions of their own or shared ones.
+    """
+    verdicts = judged(won(NEW, "x", 20_000, 0))
+    questions = Labels.of(f"j{n // per_question}" for n in range(20_000))
+    found = placement()(ARENA, replace(verdicts, question_id=questions))
+    gap = found.anchored[NEW].rating - found.human["x"].rating
+    assert gap == pytest.approx(400 * math.log10(20_000.5 / 0.5), abs=1e-4)
+
+
+@pytest.mark.parametrize("result", ["won", "lost"])
+def test_without_a_prior_straight_results_have_no_place(result: str) -> None:
+    """A model that won (or lost) every battle has no finite place without a prior; the sentence
+    says what to do, with a prior there is a place.
+    """
+    rows = won(NEW, "x", 12, 0) if result == "won" else won(NEW, "x", 0, 12)
+    with pytest.raises(RatingError, match=r"set a prior above 0$"):
+        placement(method=PLAIN)(ARENA, judged(rows))
+    assert math.isfinite(placement()(ARENA, judged(rows)).anchored[NEW].rating)
+
+
+def one_sentence(error: BaseException) -> bool:
+    return "\n" not in str(error) and len(str(error)) > 20
+
+
+def test_a_model_that_the_judge_does_not_know() -> None:
+    """The sentence names the model, those that were judged, and the arena."""
+    with pytest.raises(
+        RatingError, match=r"no judged battle of 'oak'.*judged models:.*arena:"
+    ) as e:
+        placement(model="oak")(TRIO, TO_TRIO)
+    assert one_sentence(e.value)
+    assert all(name in str(e.value) for name in ("new", "x", "y", "z"))
+
+
+def test_only_opponents_that_are_left_out() -> None:
+    """Verdicts against left-out models only: the same sentence."""
+    votes = BattleLog.joined(TRIO, log(won("rare", "x", 2, 1), "r"))
+    with pytest.raises(RatingError, match="no judged battle of 'new' against a model of the arena"):
+        placement(min_battles=20)(votes, judged(won(NEW, "rare", 5, 5)))
+
+
+def test_nothing_of_the_model_counts() -> None:
+    """A model with inconsistent judgments only has no rating, and the sentence says so."""
+    verdicts = BattleLog.from_battles(
+        Battle(model_a=NEW, model_b="x", winner="tie", question_id=f"j{n}", inconsistent=True)  # type: ignore[arg-type]
+        for n in range(30)
+    )
+    with pytest.raises(RatingError, match=r"new.*30 inconsistent dropped") as caught:
+        placement()(TRIO, verdicts)
+    assert one_sentence(caught.value)
+
+
+def test_an_arena_of_nobody() -> None:
+    """No two models with enough votes: the sentence says how many the most had."""
+    with pytest.raises(RatingError, match=r"no two models have 500 human battles.*is 91$") as e:
+        Placement(model=NEW)(TRIO, TO_TRIO)
+    assert one_sentence(e.value)
+    with pytest.raises(RatingError, match="no two models have 1 human"):
+        placement(min_battles=1)(TRIO.select([]), TO_TRIO)
+
+
+def test_an_arena_in_two_parts() -> None:
+    """Models that never met share no scale: refused by name."""
+    votes = log(won("x", "y", 30, 20) + won("u", "v", 30, 20))
+    with pytest.raises(RatingError, match="2 groups of models that never met"):
+        placement()(votes, judged(won(NEW, "x", 9, 6)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"min_battles": -1}, "min_battles must be 0 or more, not -1"),
+        ({"method": BradleyTerry(ties="davidson")}, "ties 'half'"),
+        ({"method": BradleyTerry(covariates=("length",))}, "no covariates"),
+        ({"method": BradleyTerry(baseline="x")}, "must not name a baseline"),
+        ({"method": BradleyTerry(center_on=("x",))}, "must not name a baseline or center_on"),
+    ],
+)
+def test_wrong_settings_are_refused(changes: dict[str, object], why: str) -> None:
+    """A setting that has no meaning here is refused by name."""
+    with pytest.raises(ValueError, match=why):
+        placement(**changes)

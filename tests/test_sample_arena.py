@@ -1,0 +1,139 @@
+"""The sample arena: made by its script, byte for byte, and labelled simulated wherever shown."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from arena_kit import BattleLog, BradleyTerry, PlacementStudy, Study, placements, read_battles
+from arena_kit.store import read_yaml
+
+ROOT = Path(__file__).parent.parent
+ARENA = ROOT / "sample" / "arena"
+VOTES, VERDICTS = ARENA / "simulated_votes.csv.gz", ARENA / "judged_by_baseline.jsonl.gz"
+NOTE = "simulated, no person voted"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """The script that made the votes, as a module."""
+    spec = importlib.util.spec_from_file_location("simulate", ARENA / "simulate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def votes() -> BattleLog:
+    return read_battles(VOTES)
+
+
+def test_the_script_makes_the_file(workspace: Path) -> None:
+    """The committed votes are what the script writes, byte for byte."""
+    copy = workspace / "sample" / "arena" / VOTES.name
+    copy.unlink()
+    subprocess.run([sys.executable, copy.parent / "simulate.py"], check=True, timeout=120)
+    assert gzip.decompress(copy.read_bytes()) == gzip.decompress(VOTES.read_bytes())
+    assert copy.read_bytes() == VOTES.read_bytes()
+
+
+def test_every_vote_says_so(votes: BattleLog) -> None:
+    """The file is called simulated, and so is the session of each of its votes."""
+    assert "simulated" in VOTES.name
+    assert votes.session is not None
+    assert all(str(name).startswith("simulated-") for name in votes.session.names)
+    assert (votes.session.codes >= 0).all()
+    assert votes.source is not None
+    assert list(votes.source.names) == ["human"]
+
+
+def test_the_verdicts_are_the_embedded_judges(workspace: Path) -> None:
+    """The judged battles are what the embedded judge says on the sample's factuality prompts,
+    not made up: judging them again gives the same battles.
+    """
+    study = Study.open("headline", n_perms=20)
+    battles = study.battles.by_dimension()["factuality"]
+    fields = ("battle_id", "model_a", "model_b", "winner", "inconsistent", "question_id")
+
+    def told(log: BattleLog) -> list[tuple[object, ...]]:
+        return sorted(tuple(getattr(b, field) for field in fields) for b in log.to_battles())  # type: ignore[type-var]
+
+    committed = read_battles(VERDICTS)
+    assert told(committed) == told(battles)
+    assert committed.judge_model is not None
+    assert list(committed.judge_model.names) == ["baseline/lexical-v1"]
+
+
+def test_planted_skills_come_out(script: ModuleType, votes: BattleLog) -> None:
+    """Ratings by the votes follow the planted skills: correlated above 0.99, and not stretched
+    (what a question suits draws them together a little, as the ties do).
+    """
+    ratings = BradleyTerry(prior=0)(votes)
+    skill = np.array([script.SKILLS[model] for model in ratings.models], float)
+    found = np.array([ratings[model].rating for model in ratings.models])
+    assert np.corrcoef(skill, found)[0, 1] > 0.99
+    slope = np.polyfit(skill, found, 1)[0]
+    assert 0.75 < slope < 1.05
+
+
+def test_one_model_has_too_few(votes: BattleLog) -> None:
+    """Only yew has fewer than the 500 votes that a ranked model needs, also without the votes on
+    the model to place; that model was judged and voted on, so that both can be compared.
+    """
+    at = votes.models.index("dogwood")
+    rest = votes.select((votes.a != at) & (votes.b != at))
+    counts = dict(zip(rest.models, np.bincount(np.concatenate([rest.a, rest.b])), strict=True))
+    assert [model for model, n in counts.items() if n < 500] == ["yew"]
+    assert len(votes) - len(rest) >= 500
+    judged = read_battles(VERDICTS)
+    assert "dogwood" in judged.models
+    assert set(judged.models) < set(votes.models)
+
+
+def test_the_params_file_says_so() -> None:
+    """The params file of the sample names the simulated file and says so; the notebook's
+    first lines say it, too.
+    """
+    params = read_yaml(ROOT / "params" / "placement.yaml")
+    assert params["human"] == "sample/arena/simulated_votes.csv.gz"
+    assert "simulated" in (ROOT / "params" / "placement.yaml").read_text().splitlines()[0]
+    notebook = json.loads((ROOT / "notebooks" / "placement.ipynb").read_text(encoding="utf-8"))
+    first = "".join(notebook["cells"][0]["source"])
+    assert re.search(r"votes are simulated", first)
+    for name in ("board", "forest"):
+        (cell,) = [
+            c for c in notebook["cells"] if f"placements.{name}(" in "".join(c.get("source", []))
+        ]
+        assert "study.note" in "".join(cell["source"]), f"{name} without the note"
+
+
+def test_artifacts_and_figures_say_so(workspace: Path) -> None:
+    """The ratings file, the manifest, the facts, the leaderboard and the picture carry the note,
+    and the placed model comes out near its planted skill.
+    """
+    study = PlacementStudy.open(**read_yaml(workspace / "params" / "placement.yaml"))
+    record = study.save()
+    found = json.loads((record.path / "elo_ratings.json").read_text())
+    assert found["arena"] == f"sample arena ({NOTE})"
+    manifest = record.read()
+    assert manifest["human_battles"]["note"] == NOTE
+    assert "simulated" in manifest["human_battles"]["file"]
+    assert NOTE in study.facts()["arena"]
+    note = study.note
+    assert f"People's votes: {NOTE}." in placements.board(study.placed, note).html
+    figure = placements.forest(study.placed, note)
+    assert NOTE in figure.axes[0].get_xlabel()
+    hidden = study.placed.hidden
+    assert hidden is not None
+    assert study.placed.joint["dogwood"].rating == pytest.approx(hidden.rating, abs=40)
