@@ -23,9 +23,10 @@ _HOMES = {
     "arena_kit.judging.tournament": "OfflineError",
     "arena_kit.rating": "claims",
     "arena_kit.rating.placement": "Placed Placement",
-    "arena_kit.reporting": "costs placements plots strengths tables",
+    "arena_kit.reporting": "costs placements plots strengths tables validity",
     "arena_kit.study": "Study",
     "arena_kit.placing": "PlacementStudy",
+    "arena_kit.policy_study": "PolicyStudy",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from arena_kit import cli_rate, cli_runs
+from arena_kit import cli_rate, cli_runs, cli_simulate
 from arena_kit.cli_base import main, plain_errors
 
-__all__ = ["cli_rate", "cli_runs", "main"]
+__all__ = ["cli_rate", "cli_runs", "cli_simulate", "main"]
 
 
 @main.command()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.settings import (
@@ -93,8 +94,35 @@ class PlacementParams(Strict):
         )
 
 
+def _week_text(value: object) -> object:
+    """A date that YAML has read as one, as text again."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+class PolicyParams(Strict):
+    """What a validity report may be told; files are relative to the workspace, `0` takes the
+    policy file's phase, and empty weeks are the last complete one and the one before.
+    """
+
+    battles: str = "sample/arena/season.csv.gz"
+    winner: str = "winner"
+    dimension: str = ""
+    arena: str = ""
+    note: str = ""
+    policy: str = "params/policy.yaml"
+    phase: int = Field(default=0, ge=0, le=4)
+    week: Annotated[str, BeforeValidator(_week_text)] = ""
+    compare_week: Annotated[str, BeforeValidator(_week_text)] = ""
+    earlier: str = ""
+    detail: list[str] = Field(default_factory=list)
+    run_dir: str = ""
+
+
 #: The parameters of every notebook that is not a judged tournament.
-PARAMETERS: dict[str, type[BaseModel]] = {"placement": PlacementParams}
+PARAMETERS: dict[str, type[BaseModel]] = {
+    "placement": PlacementParams,
+    "policy_validity": PolicyParams,
+}
 
 
 def parameters_of(notebook: str) -> type[BaseModel]:

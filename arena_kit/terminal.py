@@ -18,7 +18,19 @@ from arena_kit.reporting.costs import forecast_rows
 from arena_kit.runs import open_record
 from arena_kit.store import read_json
 
-_LEFT = ("dimension", "entrant", "model", "key", "what", "value", "batch", "for", "state", "file")
+_LEFT = (
+    "dimension",
+    "entrant",
+    "model",
+    "key",
+    "what",
+    "value",
+    "batch",
+    "for",
+    "state",
+    "file",
+    "badge",
+)
 _SHOWN_FLIPS = 10
 _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
@@ -27,6 +39,8 @@ def show_board(record: Path) -> None:
     """The leaderboard of a run record."""
     if (record / "elo_ratings.json").is_file():
         _show_placement(read_json(record / "elo_ratings.json"))
+    elif (record / "leaderboard.json").is_file():
+        _show_policy(read_json(record / "leaderboard.json"))
     elif (record / "elo_results.json").is_file():
         _show_tournament(record)
 
@@ -44,6 +58,28 @@ def _show_placement(found: Mapping[str, Any]) -> None:
     ]
     columns = ("rank", "model", "rating", "95% interval", "battles")
     _print(f"{found['model']} in {found['arena']}, judged by {found['judge_model']}", columns, rows)
+
+
+def _show_policy(found: Mapping[str, Any]) -> None:
+    by_elo = found["ordered_by"] == "legacy_elo"
+    rows = [
+        (
+            "–" if row["official_rank"] is None else str(row["official_rank"]),
+            row["model"],
+            f"{row['legacy_elo']:.0f}" if by_elo else f"{row['conservative']:.0f}",
+            f"{row['confidence']}%",
+            f"{100 * row['prompt_coverage']:.0f}%",
+            row["badge"],
+            str(row["votes"]),
+        )
+        for row in found["rows"]
+    ]
+    score = "Elo" if by_elo else "rating"
+    columns = ("rank", "model", score, "confidence", "coverage", "badge", "votes")
+    _print(found["arena"], columns, rows)
+    status = found["status"]
+    aside = "" if status["published"] else " (computed, not published)"
+    _say(f"{status['status']}{aside}: {'; '.join(status['reasons'])}")
 
 
 def _show_tournament(record: Path) -> None:

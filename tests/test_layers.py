@@ -18,6 +18,7 @@ FLOORS = [
     ("rating",),
     ("matchmaking",),
     ("judging",),
+    ("board",),
     ("reporting",),
     (
         "settings",
@@ -32,8 +33,8 @@ FLOORS = [
         "progress",
         "generation",
     ),
-    ("plan", "batches", "study", "placing", "runner", "compare"),
-    ("cli", "cli_base", "cli_rate", "cli_runs", "terminal", "__main__"),
+    ("plan", "batches", "study", "placing", "policy_study", "runner", "compare"),
+    ("cli", "cli_base", "cli_rate", "cli_runs", "cli_simulate", "terminal", "__main__"),
 ]
 FILES = {"store", "tabular", "battle_files", "pair_counts"}
 #: What may not be imported although it stands below: these modules are pure.
@@ -45,6 +46,7 @@ PURE = {
     "judging.parsing": FILES,
     "judging.verdicts": FILES,
     "judging.quality": FILES,
+    "board": FILES,
 }
 
 

@@ -30,8 +30,9 @@ def tags(cell: Any) -> set[str]:
 
 
 def test_all_there() -> None:
-    """The notebooks of a judged tournament and of a placement exist."""
-    assert [path.stem for path in NOTEBOOKS] == ["headline", "k_sweep", "pilot", "placement"]
+    """The notebooks of a judged tournament, of a placement and of the validity report exist."""
+    known = ["headline", "k_sweep", "pilot", "placement", "policy_validity"]
+    assert [path.stem for path in NOTEBOOKS] == known
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
@@ -97,7 +98,7 @@ class TestForm:
 
 def test_nbval_notices_a_changed_k(workspace: Path) -> None:
     """With another K in params/, nbval fails on the stored numbers; as shipped it passes."""
-    for other in ("headline", "k_sweep", "placement"):
+    for other in ("headline", "k_sweep", "placement", "policy_validity"):
         (workspace / "notebooks" / f"{other}.ipynb").unlink()
     shutil.copy(ROOT / "pyproject.toml", workspace)
 

@@ -70,7 +70,7 @@ def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
         drawn = votes.with_weights(times)
         cells = drawn if votes.x.shape[1] else pairs.pooled(drawn)
         whole = cells.and_also(priors.always)
-        took = Pairs.of(whole, fit.n_models).taken(whole, ties=fit.ties.start is None)
+        took = Pairs.of(whole, fit.n_models).taken(whole, half=fit.ties.start is None)
         if not strongly_connected(fit.n_models, *took):
             return _spared(fit, whole, priors.spare)
         return _climbed(fit, whole, inverse)
@@ -106,9 +106,8 @@ def _spared(fit: Fit, cells: Cells, spare: Cells) -> Floats:
     """The peak with the prior that a resample needs, which has none without; NaN without one."""
     if not len(spare.a):
         return np.full(len(fit.theta), np.nan)
-    divided = Pairs.of(cells, fit.n_models).divided(
-        cells, fit.n_models, ties=fit.ties.start is None
-    )
+    pairs = Pairs.of(cells, fit.n_models)
+    divided = pairs.divided(cells, half=fit.ties.start is None)
     return _newton(fit, cells.and_also(spare.at(divided)))
 
 

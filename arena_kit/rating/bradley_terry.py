@@ -182,10 +182,10 @@ class BradleyTerry:
         """The fit to all battles, and the strengths of each resample (none for a sandwich)."""
         n, rows = len(log.models), evidence.rows
         if not self.prior:
-            check_separation(log.models, *pairs.taken(rows, ties=self.ties == "half"))
+            check_separation(log.models, *pairs.taken(rows, half=self.ties == "half"))
         if self.covariates:
             check_told_apart(rows, n)
-        priors = self._priors(rows, pairs, n)
+        priors = self._priors(rows, pairs)
         cells = rows if self.covariates else pairs.pooled(rows)
         fit = fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties])
         if self.interval == "sandwich":
@@ -195,12 +195,12 @@ class BradleyTerry:
             raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
         return fit, draws
 
-    def _priors(self, rows: Cells, pairs: Pairs, n: int) -> Priors:
+    def _priors(self, rows: Cells, pairs: Pairs) -> Priors:
         """The prior that all battles need, and the one that a resample may need."""
         spare = pairs.prior(self.prior, len(self.covariates))
         if self.prior_when == "always":
             return Priors(always=spare, spare=spare)
-        divided = pairs.divided(rows, n, ties=self.ties == "half")[: len(spare.a)]
+        divided = pairs.divided(rows, half=self.ties == "half")[: len(spare.a)]
         return Priors(always=spare.at(divided), spare=spare)
 
     def strengths(self, log: BattleLog) -> Floats:
@@ -209,7 +209,7 @@ class BradleyTerry:
         n = len(log.models)
         pairs = Pairs.of(rows, n)
         cells = rows if self.covariates else pairs.pooled(rows)
-        always = self._priors(rows, pairs, n).always
+        always = self._priors(rows, pairs).always
         return fitted(cells.and_also(always), n, TIE_MODELS[self.ties]).strength
 
     def _why(self) -> str:

@@ -120,6 +120,7 @@ class Pairs:
     high: Codes
     of_cell: Codes
     turned: NDArray[np.bool_]
+    n_models: int
 
     @classmethod
     def of(cls, cells: Cells, n_models: int) -> Pairs:
@@ -129,7 +130,7 @@ class Pairs:
         met = np.flatnonzero(np.bincount(key, minlength=n_models * n_models))
         place = np.zeros(n_models * n_models, np.intp)
         place[met] = np.arange(len(met))
-        return cls(met // n_models, met % n_models, place[key], turned)
+        return cls(met // n_models, met % n_models, place[key], turned, n_models)
 
     def pooled(self, cells: Cells) -> Cells:
         """One cell per pair, with the sums of its cells; only for cells without covariates."""
@@ -145,19 +146,29 @@ class Pairs:
             x=np.zeros((n, 0)),
         )
 
-    def taken(self, cells: Cells, *, ties: bool) -> tuple[Codes, Codes]:
-        """Who took a win from whom, or with `ties` also part of one."""
+    def taken(self, cells: Cells, *, half: bool) -> tuple[Codes, Codes]:
+        """Who took a win from whom, or part of one. Where ties are an outcome of their own rather
+        than `half` a win, they hold two models together only if wins both ways somewhere say how
+        rare ties are.
+        """
         pooled = self.pooled(cells)
-        low = pooled.won + ties * pooled.tied > 0
-        high = pooled.lost + ties * pooled.tied > 0
+        if half:
+            return self._taken(pooled.won + pooled.tied, pooled.lost + pooled.tied)
+        by_wins = self._taken(pooled.won, pooled.lost)
+        if np.bincount(strong_groups(self.n_models, *by_wins)).max() == 1:
+            return by_wins
+        return self._taken(pooled.won + pooled.tied, pooled.lost + pooled.tied)
+
+    def _taken(self, by_low: Floats, by_high: Floats) -> tuple[Codes, Codes]:
+        low, high = by_low > 0, by_high > 0
         return (
             np.concatenate([self.low[low], self.high[high]]),
             np.concatenate([self.high[low], self.low[high]]),
         )
 
-    def divided(self, cells: Cells, n_models: int, *, ties: bool) -> NDArray[np.bool_]:
+    def divided(self, cells: Cells, *, half: bool) -> NDArray[np.bool_]:
         """Pairs of which one never beat the other, not even through others."""
-        group = strong_groups(n_models, *self.taken(cells, ties=ties))
+        group = strong_groups(self.n_models, *self.taken(cells, half=half))
         return np.asarray(group[self.low] != group[self.high])
 
     def prior(self, wins: float, n_covariates: int) -> Cells:
@@ -336,7 +347,7 @@ def unanimous(cells: Cells, pairs: Pairs, n_models: int) -> NDArray[np.bool_]:
     for side, value in ((cells.a, share), (cells.b, 1 - share)):
         np.minimum.at(least, side, value)
         np.maximum.at(most, side, value)
-    took = pairs.taken(cells, ties=True)
+    took = pairs.taken(cells, half=True)
     if strongly_connected(n_models, *took):
         return np.asarray(least == most)
     group = strong_groups(n_models, *took)

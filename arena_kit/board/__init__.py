@@ -1,0 +1,1 @@
+"""The leaderboard and the weekly validity report: pure functions of battles and a policy."""

@@ -1,0 +1,119 @@
+"""What a log tells about how votes came to be: the queue mix (6) and integrity controls (6.2, 11).
+
+Whether model names were hidden, and who is a bot, no log can tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import A_WINS
+from arena_kit.matchmaking.matchup import Lane
+from arena_kit.matchmaking.policy import LaneWeights, Policy
+from arena_kit.rating.glicko2 import replay_order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneShare:
+    """How much of the queue a lane served, beside its weight."""
+
+    lane: str
+    votes: int
+    share: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integrity:
+    """Counts about sides and repeats; None where the log lacks what they need.
+
+    `left` is the share of its votes in which the model that stood left most often did so,
+    and `left_of` that model; `left_wins` is how often the left side won a decisive vote.
+    `prompt_repeats` are meetings on a prompt that the pair had used up (6.2), and
+    `session_repeats` votes on a pair and prompt that the session had seen (11).
+    """
+
+    left_of: str
+    left: float
+    left_wins: float | None
+    prompt_repeats: int | None
+    session_repeats: int | None
+    same_ids: int | None
+
+
+def lane_mix(battles: BattleLog, weights: LaneWeights) -> tuple[LaneShare, ...]:
+    """Votes by the lane that served them; empty where the log names no lanes."""
+    if battles.lane is None:
+        return ()
+    found = Counter(str(lane) for lane in battles.lane.values() if lane is not None)
+    known = {str(lane): getattr(weights, lane) for lane in Lane}
+    total = max(1, sum(found.values()))
+    return tuple(
+        LaneShare(lane=lane, votes=found[lane], share=found[lane] / total, weight=weight)
+        for lane, weight in (known | {lane: 0.0 for lane in sorted(found) if lane not in known})
+        .items()
+    )  # fmt: skip
+
+
+def integrity(battles: BattleLog, policy: Policy) -> Integrity:
+    """Count what the controls are to prevent."""
+    n = len(battles.models)
+    left = np.bincount(battles.a, minlength=n)
+    share = left / np.maximum(1, left + np.bincount(battles.b, minlength=n))
+    most = int(np.argmax(np.abs(share - 0.5)))
+    decided = battles.decisive()
+    ids = battles.battle_id
+    named = [] if ids is None else [name for name in ids.tolist() if name is not None]
+    return Integrity(
+        left_of=battles.models[most],
+        left=float(share[most]),
+        left_wins=float(np.mean(battles.outcome[decided] == A_WINS)) if decided.any() else None,
+        prompt_repeats=_prompt_repeats(battles, policy),
+        session_repeats=_session_repeats(battles, policy),
+        same_ids=None if ids is None else len(named) - len(set(named)),
+    )
+
+
+def _prompt_repeats(battles: BattleLog, policy: Policy) -> int | None:
+    """Meetings that were more than the allowed number on one prompt in a pair's last ones."""
+    if battles.question_id is None:
+        return None
+    rule, repeats = policy.repeats, 0
+    met: dict[tuple[int, int], deque[int]] = {}
+    for pair, prompt, _ in _in_order(battles):
+        lately = met.setdefault(pair, deque(maxlen=rule.meetings - 1))
+        repeats += prompt >= 0 and lately.count(prompt) >= rule.same_prompt
+        lately.append(prompt)
+    return repeats
+
+
+def _session_repeats(battles: BattleLog, policy: Policy) -> int | None:
+    """Votes on a pair and prompt that the session had seen within the gap."""
+    if battles.session is None or battles.question_id is None or not policy.repeats.session_gap:
+        return None
+    seen: dict[int, deque[tuple[tuple[int, int], int]]] = {}
+    repeats = 0
+    for pair, prompt, session in _in_order(battles):
+        if session < 0 or prompt < 0:
+            continue
+        lately = seen.setdefault(session, deque(maxlen=policy.repeats.session_gap))
+        repeats += (pair, prompt) in lately
+        lately.append((pair, prompt))
+    return repeats
+
+
+def _in_order(battles: BattleLog) -> Iterator[tuple[tuple[int, int], int, int]]:
+    """Pair, prompt and session of every vote by time, in codes; -1 is none."""
+    rows = replay_order(battles, np.ones(len(battles), bool))
+    none = np.full(len(battles), -1)
+    prompt = none if battles.question_id is None else battles.question_id.codes
+    session = none if battles.session is None else battles.session.codes
+    low, high = np.minimum(battles.a, battles.b), np.maximum(battles.a, battles.b)
+    columns = (each[rows].tolist() for each in (low, high, prompt, session))
+    for i, j, asked, voter in zip(*columns, strict=True):
+        yield (i, j), asked, voter

@@ -1,0 +1,80 @@
+"""The ratings that the policy asks for: Glicko-2 vote by vote (5.1), Bradley–Terry beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battle_log import BattleLog
+from arena_kit.matchmaking.policy import Policy
+from arena_kit.rating.base import Ratings
+from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.glicko2 import Glicko2, GlickoHistory, GlickoState
+
+
+def epoch_of(policy: Policy) -> str:
+    """The method that the published order rests on, with the settings that change it."""
+    if policy.phase.orders_by == "legacy_elo":
+        return f"Elo, K {policy.legacy_elo.k:g} from {policy.legacy_elo.initial:g}"
+    start = policy.glicko
+    return (
+        f"Glicko-2 rating - {policy.deviations:g} RD, from {start.rating:g}/{start.rd:g}/"
+        f"{start.volatility:g}, tau {start.tau:g}, RD {start.rd_min:g} to {start.rd_max:g}"
+    )
+
+
+def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
+    """Glicko-2 vote by vote (5.1), and Bradley–Terry on the same votes.
+
+    Models of which no vote counts are left out of both.
+    """
+    start = policy.glicko
+    method = Glicko2(
+        initial=start.rating,
+        rd=start.rd,
+        volatility=start.volatility,
+        tau=start.tau,
+        rd_min=start.rd_min,
+        rd_max=start.rd_max,
+        evidence_replicates=0,
+    )
+    counted = set(method.kept(battles)[0].models)
+    known = np.array([model in counted for model in battles.models], bool)
+    rows = np.flatnonzero(known[battles.a] & known[battles.b])
+    log = battles.select(rows) if len(rows) else battles
+    history = method.history(log)
+    strengths = BradleyTerry(center=start.rating, both_bad="exclude")(log)
+    return replace(history, battle=rows[history.battle]), strengths
+
+
+def final_states(history: GlickoHistory) -> dict[str, GlickoState]:
+    """Where every model stood after the last vote."""
+    last = _last_seen(history, len(history))
+    flat = [column.ravel()[last] for column in (history.rating, history.rd, history.volatility)]
+    rows = zip(history.models, *(column.tolist() for column in flat), strict=True)
+    return {model: GlickoState(*state) for model, *state in rows}
+
+
+def time_in_band(history: GlickoHistory, policy: Policy) -> dict[str, float]:
+    """For which part of the rolling window each model was a contender, before each vote."""
+    size = len(history.models)
+    begin = max(0, len(history) - policy.exposure.window)
+    fresh = policy.glicko.rating - policy.deviations * policy.glicko.rd
+    value = history.rating - policy.deviations * history.rd
+    score, last = np.full(size, fresh), _last_seen(history, begin)
+    score[last >= 0] = value.ravel()[last[last >= 0]]
+    inside = np.zeros(size, np.int64)
+    for sides, after in zip(history.sides[begin:], value[begin:], strict=True):
+        inside[np.argsort(-score, kind="stable")[: policy.contenders.band]] += 1
+        score[sides] = after
+    share = inside / max(1, len(history) - begin)
+    return dict(zip(history.models, share.tolist(), strict=True))
+
+
+def _last_seen(history: GlickoHistory, end: int) -> NDArray[np.int64]:
+    """Where each model's last state before a vote stands in the flat columns, -1 for none."""
+    last = np.full(len(history.models), -1)
+    np.maximum.at(last, history.sides[:end].ravel(), np.arange(2 * end))
+    return last

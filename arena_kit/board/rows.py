@@ -1,0 +1,205 @@
+"""Rows of the leaderboard: one model with every metric that the policy publishes (9.1, 9.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import A_WINS
+from arena_kit.board.legacy_elo import legacy_elo
+from arena_kit.board.prompt_scores import ScoreSummary, adjusted_scores, raw_scores
+from arena_kit.matchmaking.coverage import Coverage, ExposureFairness
+from arena_kit.matchmaking.policy import Phase, Policy
+from arena_kit.matchmaking.rules import (
+    Badge,
+    Standing,
+    confidence,
+    provisional_state,
+    quality_floor,
+    stability_badge,
+)
+from arena_kit.rating.base import Rating, Ratings, kinds
+from arena_kit.rating.glicko2 import GlickoState
+
+_NOTHING = ScoreSummary(average=None, spread=None, consistency=None, prompts=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardRow:
+    """One model with every metric of the policy (9.1, 9.2).
+
+    `rank` is the place in the published order and `conservative_rank` that by conservative
+    score; `official_rank` counts only models that official claims may name (5.3). `raw` and
+    `adjusted` are scores per prompt. `bt_*` are Bradley–Terry's: what the evidence says,
+    where RD does not (see `rd_floor` of the board).
+    """
+
+    rank: int
+    model: str
+    official_rank: int | None
+    rank_change: int | None
+    conservative_rank: int
+    conservative: float
+    rating: float
+    rd: float
+    volatility: float
+    confidence: int
+    badge: Badge
+    badge_reasons: tuple[str, ...]
+    provisional: bool
+    provisional_reasons: tuple[str, ...]
+    prompt_coverage: float
+    pair_coverage: float | None
+    raw: ScoreSummary
+    adjusted: ScoreSummary
+    wins: int
+    losses: int
+    ties: int
+    votes: int
+    decisive: int
+    both_bad: int
+    quality_floor: float | None
+    quality_check: bool
+    exposure: int
+    exposure_target: float
+    exposure_equal_target: float
+    exposure_within: bool
+    bt_rating: float | None
+    bt_se: float | None
+    bt_low: float | None
+    bt_high: float | None
+    legacy_elo: float
+    legacy_rank: int
+
+
+class Beside(NamedTuple):
+    """What is known of every model beside its standing, by name."""
+
+    state: Mapping[str, GlickoState]
+    fairness: Mapping[str, ExposureFairness]
+    pairs: Mapping[str, float]
+    record: Mapping[str, tuple[int, int, int]]
+    raw: Mapping[str, ScoreSummary]
+    adjusted: Mapping[str, ScoreSummary]
+    strength: Mapping[str, Rating]
+    legacy: Mapping[str, float]
+
+
+def beside(
+    battles: BattleLog,
+    coverage: Coverage,
+    strengths: Ratings,
+    *,
+    states: Mapping[str, GlickoState],
+    fairness: Iterable[ExposureFairness],
+    order: Sequence[str],
+) -> Beside:
+    """Collect what the rows need; `order` is that of the conservative score."""
+    policy = coverage.policy
+    start = dict.fromkeys(states, policy.legacy_elo.initial)
+    return Beside(
+        state=states,
+        fairness={each.model: each for each in fairness},
+        pairs=coverage.pair_scores(order),
+        record=records(battles),
+        raw=raw_scores(battles, policy.prompt_scores),
+        adjusted=adjusted_scores(battles, strengths, policy.prompt_scores),
+        strength={row.model: row for row in strengths.ratings},
+        legacy=start | legacy_elo(battles, policy.legacy_elo),
+    )
+
+
+def records(battles: BattleLog) -> dict[str, tuple[int, int, int]]:
+    """Wins, losses and draws of every model; a draw is a tie that is one (8.2)."""
+    n, masks = len(battles.models), kinds(battles)
+    first_won, decided = battles.outcome == A_WINS, battles.decisive()
+    winner = np.where(first_won, battles.a, battles.b)[decided]
+    loser = np.where(first_won, battles.b, battles.a)[decided]
+    drawn = np.concatenate([side[masks["tie"]] for side in (battles.a, battles.b)])
+    counts = [np.bincount(each, minlength=n).tolist() for each in (winner, loser, drawn)]
+    return {model: (w, x, d) for model, w, x, d in zip(battles.models, *counts, strict=True)}
+
+
+def published(
+    policy: Policy,
+    standings: Sequence[Standing],
+    known: Beside,
+    before: Mapping[str, int],
+) -> tuple[BoardRow, ...]:
+    """A row per standing, in the published order (5.2, 12); `standings` are best first.
+
+    Before the migration every model is officially ranked, by legacy Elo; after it only models
+    that are not provisional. `before` has the ranks that may be compared.
+    """
+    names = [standing.model for standing in standings]
+    by_elo = sorted(names, key=lambda model: (-known.legacy[model], model))
+    rows = [
+        _row(policy, standing, known, n, by_elo.index(standing.model) + 1)
+        for n, standing in enumerate(standings, 1)
+    ]
+    if policy.phase.orders_by == "legacy_elo":
+        rows.sort(key=lambda row: row.legacy_rank)
+    named, everybody = count(1), policy.phase < Phase.MIGRATION
+    return tuple(
+        replace(
+            row,
+            rank=rank,
+            official_rank=next(named) if everybody or not row.provisional else None,
+            rank_change=before[row.model] - rank if row.model in before else None,
+        )
+        for rank, row in enumerate(rows, 1)
+    )
+
+
+def _row(
+    policy: Policy, standing: Standing, known: Beside, conservative_rank: int, legacy_rank: int
+) -> BoardRow:
+    """One model, its ranks in the published order still open."""
+    model = standing.model
+    badge, provisional = stability_badge(policy, standing), provisional_state(policy, standing)
+    floor, fair = quality_floor(policy, standing), known.fairness[model]
+    wins, losses, ties = known.record.get(model, (0, 0, 0))
+    strength = known.strength.get(model)
+    return BoardRow(
+        rank=0,
+        model=model,
+        official_rank=None,
+        rank_change=None,
+        conservative_rank=conservative_rank,
+        conservative=standing.conservative(policy),
+        rating=standing.rating,
+        rd=standing.rd,
+        volatility=known.state[model].volatility,
+        confidence=confidence(policy, standing.rd).percent,
+        badge=badge.badge,
+        badge_reasons=badge.reasons,
+        provisional=provisional.provisional,
+        provisional_reasons=provisional.reasons,
+        prompt_coverage=standing.prompt_coverage,
+        pair_coverage=known.pairs.get(model),
+        raw=known.raw.get(model, _NOTHING),
+        adjusted=known.adjusted.get(model, _NOTHING),
+        wins=wins,
+        losses=losses,
+        ties=ties,
+        votes=standing.votes,
+        decisive=standing.decisive,
+        both_bad=standing.both_bad,
+        quality_floor=floor.score,
+        quality_check=floor.check,
+        exposure=fair.exposure,
+        exposure_target=fair.target,
+        exposure_equal_target=fair.equal_target,
+        exposure_within=fair.within,
+        bt_rating=None if strength is None else strength.rating,
+        bt_se=None if strength is None else strength.extra["se"],
+        bt_low=None if strength is None else strength.ci_low,
+        bt_high=None if strength is None else strength.ci_high,
+        legacy_elo=known.legacy[model],
+        legacy_rank=legacy_rank,
+    )

@@ -1,0 +1,242 @@
+"""The weekly validity report (12): coverage fairness, pair completeness, confidence stability,
+and top-rank churn, each as figures and a sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import DataError
+from arena_kit.board.churn import Churn, Place, churn
+from arena_kit.board.leaderboard import Earlier, Leaderboard, leaderboard
+from arena_kit.board.weekly_checks import (
+    ConfidenceCheck,
+    PairCheck,
+    PromptCheck,
+    confidence_checks,
+    pair_checks,
+    prompt_checks,
+)
+from arena_kit.board.weeks import Week, chosen_weeks, until, untimed
+from arena_kit.matchmaking.feasibility import Feasibility, feasibility
+from arena_kit.matchmaking.policy import Policy
+from arena_kit.rating.base import RatingError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validity:
+    """The figures of one report.
+
+    Parameters
+    ----------
+    now, before
+        The boards at the end of the week and of the comparison week, None without one.
+    week, complete, compared
+        The week, whether votes reach its Sunday, and the comparison week.
+    later
+        Votes after the week, which do not count.
+    note
+        Why nothing is compared; empty where it is.
+    """
+
+    now: Leaderboard
+    before: Leaderboard | None
+    week: Week | None
+    complete: bool
+    compared: Week | None
+    later: int
+    note: str
+    feasibility: Feasibility
+    pairs: tuple[PairCheck, ...]
+    prompts: tuple[PromptCheck, ...]
+    confidence: tuple[ConfidenceCheck, ...]
+    churn: Churn | None
+
+    @property
+    def published(self) -> bool:
+        """Whether the rollout phase publishes this report, or it is computed beside."""
+        return self.now.policy.phase.publishes_weekly_report
+
+    @property
+    def fairness_sentence(self) -> str:
+        """Coverage fairness, judged against the lane-adjusted target."""
+        rows, rule = self.now.fairness, self.now.policy.exposure
+        outside = [
+            f"{row.model} {100 * row.deviation:+.0f}%"
+            for row in sorted(rows, key=lambda row: -abs(row.deviation or 0))
+            if not row.within and row.deviation is not None
+        ]
+        equal = sum(row.within_equal for row in rows)
+        return (
+            f"{len(rows) - len(outside)} of {len(rows)} models were shown within "
+            f"{100 * rule.tolerance:g} % of their lane-adjusted target in the last "
+            f"{self.now.coverage.matchups} matchups ({equal} within it of the equal target)"
+            f"{'; outside: ' + _listed(outside) if outside else ''}."
+        )
+
+    @property
+    def prompts_sentence(self) -> str:
+        """How equally prompts are covered."""
+        shares = [row.coverage for row in self.prompts]
+        top = [row.target for row in self.prompts if row.contender]
+        rule = self.now.policy.prompts
+        return (
+            f"Prompt coverage lies between {100 * min(shares):.0f} and {100 * max(shares):.0f} %; "
+            f"contenders have the top-band target of {rule.top_target} decisive votes on "
+            f"{100 * float(np.mean(top)):.0f} % of prompts."
+        )
+
+    @property
+    def pairs_sentence(self) -> str:
+        """Pair completeness of the contender band."""
+        rule = self.now.policy.pairs
+        met = sum(pair.meets_floor for pair in self.pairs)
+        said = (
+            f"{met} of {len(self.pairs)} adjacent contender pairs have the floor of {rule.votes} "
+            f"decisive votes on {rule.prompts} prompts"
+        )
+        if self.before is None:
+            return f"{said}."
+        then = self.before.coverage.adjacent(self.before.band.models)
+        had = sum(pair.meets_floor for pair in then)
+        return f"{said}, {had} of {len(then)} in the comparison week."
+
+    @property
+    def confidence_sentence(self) -> str:
+        """Confidence stability, and what RD cannot say."""
+        top = self.confidence[: self.now.policy.publication.top]
+        rd = _median([row.rd for row in top], [row.rd_before for row in top])
+        se = _median([row.se for row in top], [row.se_before for row in top])
+        return (
+            f"Median RD of the top {len(top)} is {rd}. RD stops falling near "
+            f"{self.feasibility.settled_rd:.0f} whatever the evidence; the Bradley–Terry "
+            f"standard error, which falls as evidence grows, has a median of {se}."
+        )
+
+    @property
+    def churn_sentence(self) -> str:
+        """Who changed places at the top."""
+        return self.note if self.churn is None else self.churn.sentence
+
+    @property
+    def sentences(self) -> dict[str, str]:
+        """The report in a sentence each (12)."""
+        return {
+            "Coverage fairness": self.fairness_sentence,
+            "Prompt fairness": self.prompts_sentence,
+            "Pair completeness": self.pairs_sentence,
+            "Confidence stability": self.confidence_sentence,
+            "Top-rank churn": self.churn_sentence,
+        }
+
+
+def weekly_report(
+    battles: BattleLog,
+    policy: Policy | None = None,
+    *,
+    week: str = "",
+    compare_week: str = "",
+    earlier: Earlier | None = None,
+) -> Validity:
+    """The report on a log up to the end of a week, compared with an earlier week.
+
+    Empty weeks take the last complete one and the one before it. Without timestamps there is
+    one board of all battles as they stand, and nothing to compare; asking for a week is then
+    an error. Ranks are compared with those of `earlier`, where given, else of that week.
+    """
+    policy = policy or Policy()
+    if (missing := untimed(battles)) or not len(battles):
+        note = _no_weeks(missing, len(battles), week or compare_week)
+        return _report(policy, leaderboard(battles, policy, earlier=earlier), None, note=note)
+    assert battles.timestamp is not None  # noqa: S101 (no battle is untimed)
+    chosen = chosen_weeks(battles.timestamp, week, compare_week)
+    counted = until(battles, chosen.week)
+    before, note = _before(battles, policy, chosen.compared, asked=bool(compare_week))
+    if earlier is None and before is not None:
+        earlier = before.earlier()
+    now = leaderboard(counted, policy, earlier=earlier)
+    return _report(
+        policy,
+        now,
+        before,
+        note=note,
+        week=chosen.week,
+        complete=chosen.complete,
+        compared=chosen.compared if before else None,
+        later=len(battles) - len(counted),
+    )
+
+
+def _no_weeks(missing: int, n: int, asked: str) -> str:
+    said = f"{missing} of {n} battles have no timestamp"
+    if asked:
+        raise DataError(f"a week ({asked}) cannot be told: {said}")
+    return f"No weeks can be compared: {said}, so all count, in the order of the file."
+
+
+def _before(
+    battles: BattleLog, policy: Policy, week: Week | None, *, asked: bool
+) -> tuple[Leaderboard | None, str]:
+    if week is None:
+        return None, "No week can be compared: there are no votes before this one."
+    try:
+        return leaderboard(until(battles, week), policy), ""
+    except RatingError as error:
+        if asked:
+            raise
+        return None, f"Week {week.label} cannot be compared: {error}."
+
+
+def _report(
+    policy: Policy,
+    now: Leaderboard,
+    before: Leaderboard | None,
+    *,
+    note: str,
+    week: Week | None = None,
+    complete: bool = True,
+    compared: Week | None = None,
+    later: int = 0,
+) -> Validity:
+    coverage, top = now.coverage, policy.publication.top
+    return Validity(
+        now=now,
+        before=before,
+        week=week,
+        complete=complete,
+        compared=compared,
+        later=later,
+        note=note,
+        feasibility=feasibility(policy, len(now.rows), int(coverage.active.sum())),
+        pairs=pair_checks(now, before),
+        prompts=prompt_checks(now, before),
+        confidence=confidence_checks(now, before),
+        churn=churn(_places(before), _places(now), top=top) if before else None,
+    )
+
+
+def _places(board: Leaderboard) -> list[Place]:
+    n = board.policy.deviations
+    rows = [board[model] for model in board.conservative_order]
+    return [
+        Place(model=row.model, low=row.rating - n * row.rd, high=row.rating + n * row.rd)
+        for row in rows
+    ]
+
+
+def _listed(names: list[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _median(now: list[float | None] | list[float], before: list[float | None]) -> str:
+    found = [value for value in now if value is not None]
+    then = [value for value in before if value is not None]
+    if not found:
+        return "unknown"
+    was = f" ({median(then):.1f} in the comparison week)" if then else ""
+    return f"{median(found):.1f}{was}"

@@ -1,0 +1,192 @@
+"""A world with planted skills: models, prompts and voters whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles import OUTCOMES, Outcome
+from arena_kit.matchmaking.coverage import Bools, Counts
+
+Floats = NDArray[np.float64]
+
+_SCALE = 400 / log(10)
+_CENTRE = 1500.0
+_EARLIEST, _LATEST = 0.3, 0.5  # when newcomers join, as parts of the whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The settings of a simulated arena; strengths are in rating points around 1500.
+
+    Parameters
+    ----------
+    models, prompts, matchups
+        How many there are; newcomers are among the models.
+    newcomers
+        Models that join between 30 % and 50 % of the matchups, one after the other.
+    skill_sd, prompt_sd
+        How far skills spread over models, and how far a model's response to one prompt lies
+        from its skill.
+    tie_gap
+        A voter who sees two responses closer than this calls a tie.
+    bad_below, bad_sd
+        The quality floor: a voter who sees both responses below it calls both bad. It
+        differs by prompt, with this mean and spread.
+    noise
+        Share of voters who press one of the four buttons at random.
+    session_length
+        Mean number of matchups that a voter sees.
+    answered
+        Share of prompts that a model has a response to; the first prompt is answered by all.
+    """
+
+    models: int = 20
+    prompts: int = 15
+    matchups: int = 6000
+    newcomers: int = 2
+    skill_sd: float = 120.0
+    prompt_sd: float = 60.0
+    tie_gap: float = 60.0
+    bad_below: float = 1430.0
+    bad_sd: float = 40.0
+    noise: float = 0.1
+    session_length: float = 8.0
+    answered: float = 1.0
+
+    def __post_init__(self) -> None:
+        most = self.models - 2
+        for name, holds, allowed in (
+            ("models", self.models >= 2, "2 or more"),
+            ("prompts", self.prompts >= 1, "1 or more"),
+            ("matchups", self.matchups >= 1, "1 or more"),
+            ("newcomers", 0 <= self.newcomers <= most, f"from 0 to {most}, as 2 models begin"),
+            ("skill_sd", 0 < self.skill_sd < inf, "a finite number above 0"),
+            ("prompt_sd", 0 <= self.prompt_sd < inf, "a finite number, 0 or more"),
+            ("tie_gap", 0 <= self.tie_gap < inf, "a finite number, 0 or more"),
+            ("bad_below", -inf < self.bad_below < inf, "a finite number"),
+            ("bad_sd", 0 <= self.bad_sd < inf, "a finite number, 0 or more"),
+            ("noise", 0 <= self.noise <= 1, "from 0 to 1"),
+            ("session_length", 1 <= self.session_length < inf, "a finite number, 1 or more"),
+            ("answered", 0 < self.answered <= 1, "above 0 and at most 1"),
+        ):
+            if not holds:
+                raise ValueError(f"{name} must be {allowed}, not {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Voters:
+    """What each matchup's voter brings along, whoever is shown: a value per matchup.
+
+    `left` and `right` are how much better than it is each response appears, `button` is what
+    one who votes at random presses (-1 for those who look), and `session` names the voter.
+    """
+
+    left: Floats
+    right: Floats
+    button: Counts
+    session: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Planted:
+    """A world with everything drawn that matchmaking has no say in.
+
+    Parameters
+    ----------
+    quality, answered
+        A row per model and a column per prompt: how good the response is, and whether there
+        is one.
+    truth
+        How good each model is: the mean quality of its responses.
+    floor
+        The quality below which a response to a prompt is bad.
+    joins
+        How many matchups there are before each model joins.
+    """
+
+    world: World
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
+    quality: Floats
+    answered: Bools
+    truth: Floats
+    floor: Floats
+    joins: Counts
+    voters: Voters
+
+    def joining(self, number: int) -> tuple[str, ...]:
+        """The models that join right before a matchup."""
+        return tuple(self.models[i] for i in np.flatnonzero(self.joins == number))
+
+    def responses(self, model: str) -> tuple[str, ...]:
+        """The prompts that a model has responses to."""
+        row = self.answered[self.models.index(model)]
+        return tuple(p for p, has in zip(self.prompts, row, strict=True) if has)
+
+    def vote(self, number: int, a: int, b: int, prompt: int) -> Outcome:
+        """What the voter of a matchup says of two models on a prompt.
+
+        Both responses appear with an error of their own, drawn from a Gumbel distribution.
+        So one that appears better does so with the odds of Bradley and Terry, and whether
+        both appear bad says nothing about which of them is better.
+        """
+        voters = self.voters
+        if voters.button[number] >= 0:
+            return OUTCOMES[int(voters.button[number])]
+        left = self.quality[a, prompt] + voters.left[number]
+        right = self.quality[b, prompt] + voters.right[number]
+        if max(left, right) < self.floor[prompt]:
+            return Outcome.BOTH_BAD
+        if abs(left - right) < self.world.tie_gap:
+            return Outcome.TIE
+        return Outcome.MODEL_A if left > right else Outcome.MODEL_B
+
+
+def planted(world: World, rng: np.random.Generator) -> Planted:
+    """Draw a world."""
+    shape = world.models, world.prompts
+    skill = rng.normal(_CENTRE, world.skill_sd, world.models)
+    quality = skill[:, None] + rng.normal(0, world.prompt_sd, shape)
+    answered = rng.random(shape) < world.answered
+    answered[:, 0] = True
+    return Planted(
+        world=world,
+        models=_names("model", world.models),
+        prompts=_names("prompt", world.prompts),
+        quality=quality,
+        answered=answered,
+        truth=np.average(quality, axis=1, weights=answered),
+        floor=rng.normal(world.bad_below, world.bad_sd, world.prompts),
+        joins=_joins(world, rng),
+        voters=_voters(world, rng),
+    )
+
+
+def _names(what: str, n: int) -> tuple[str, ...]:
+    """Numbered names whose alphabetical order is that of the numbers."""
+    return tuple(f"{what}-{i:0{len(str(n))}}" for i in range(1, n + 1))
+
+
+def _joins(world: World, rng: np.random.Generator) -> Counts:
+    joins = np.zeros(world.models, np.int64)
+    late = rng.permutation(world.models)[: world.newcomers]
+    joins[late] = np.linspace(_EARLIEST, _LATEST, world.newcomers) * world.matchups
+    return joins
+
+
+def _voters(world: World, rng: np.random.Generator) -> Voters:
+    lengths = rng.geometric(1 / world.session_length, world.matchups)
+    voter = np.repeat(np.arange(world.matchups), lengths)[: world.matchups]
+    blind = rng.random(world.matchups) < world.noise
+    button = rng.integers(len(OUTCOMES), size=world.matchups)
+    width = len(str(world.matchups))
+    return Voters(
+        left=rng.gumbel(0, _SCALE, world.matchups),
+        right=rng.gumbel(0, _SCALE, world.matchups),
+        button=np.where(blind[voter], button, -1),
+        session=tuple(f"voter-{v + 1:0{width}}" for v in voter.tolist()),
+    )

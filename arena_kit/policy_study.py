@@ -1,0 +1,211 @@
+"""The weekly validity report, from a battles file to a record. The notebook's door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from arena_kit.battle_files import read_battles
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import DataError
+from arena_kit.board.detail import ModelDetail, model_detail
+from arena_kit.board.formats import csv_rows, earlier_of, to_dict, to_latex, to_markdown
+from arena_kit.board.integrity import Integrity, LaneShare, integrity, lane_mix
+from arena_kit.board.leaderboard import Earlier, Leaderboard
+from arena_kit.board.validity_record import detail_values, validity_values
+from arena_kit.board.weekly import Validity, weekly_report
+from arena_kit.matchmaking.coverage import Coverage, check_single_votes
+from arena_kit.matchmaking.policy import Phase, Policy
+from arena_kit.parameters import PolicyParams
+from arena_kit.policy_file import read_policy
+from arena_kit.recording import Recorded, claimed_record
+from arena_kit.runs import Record, find_root
+from arena_kit.settings import validated
+from arena_kit.store import file_hash, read_json, write_csv, write_json, write_text
+
+MODE = "policy_validity"
+SHOWN = 3
+_PHASES = {
+    Phase.SHADOW: "1, shadow: computed, and nothing changes for readers",
+    Phase.LANES: "2, lanes: matchups come from the lanes, the order is still legacy Elo's",
+    Phase.MIGRATION: "3, migration: ordered by conservative score, legacy Elo beside it",
+    Phase.GOVERNANCE: "4, governance: the weekly validity report is published",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyStudy(Recorded):
+    """An arena under the ranking validity policy; open one with `PolicyStudy.open`, then ask
+    for its `report`, `board` and `details`, and `save()` the artifacts.
+    """
+
+    root: Path
+    params: PolicyParams
+    policy: Policy
+    battles: BattleLog = field(repr=False)
+
+    @classmethod
+    def open(cls, **parameters: Any) -> PolicyStudy:
+        """Validate parameters, read policy and battles, then claim a record."""
+        root = find_root()
+        params = validated(PolicyParams, parameters, f"parameters of {MODE}")
+        policy = read_policy(root / params.policy)
+        if params.phase:
+            policy = replace(policy, phase=Phase(params.phase))
+        battles = _votes(root, params)
+        record = claimed_record(MODE, params.run_dir, root)
+        study = cls(root=root, params=params, policy=policy, battles=battles, record=record)
+        study._start(MODE, params.model_dump(mode="json"))
+        study._describe()
+        return study
+
+    @cached_property
+    def report(self) -> Validity:
+        """The figures of the report."""
+        with self._failing():
+            return weekly_report(
+                self.battles,
+                self.policy,
+                week=self.params.week,
+                compare_week=self.params.compare_week,
+                earlier=self._earlier(),
+            )
+
+    @property
+    def board(self) -> Leaderboard:
+        """The leaderboard at the end of the week."""
+        return self.report.now
+
+    @cached_property
+    def details(self) -> tuple[ModelDetail, ...]:
+        """The pages of the models asked for, by default of the top three."""
+        with self._failing():
+            names = self.params.detail or list(self.board.order[:SHOWN])
+            for name in names:
+                if name not in self.board.order:
+                    known = ", ".join(self.board.order)
+                    raise DataError(f"detail: no model {name!r} on the board; on it: {known}")
+            return tuple(model_detail(self.board, name) for name in names)
+
+    @cached_property
+    def lanes(self) -> tuple[LaneShare, ...]:
+        """How much of the queue each lane served; empty where the file does not say."""
+        return lane_mix(self.board.battles, self.policy.lanes)
+
+    @cached_property
+    def controls(self) -> Integrity:
+        """What the file tells about sides and repeats."""
+        return integrity(self.board.battles, self.policy)
+
+    @property
+    def arena(self) -> str:
+        """The arena's name with what must be said of it: as the parameters say, else its file's."""
+        name = self.params.arena or Path(self.params.battles).name.partition(".")[0]
+        return name + (f" ({self.params.note})" if self.params.note else "")
+
+    def facts(self) -> dict[str, str]:
+        """What the report is about, in words."""
+        report, coverage = self.report, self.board.coverage
+        return {
+            "arena": self.arena,
+            "week": _week(report),
+            "compared with": report.compared.label if report.compared else report.note,
+            "votes": f"{len(self.board.battles)}, of which {self._decisive()} decisive",
+            "models": f"{len(self.board.rows)}, {len(self.board.band.models)} of them contenders",
+            "prompts": _prompts(coverage),
+            "policy": self.params.policy,
+            "rollout phase": _PHASES[self.policy.phase],
+            "ordered by": self.board.epoch,
+            "ranks compared": self.board.movement
+            or f"with those of {self.params.earlier or 'the comparison week'}",
+        }
+
+    def save(self) -> Record:
+        """Write the leaderboard (JSON, CSV, Markdown, LaTeX), validity.json, model_detail.json."""
+        with self._failing():
+            folder, rows = self.record.path, csv_rows(self.board)
+            write_json(folder / "leaderboard.json", {"arena": self.arena} | to_dict(self.board))
+            write_csv(folder / "leaderboard.csv", rows, list(rows[0]))
+            write_text(folder / "leaderboard.md", to_markdown(self.board))
+            write_text(folder / "leaderboard.tex", to_latex(self.board))
+            found = validity_values(self.report, self.lanes, self.controls)
+            write_json(folder / "validity.json", {"arena": self.arena} | found)
+            pages = {detail.model: detail_values(detail) for detail in self.details}
+            write_json(folder / "model_detail.json", pages)
+            self.record.update(
+                status_of_board=found["status"] | {"sentence": self.board.status.sentence},
+                week=found["week"],
+                compare_week=found["compare_week"],
+                epoch=self.board.epoch,
+            )
+        return self._close()
+
+    def _describe(self) -> None:
+        params = self.params
+        self.record.update(
+            arena=self.arena,
+            battles={
+                "file": params.battles,
+                "sha256": file_hash(_battles_file(self.root / params.battles)),
+                "n": len(self.battles),
+                "note": params.note,
+            },
+            policy={
+                "file": params.policy,
+                "sha256": file_hash(self.root / params.policy),
+                "phase": int(self.policy.phase),
+            },
+        )
+
+    def _earlier(self) -> Earlier | None:
+        if not self.params.earlier:
+            return None
+        path = self.root / self.params.earlier
+        file = path / "leaderboard.json" if path.is_dir() else path
+        return earlier_of(read_json(file), str(self.params.earlier))
+
+    def _decisive(self) -> int:
+        return int(self.board.battles.decisive().sum())
+
+
+def _battles_file(path: Path) -> Path:
+    """A battles file, or the one in a run record."""
+    return path / "battles.jsonl" if path.is_dir() else path
+
+
+def _votes(root: Path, params: PolicyParams) -> BattleLog:
+    """The battles of the parameters' dimension, one vote per row."""
+    path = _battles_file(root / params.battles)
+    battles = read_battles(path, winner=params.winner)
+    if not len(battles):
+        raise DataError(f"{params.battles}: holds no battles")
+    found = battles.by_dimension()
+    if params.dimension and params.dimension not in found:
+        names = ", ".join(name for name in found if name) or "none"
+        raise DataError(f"{params.battles}: no dimension {params.dimension!r}; found: {names}")
+    if not params.dimension and len(found) > 1:
+        names = ", ".join(found)
+        raise DataError(f"{params.battles}: has several dimensions ({names}); name one")
+    chosen = found[params.dimension] if params.dimension else battles
+    check_single_votes(chosen)
+    return chosen
+
+
+def _week(report: Validity) -> str:
+    if report.week is None:
+        return "none: all battles of the file"
+    partly = "" if report.complete else ", not over when the last vote came"
+    later = f"; {report.later} later votes do not count" if report.later else ""
+    return f"{report.week.label}, from {report.week.monday}{partly}{later}"
+
+
+def _prompts(coverage: Coverage) -> str:
+    n = int(coverage.active.sum())
+    if not n:
+        return "none are named, so nothing can be said about their coverage"
+    mean = coverage.by_prompt[:, coverage.active].mean()
+    thin = mean < coverage.policy.prompts.floor
+    said = f"{n}, with {mean:.2g} decisive votes of a model on each on average"
+    return said + (": too few for the coverage that the policy asks for" if thin else "")

@@ -1,0 +1,38 @@
+"""How the sample season was made: six weeks of an arena that never was, under the policy.
+
+    python sample/arena/season.py
+
+writes season.csv.gz beside this file. Models, prompts and voters are planted by
+`arena_kit.matchmaking.world`; two models join on the way, and most lack some responses. No
+person voted. The seed is one of four tried, taken because it leaves one model provisional.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from arena_kit import BattleLog, write_battles
+from arena_kit.matchmaking.policy import Policy
+from arena_kit.matchmaking.simulation import season
+from arena_kit.matchmaking.world import World
+
+WORLD = World(models=18, prompts=15, matchups=6000, newcomers=2, answered=0.92)
+MONDAY = datetime(2026, 9, 7, tzinfo=UTC)
+
+
+def simulated() -> BattleLog:
+    """The votes, in order of time."""
+    rng = np.random.default_rng(20260908)
+    return season(WORLD, Policy(), rng=rng, start=MONDAY, days=42)
+
+
+def main() -> None:
+    """Write the file."""
+    write_battles(Path(__file__).parent / "season.csv.gz", simulated())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,415 @@
+"""The simulated arena: its truth, its two systems, what is measured, and the command."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from arena_kit import Outcome
+from arena_kit.cli import main
+from arena_kit.cli_simulate import simulated
+from arena_kit.matchmaking.coverage import Coverage
+from arena_kit.matchmaking.measures import Duel, claim, order_accuracy, rank_correlation
+from arena_kit.matchmaking.policy import Policy
+from arena_kit.matchmaking.rules import Standing
+from arena_kit.matchmaking.simulation import (
+    Baseline,
+    PolicyV2,
+    Scores,
+    System,
+    Vote,
+    duel,
+    played,
+    season,
+)
+from arena_kit.matchmaking.world import Planted, World, planted
+from arena_kit.reporting.simulation_plots import against_votes
+from arena_kit.reporting.simulations import METRICS, difference, promises, sentence
+
+TRUTH = {"a": 1600.0, "b": 1580.0, "c": 1540.0, "d": 1400.0}
+SMALL = World(models=8, prompts=6, matchups=400, newcomers=2)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def votes(found: Planted, kind: type[PolicyV2 | Baseline]) -> list[Vote]:
+    return list(played(found, kind(Policy(), found.prompts, rng(1))))
+
+
+@pytest.fixture(scope="module")
+def duels() -> list[Duel]:
+    """Three small worlds."""
+    return [duel(SMALL, Policy(), rng=rng(seed), every=100) for seed in range(3)]
+
+
+def test_rank_correlation_by_hand() -> None:
+    """Two neighbours of four swapped are 1 - 6·2 / (4·15) = 0.8; the reverse is -1."""
+    assert rank_correlation(list("abcd"), TRUTH) == 1
+    assert rank_correlation(list("bacd"), TRUTH) == pytest.approx(0.8)
+    assert rank_correlation(list("dcba"), TRUTH) == -1
+
+
+def test_order_accuracy_by_hand() -> None:
+    """Of the pairs ab, ac and bc of the true top 3, the order b a d c has ab wrong."""
+    assert order_accuracy(list("badc"), TRUTH, top=3) == pytest.approx(2 / 3)
+    assert order_accuracy(list("abcd"), TRUTH, top=8) == 1
+    assert order_accuracy(list("dcba"), TRUTH, top=2) == 0
+
+
+def standing(model: str, rating: float, decisive: int = 80) -> Standing:
+    return Standing(model=model, rating=rating, rd=60.0, decisive=decisive, prompt_coverage=1.0)
+
+
+@pytest.mark.parametrize(
+    ("order", "worst", "false", "strictly"),
+    [
+        ("abcd", 0.0, False, False),
+        ("bacd", 20.0, False, True),  # 1600 below 1580: by 20 points, not by more
+        ("acbd", 40.0, True, True),
+        ("dabc", 200.0, True, True),
+    ],
+)
+def test_false_claims_by_hand(order: str, worst: float, false: bool, strictly: bool) -> None:
+    """A claim is false when neighbours truly stand the other way round by more than 20 points,
+    and strictly false when they do at all.
+    """
+    board = [standing(model, 1600.0 - n) for n, model in enumerate(order)]
+    found = claim(Policy(), board, TRUTH)
+    assert found.top == tuple(order)
+    assert (found.worst, found.false, found.strictly_false) == (worst, false, strictly)
+
+
+def test_claims_leave_provisional_models_out() -> None:
+    """Section 5.3: a model with 79 decisive votes is in no official claim, however wrong."""
+    board = [standing("d", 1700.0, decisive=79), standing("a", 1600.0), standing("b", 1500.0)]
+    found = claim(Policy(), board, TRUTH)
+    assert found.top == ("a", "b")
+    assert not found.strictly_false
+
+
+def test_claims_are_about_the_band() -> None:
+    """Section 4: with a band of two, only the first two are claimed."""
+    policy = replace(Policy(), contenders=replace(Policy().contenders, band=2))
+    assert claim(policy, [standing(m, 1600.0 - n) for n, m in enumerate("abdc")], TRUTH).worst == 0
+
+
+def test_same_seed_same_duel(duels: list[Duel]) -> None:
+    """A seed gives the same duel again, and another seed another one."""
+    assert duel(SMALL, Policy(), rng=rng(0), every=100) == duels[0]
+    assert duels[0] != duels[1]
+
+
+def test_workers_do_not_matter(duels: list[Duel]) -> None:
+    """One process and two give the same duels in the same order."""
+    for jobs in (1, 2):
+        assert list(simulated(SMALL, Policy(), range(3), 100, jobs)) == duels
+
+
+def test_both_systems_meet_the_same_world(duels: list[Duel]) -> None:
+    """The n-th voter is the same under both, and says the same of the same matchup; those who
+    vote at random say the same of any.
+    """
+    found = planted(replace(SMALL, noise=0.3), rng())
+    both = list(zip(votes(found, PolicyV2), votes(found, Baseline), strict=True))
+    assert all(v2.matchup.session == baseline.matchup.session for v2, baseline in both)
+    blind = [pair for pair in both if found.voters.button[pair[0].number] >= 0]
+    assert len(blind) > 50
+    assert all(v2.outcome == baseline.outcome for v2, baseline in blind)
+    for each in duels:
+        joined = [[at.models for at in run.checkpoints] for run in (each.v2, each.baseline)]
+        assert joined[0] == joined[1] == [6, 7, 8, 8]
+
+
+def test_voters_follow_bradley_terry() -> None:
+    """Without ties or a floor, 191 points more win 3 of 4 votes (odds 10^(191/400) = 3); equals
+    closer than 60 points tie in 2 / (1 + 10^(-60/400)) - 1 = 17 % of votes.
+    """
+    world = World(models=2, prompts=1, matchups=20_000, newcomers=0, noise=0.0, tie_gap=0.0,
+                  bad_below=-9000.0)  # fmt: skip
+    drawn = replace(planted(world, rng()), quality=np.array([[1691.0], [1500.0]]))
+    won = Counter(drawn.vote(n, 0, 1, 0) for n in range(20_000))
+    assert won[Outcome.MODEL_A] / 20_000 == pytest.approx(0.75, abs=0.01)
+    equal = replace(drawn, world=replace(world, tie_gap=60.0), quality=np.full((2, 1), 1500.0))
+    tied = Counter(equal.vote(n, 0, 1, 0) for n in range(20_000))
+    assert tied[Outcome.TIE] / 20_000 == pytest.approx(0.171, abs=0.01)
+
+
+def test_both_bad_is_about_the_floor() -> None:
+    """Two responses far below the floor are both bad; one above it is enough for a verdict."""
+    world = World(models=2, prompts=1, matchups=200, newcomers=0, noise=0.0, bad_sd=0.0)
+    drawn = planted(world, rng())
+    low = replace(drawn, quality=np.array([[-9000.0], [-9000.0]]))
+    assert {low.vote(n, 0, 1, 0) for n in range(200)} == {Outcome.BOTH_BAD}
+    mixed = replace(drawn, quality=np.array([[-9000.0], [9000.0]]))
+    assert {mixed.vote(n, 0, 1, 0) for n in range(200)} == {Outcome.MODEL_B}
+
+
+def test_8_3_both_bad_moves_no_v2_rating() -> None:
+    """Section 8.3: both-bad leaves Glicko-2 as it is; section 2: for legacy Elo each of two new
+    models loses half of K, as against an opponent at 1500.
+    """
+    scores = Scores(Policy())
+    for model in "ab":
+        scores.add(model)
+    before = dict(scores.glicko)
+    scores.update("a", "b", Outcome.BOTH_BAD)
+    assert scores.glicko == before
+    assert scores.elo == {"a": 1492.0, "b": 1492.0}
+    scores.update("a", "b", Outcome.MODEL_A)
+    assert scores.elo == {"a": 1500.0, "b": 1484.0}
+    assert scores.glicko["a"].rating == pytest.approx(1662.3109, abs=1e-4)
+
+
+def test_skills_are_recovered() -> None:
+    """With enough votes of voters who look, both orders and a fit correlate with the truth, on
+    average of three worlds.
+    """
+    world = World(models=12, prompts=6, matchups=1500, newcomers=0, noise=0.0, skill_sd=200.0)
+    found = [duel(world, Policy(), rng=rng(seed), every=500) for seed in range(3)]
+    for runs in ([each.v2 for each in found], [each.baseline for each in found]):
+        ends = [run.published(at).correlation for run in runs for at in run.checkpoints[1:]]
+        assert np.mean(ends) > 0.88
+        fits = [run.bradley_terry.correlation for run in runs if run.bradley_terry]
+        assert len(fits) == 3
+        assert np.mean(fits) > 0.93
+
+
+def test_noise_lowers_the_correlation() -> None:
+    """Where nine in ten voters vote at random, the order is further from the truth."""
+    world = World(models=10, prompts=5, matchups=750, newcomers=0)
+    mean = {}
+    for noise in (0.0, 0.9):
+        runs = [duel(replace(world, noise=noise), Policy(), rng=rng(s)) for s in range(2)]
+        ends = [run.published(at).correlation
+                for each in runs for run in (each.v2, each.baseline)
+                for at in run.checkpoints[1:]]  # fmt: skip
+        mean[noise] = float(np.mean(ends))
+    assert mean[0.0] > mean[0.9] + 0.15
+
+
+@pytest.mark.parametrize("kind", [PolicyV2, Baseline])
+def test_newcomers_join_late_and_are_matched(kind: type[PolicyV2 | Baseline]) -> None:
+    """A newcomer is in no matchup before it joins and in several soon after."""
+    found = planted(SMALL, rng())
+    late = {found.models[i]: int(found.joins[i]) for i in np.flatnonzero(found.joins)}
+    assert sorted(late.values()) == [120, 200]
+    for model, joins in late.items():
+        shown = [v.number for v in votes(found, kind)
+                 if model in (v.matchup.model_a, v.matchup.model_b)]  # fmt: skip
+        assert min(shown) >= joins
+        assert sum(number < joins + 30 for number in shown) >= 5
+
+
+@pytest.mark.parametrize("kind", [PolicyV2, Baseline])
+def test_only_responses_that_exist_are_shown(kind: type[PolicyV2 | Baseline]) -> None:
+    """Where models answered half of the prompts, both of a matchup answered its prompt."""
+    found = planted(replace(SMALL, answered=0.5), rng())
+    assert 0.3 < found.answered.mean() < 0.8
+    for vote in votes(found, kind):
+        for model in (vote.matchup.model_a, vote.matchup.model_b):
+            assert vote.matchup.prompt in found.responses(model)
+
+
+def test_the_truth_is_the_mean_quality() -> None:
+    """What a model is worth is the mean quality of the responses it has."""
+    found = planted(replace(SMALL, answered=0.5), rng())
+    for quality, has, truth in zip(found.quality, found.answered, found.truth, strict=True):
+        assert truth == pytest.approx(quality[has].mean())
+
+
+def test_2_baseline_pairs_by_inverse_exposure() -> None:
+    """Section 2: prompts come up alike, and models are shown alike although drawn at random."""
+    found = planted(World(models=6, prompts=3, matchups=1500, newcomers=0), rng())
+    done = votes(found, Baseline)
+    prompts = Counter(vote.matchup.prompt for vote in done)
+    assert all(count / 1500 == pytest.approx(1 / 3, abs=0.04) for count in prompts.values())
+    shown = Counter(m for v in done for m in (v.matchup.model_a, v.matchup.model_b))
+    assert all(count == pytest.approx(500, rel=0.05) for count in shown.values())
+
+
+def test_a_tiny_world_goes_on() -> None:
+    """Voters who have seen everything there is come back as new ones."""
+    world = World(models=2, prompts=1, matchups=60, newcomers=0, session_length=20.0)
+    assert duel(world, Policy(), rng=rng()).v2.end.votes == 60
+
+
+def test_promises_on_a_smaller_case() -> None:
+    """In 2500 matchups of twelve models, every promise of the policy is kept."""
+    world = World(models=12, prompts=8, matchups=2500, newcomers=0)
+    found = promises(Policy(), [duel(world, Policy(), rng=rng(1), every=2500)])
+    assert len(found) == 5
+    assert all(row["met"] for row in found), found
+
+
+def test_promises_can_be_broken(duels: list[Duel]) -> None:
+    """A promise is met at its bound and broken beyond it; the worst seed decides."""
+
+    def met(**change: float) -> list[bool]:
+        end = replace(duels[0].v2.end, **change)
+        one = replace(duels[0], v2=replace(duels[0].v2, checkpoints=(end,), left=0.515))
+        return [row["met"] for row in promises(Policy(), [one])][1:]
+
+    at = {"exposure_deviation": 0.12, "adjacent_share": 0.8, "coverage_mean": 0.9}
+    assert met(**at) == [True] * 4
+    for n, beyond in enumerate(({"exposure_deviation": 0.121}, {"adjacent_share": 0.79},
+                                {"coverage_mean": 0.89}), 1):  # fmt: skip
+        assert met(**at | beyond)[n] is False
+    tilted = replace(duels[1], v2=replace(duels[1].v2, left=0.484))
+    assert promises(Policy(), [duels[0], tilted])[1]["met"] is False
+
+
+def test_difference_by_hand(duels: list[Duel]) -> None:
+    """Gaps of 0.1, 0.2 and 0.3 are 0.2 ± 4.30 · 0.1 / √3; swapped systems swap the sign."""
+    left = next(m for m in METRICS if m.key == "median_rd")
+    made = [
+        Duel(v2=_with_rd(each, 60 + gap), baseline=_with_rd(each, 60.0))
+        for each, gap in zip(duels, (0.1, 0.2, 0.3), strict=True)
+    ]
+    found = difference(left, made)
+    assert found is not None
+    assert found.half is not None
+    assert found.mean == pytest.approx(0.2)
+    assert found.half == pytest.approx(4.30 * 0.1 / sqrt(3))
+    assert (found.seeds, found.higher, found.clear) == (3, 3, False)
+    back = difference(left, [Duel(v2=d.baseline, baseline=d.v2) for d in made])
+    assert back is not None
+    assert back.mean == pytest.approx(-0.2)
+
+
+def _with_rd(each: Duel, rd: float) -> Any:
+    at = replace(each.v2.end, median_rd=rd)
+    return replace(each.v2, checkpoints=(*each.v2.checkpoints[:-1], at))
+
+
+def test_the_sentence_falls_either_way(duels: list[Duel]) -> None:
+    """The sentence says better, worse or neither, as the numbers have it."""
+
+    def order(each: Duel, accuracy: float) -> Any:
+        close = replace(each.v2.end.conservative, order_accuracy=accuracy)
+        points = [replace(at, conservative=close, claim=None) for at in each.v2.checkpoints]
+        return replace(each.v2, checkpoints=tuple(points))
+
+    good = [Duel(v2=order(d, 0.9 + n / 100), baseline=order(d, 0.6)) for n, d in enumerate(duels)]
+    bad = [Duel(v2=each.baseline, baseline=each.v2) for each in good]
+    same = [Duel(v2=each.v2, baseline=each.v2) for each in good]
+    assert "orders the true top 8 better than the baseline (91.0% against" in sentence(
+        good, Policy()
+    )
+    assert "orders the true top 8 worse than the baseline (60.0% against" in sentence(bad, Policy())
+    assert "top 8 neither clearly better nor worse than" in sentence(same, Policy())
+    assert "never claimed" in sentence(same, Policy())
+
+
+def test_pictures_ask(duels: list[Duel]) -> None:
+    """Nine panels, each under a question, for several seeds and for one."""
+    for some in (duels, duels[:1]):
+        titles = [ax.get_title(loc="left") for ax in against_votes(some, Policy()).axes]
+        assert len(titles) == 9
+        assert all(title.endswith("?") for title in titles)
+
+
+def test_season() -> None:
+    """A season is a log of human votes in order of time, each with all that reports need."""
+    start = datetime(2025, 3, 3, tzinfo=UTC)
+    log = season(SMALL, Policy(), rng=rng(), start=start, days=14)
+    again = season(SMALL, Policy(), rng=rng(), start=datetime(2025, 3, 3), days=14)  # noqa: DTZ001
+    rows = list(log.to_battles())
+    assert rows == list(again.to_battles()), "no zone is UTC"
+    assert len(rows) == 400
+    times = [row.timestamp for row in rows if row.timestamp]
+    assert times == sorted(times)
+    assert start <= times[0] < times[-1] < datetime(2025, 3, 17, tzinfo=UTC)
+    assert len({row.battle_id for row in rows}) == 400
+    assert [row.battle_id for row in rows] == sorted(row.battle_id or "" for row in rows)
+    assert all(row.question_id and row.session and row.lane for row in rows)
+    assert {row.source for row in rows} == {"human"}
+    assert len(Coverage.of(log, Policy()).models) == 8
+    with pytest.raises(ValueError, match="days must be above 0, not 0"):
+        season(SMALL, Policy(), rng=rng(), start=start, days=0)
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, ["simulate", *(str(word) for word in words)])
+
+
+TINY = ("--models", 6, "--prompts", 4, "--matchups", 120, "--newcomers", 1, "--every", 60,
+        "--jobs", 1)  # fmt: skip
+
+
+def test_json(tmp_path: Path) -> None:
+    """`--json` prints settings, the summary, the promises and every run, and nothing else."""
+    result = call(*TINY, "--seeds", 2, "--seed", 7, "--json", "--plot", tmp_path / "votes.png")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert set(found) == {"settings", "summary", "promises", "sentence", "runs"}
+    assert set(found["settings"]) == {"world", "policy", "seeds", "every", "claim_margin"}
+    assert found["settings"]["world"]["matchups"] == 120
+    assert found["settings"]["seeds"] == [run["seed"] for run in found["runs"]] == [7, 8]
+    keys = {metric.key for metric in METRICS}
+    assert all(set(found["summary"][part]) == keys for part in ("v2", "baseline", "difference"))
+    run = found["runs"][0]["v2"]
+    assert keys <= set(run)
+    assert sum(run["drawn"].values()) == pytest.approx(1)
+    assert [at["votes"] for at in run["checkpoints"]] == [60, 120]
+    alone = json.loads(call(*TINY, "--seeds", 1, "--seed", 8, "--json").stdout)
+    assert alone["runs"] == found["runs"][1:]
+    assert (tmp_path / "votes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_table() -> None:
+    """Without `--json` there are both tables and the sentence."""
+    shown = call(*TINY, "--seeds", 1).stdout
+    assert "6 models, 4 prompts, 120 votes" in shown
+    assert "What the policy promises" in shown
+    assert "On average of all measurements up to 120 votes the policy orders" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--models", 1], "models must be 2 or more, not 1"),
+        (["--newcomers", 19], "newcomers must be from 0 to 18, as 2 models begin, not 19"),
+        (["--noise", 1.5], "noise must be from 0 to 1, not 1.5"),
+        (["--noise", "nan"], "noise must be from 0 to 1, not nan"),
+        (["--answered", 0], "answered must be above 0 and at most 1, not 0.0"),
+        (["--seeds", 0], "--seeds must be 1 or more, not 0"),
+        (["--seed", -1], "--seed must be 0 or more, not -1"),
+        (["--every", 0], "--every must be 1 or more, not 0"),
+        (["--plot", "votes.txt"], "--plot writes a .png file, not 'votes.txt'"),
+        (["--plot", "nowhere/votes.png"], "--plot: there is no folder nowhere"),
+        (["--policy", "none.yaml"], "none.yaml"),
+    ],
+)
+def test_wrong_arguments(words: list[object], why: str) -> None:
+    """Wrong input ends with exit 2 and one sentence, before any work."""
+    result = call(*words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert why in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_policy_file(tmp_path: Path) -> None:
+    """`--policy` is what runs: without a contender lane none is drawn."""
+    file = tmp_path / "policy.yaml"
+    file.write_text("lanes: {coverage: 0.7, contender: 0, uncertainty: 0.2, exploration: 0.1}\n")
+    found = json.loads(call(*TINY, "--seeds", 1, "--policy", file, "--json").stdout)
+    assert found["runs"][0]["v2"]["drawn"]["contender"] == 0
+    assert found["settings"]["policy"]["lanes"]["coverage"] == 0.7
+
+
+def test_both_are_systems() -> None:
+    """Both ways to run a world speak the same protocol."""
+    systems: list[System] = [kind(Policy(), ("p",), rng()) for kind in (PolicyV2, Baseline)]
+    assert [system.ordered_by for system in systems] == ["conservative", "legacy_elo"]

@@ -1,0 +1,454 @@
+"""The weekly validity report by policy number: weeks, fairness, pairs, confidence, churn."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
+from arena_kit.board.churn import Place, churn
+from arena_kit.board.detail import RECENT, model_detail
+from arena_kit.board.integrity import integrity, lane_mix
+from arena_kit.board.leaderboard import leaderboard
+from arena_kit.board.validity_record import detail_values, validity_values
+from arena_kit.board.weekly import Validity, weekly_report
+from arena_kit.board.weeks import Week, chosen_weeks, numbered, week_numbers
+from arena_kit.matchmaking.policy import Phase, Policy
+from arena_kit.reporting import locked_board, model_detail_plots, validity, validity_plots
+from arena_kit.reporting import model_detail as model_pages
+from tests.test_html import HOSTILE
+from tests.test_leaderboard import log, season
+
+ROOT = Path(__file__).parent.parent
+MONDAY = datetime(2026, 9, 7, tzinfo=UTC)
+
+
+def timed(votes: BattleLog, days: float = 21.0) -> BattleLog:
+    """The same votes, evenly over so many days from a Monday."""
+    step = np.timedelta64(int(days * 86_400e6 / len(votes)), "us")
+    start = np.datetime64("2026-09-07T00:00:00", "us")
+    return replace(votes, timestamp=start + step * np.arange(len(votes)))
+
+
+@pytest.fixture(scope="module")
+def votes() -> BattleLog:
+    return timed(season(models=10, n=2700, seed=1))
+
+
+@pytest.fixture(scope="module")
+def report(votes: BattleLog) -> Validity:
+    return weekly_report(votes)
+
+
+class TestWeeks:
+    """Which weeks a report is about."""
+
+    @pytest.mark.parametrize("text", ["2026-W38", "2026W38", "2026-09-14", "2026-09-20"])
+    def test_written(self, text: str) -> None:
+        """A week is written as ISO 8601 does, or as any date in it."""
+        assert Week.parse(text) == Week(date(2026, 9, 14))
+        assert Week.parse(text).label == "2026-W38"
+
+    @pytest.mark.parametrize("text", ["2026-W60", "38", "last", "2026-9-1", "W38"])
+    def test_refused(self, text: str) -> None:
+        """Anything else is refused with what is allowed."""
+        with pytest.raises(DataError, match="is not a week; allowed: an ISO week like 2026-W38"):
+            Week.parse(text)
+
+    def test_year_ends(self) -> None:
+        """The first days of January may belong to a week of the year before."""
+        assert Week.parse("2027-01-01").label == "2026-W53"
+
+    def test_numbers(self) -> None:
+        """Numbers of weeks change from Sunday to Monday."""
+        days = np.array(["2026-09-13T23:59", "2026-09-14", "1970-01-01"], "datetime64[us]")
+        sunday, monday, first = week_numbers(days).tolist()
+        assert monday == sunday + 1
+        assert numbered(monday) == Week(date(2026, 9, 14))
+        assert numbered(first).monday == date(1969, 12, 29)
+
+    def moments(self, *days: str) -> np.ndarray:
+        return np.array(days, "datetime64[us]")
+
+    def test_default(self) -> None:
+        """Without a parameter it is the last week whose Sunday has votes, and the one before."""
+        over = chosen_weeks(self.moments("2026-09-07", "2026-09-20T10:00"))
+        assert (over.week.label, over.complete) == ("2026-W38", True)
+        assert over.compared == Week(date(2026, 9, 7))
+        open_ = chosen_weeks(self.moments("2026-09-01", "2026-09-19T23:00"))
+        assert open_.week.label == "2026-W37"
+
+    def test_no_complete_week(self) -> None:
+        """Where no week is complete, the only one is taken and said to be incomplete."""
+        found = chosen_weeks(self.moments("2026-09-08", "2026-09-09"))
+        assert (found.week.label, found.complete, found.compared) == ("2026-W37", False, None)
+
+    def test_asked_for(self) -> None:
+        """A week without votes, and a comparison that does not lie before, are refused."""
+        times = self.moments("2026-09-07", "2026-09-27")
+        assert chosen_weeks(times, "2026-W39", "2026-W37").compared == Week.parse("2026-W37")
+        with pytest.raises(DataError, match="week 2026-W45 has no votes; votes are from"):
+            chosen_weeks(times, "2026-W45")
+        with pytest.raises(DataError, match="compare_week 2026-W38 must lie before the week"):
+            chosen_weeks(times, "2026-W38", "2026-W38")
+        with pytest.raises(DataError, match="compare_week 2026-W30 has no votes"):
+            chosen_weeks(times, "2026-W38", "2026-W30")
+
+
+def place(model: str, low: float, high: float) -> Place:
+    return Place(model=model, low=low, high=high)
+
+
+class TestChurn:
+    """12: top-rank churn against confidence bands, by hand."""
+
+    def test_nothing_moved(self) -> None:
+        """The same order is no churn."""
+        order = [place("a", 10, 20), place("b", 5, 15)]
+        found = churn(order, order, top=10)
+        assert (found.moves, found.swaps) == ((), 0)
+        assert found.sentence == "No model of the top 10 changed rank."
+
+    def test_inside_the_bands(self) -> None:
+        """Two neighbours that change places while their bands overlap moved inside them."""
+        before = [place("a", 10, 20), place("b", 5, 15), place("c", 0, 4)]
+        now = [place("b", 9, 19), place("a", 8, 18), place("c", 0, 4)]
+        found = churn(before, now, top=10)
+        assert [(m.model, m.before, m.now, m.crossed) for m in found.moves] == [
+            ("b", 2, 1, ("a",)),
+            ("a", 1, 2, ("b",)),
+        ]
+        assert all(move.inside for move in found.moves)
+        assert (found.swaps, found.swaps_inside) == (1, 1)
+        assert "chance alone may do that" in found.sentence
+
+    def test_outside_the_bands(self) -> None:
+        """One that overtakes two, of which one lies apart by now, moved outside them."""
+        before = [place("a", 0, 1), place("b", 0, 1), place("c", 0, 1)]
+        now = [place("c", 30, 40), place("a", 25, 35), place("b", 5, 15)]
+        found = churn(before, now, top=10)
+        (mover,) = [move for move in found.moves if move.model == "c"]
+        assert (mover.crossed, mover.apart, mover.inside) == (("a", "b"), ("b",), False)
+        assert (found.swaps, found.swaps_inside) == (2, 1)
+        assert "1 of them with bands that lie apart: c (b)" in found.sentence
+
+    def test_touching_bands_overlap(self) -> None:
+        """Bands with one point in common overlap."""
+        assert place("a", 10, 20).overlaps(place("b", 20, 30))
+        assert not place("a", 10, 19.9).overlaps(place("b", 20, 30))
+
+    def test_newcomer(self) -> None:
+        """A newcomer pushes others down without any two of them changing order."""
+        before = [place("a", 10, 20), place("b", 5, 15)]
+        found = churn(before, [place("n", 12, 30), *before], top=10)
+        assert [(m.model, m.before, m.now) for m in found.moves] == [
+            ("n", None, 1), ("a", 1, 2), ("b", 2, 3),
+        ]  # fmt: skip
+        assert (found.swaps, found.moves[1].crossed) == (0, ())
+
+    def test_only_the_top(self) -> None:
+        """Moves below the top of both weeks are no top-rank churn."""
+        before = [place(m, 0, 1) for m in "abcd"]
+        found = churn(before, [before[0], before[1], before[3], before[2]], top=2)
+        assert found.moves == ()
+
+
+class TestReport:
+    """Policy 12: the weekly validity report."""
+
+    def test_weeks(self, votes: BattleLog, report: Validity) -> None:
+        """The board is that of the end of the week, the other that of the week before."""
+        assert report.week
+        assert report.compared
+        assert (report.week.label, report.compared.label) == ("2026-W39", "2026-W38")
+        assert len(report.now.battles) == len(votes)
+        assert report.before
+        assert len(report.before.battles) == pytest.approx(2 / 3 * len(votes), abs=1)
+
+    def test_earlier_week(self, votes: BattleLog, report: Validity) -> None:
+        """Votes after the week do not count, whenever the report is made."""
+        then = weekly_report(votes, week="2026-W38")
+        assert report.before
+        assert then.now.order == report.before.order
+        assert then.later == len(votes) - len(then.now.battles)
+
+    def test_fairness(self, report: Validity) -> None:
+        """7.1: exposure of every model in the window, with the feasibility sentence."""
+        assert sum(row.exposure for row in report.now.fairness) == 2 * 2000
+        assert report.now.fairness[0].equal_target == 400
+        assert "within 12 % of their lane-adjusted target in the last 2000" in (
+            report.fairness_sentence
+        )
+        assert "equal exposure within 12 % is possible for up to" in report.feasibility.reasons[0]
+        assert "is possible for up to" in validity.fairness(report).html
+
+    def test_prompts(self, report: Validity) -> None:
+        """7.2: coverage now and then, and the top-band target for contenders."""
+        rows = {row.model: row for row in report.prompts}
+        assert sum(row.contender for row in rows.values()) == 8
+        for model, row in rows.items():
+            assert row.coverage == report.now[model].prompt_coverage
+            assert 0 <= row.target <= row.coverage
+
+    def test_pairs(self, report: Validity) -> None:
+        """7.3: the seven adjacent pairs of eight contenders against the floor."""
+        assert len(report.pairs) == 7
+        for pair in report.pairs:
+            found = report.now.coverage.pair(pair.above, pair.below)
+            assert (pair.votes, pair.prompts) == (found.votes, found.prompts)
+            assert pair.meets_floor == (pair.votes >= 12 and pair.prompts >= 6)
+            assert pair.votes_before is not None
+            assert pair.votes_before <= pair.votes
+
+    def test_confidence(self, report: Validity) -> None:
+        """12: RD then and now beside the standard error, and that RD stops falling near 60."""
+        assert "RD stops falling near 60 whatever the evidence" in report.confidence_sentence
+        assert "Bradley–Terry standard error" in report.confidence_sentence
+        for row in report.confidence:
+            assert report.before
+            assert row.rd_before == report.before[row.model].rd
+            assert row.se_before == report.before[row.model].bt_se
+
+    def test_rd_stops_falling(self) -> None:
+        """5.1: from 2,000 to 8,000 votes RD stays, and the standard error halves."""
+        few, many = (leaderboard(season(n=n, models=6, seed=2)) for n in (2000, 8000))
+        rd, se = (
+            [np.median([getattr(row, name) for row in b.rows]) for b in (few, many)]
+            for name in ("rd", "bt_se")
+        )
+        assert abs(rd[1] - rd[0]) < 3
+        assert se[1] < 0.75 * se[0]
+
+    def test_status_and_checks(self, report: Validity) -> None:
+        """10 and 8.3: status with its reasons, and the quality checks, in text and JSON."""
+        text = validity.text(report)
+        assert "Status: " in text
+        assert "Quality checks due: none." in text
+        found = validity_values(report, (), integrity(report.now.battles, Policy()))
+        assert found["status"]["reasons"] == list(report.now.status.reasons)
+        assert found["published"] is True
+        json.dumps(found, allow_nan=False)
+
+    def test_quality_check(self) -> None:
+        """8.3: a model with many both-bad votes is listed, with the numbers."""
+        rows = [("x", "y", "ab"[n % 2], f"q{n % 8}") for n in range(60)]
+        rows += [("x", "z", "a", f"q{n % 8}") for n in range(20)]
+        rows += [("z", "y", "!", f"q{n % 8}") for n in range(15)]
+        found = weekly_report(timed(log(*rows)))
+        assert [check.model for check in found.now.checks] == ["z"]
+        assert "15 of 35 votes both-bad (42.9 %)" in str(validity.quality(found))
+
+    @pytest.mark.parametrize("phase", Phase)
+    def test_publication_by_phase(self, votes: BattleLog, phase: Phase) -> None:
+        """12: only governance publishes the report; before it, it is computed and says so."""
+        found = weekly_report(votes, Policy(phase=phase))
+        assert found.published == (phase is Phase.GOVERNANCE)
+        assert ("not published in phase" in validity.text(found)) != found.published
+        assert found.churn is not None
+
+    def test_phase_changes_no_figure(self, votes: BattleLog, report: Validity) -> None:
+        """12: shadow mode computes the same figures."""
+        shadow = weekly_report(votes, Policy(phase=Phase.SHADOW))
+        assert shadow.sentences == report.sentences
+        assert shadow.now.epoch != report.now.epoch
+
+    def test_no_timestamps(self) -> None:
+        """Without timestamps one sentence replaces the comparison, and the rest is there."""
+        found = weekly_report(season(n=600))
+        assert (found.week, found.compared, found.churn) == (None, None, None)
+        assert found.churn_sentence == (
+            "No weeks can be compared: 600 of 600 battles have no timestamp, so all count, in the "
+            "order of the file."
+        )
+        assert len(found.now.rows) == 6
+        assert found.pairs
+        with pytest.raises(DataError, match=r"a week \(2026-W38\) cannot be told: 600 of 600"):
+            weekly_report(season(n=600), week="2026-W38")
+
+    def test_some_timestamps(self, votes: BattleLog) -> None:
+        """One battle without a time is enough to make weeks unknown."""
+        assert votes.timestamp is not None
+        times = votes.timestamp.copy()
+        times[7] = np.datetime64("NaT")
+        assert "1 of 2700 battles" in weekly_report(replace(votes, timestamp=times)).note
+
+    def test_first_week(self, votes: BattleLog) -> None:
+        """In the first week there is nothing to compare with."""
+        found = weekly_report(votes, week="2026-W37")
+        assert found.note == "No week can be compared: there are no votes before this one."
+
+    def test_unrated_week(self) -> None:
+        """A comparison week in which models had not met is left out, or refused when asked for."""
+        rows = [("a", "b", "a", "q"), ("c", "d", "b", "q")] * 20
+        rows += [("b", "c", "ab"[n % 2], "q") for n in range(40)]
+        votes = timed(log(*rows), days=14)
+        found = weekly_report(votes)
+        assert "Week 2026-W37 cannot be compared" in found.note
+        with pytest.raises(RatingError, match="never met"):
+            weekly_report(votes, compare_week="2026-W37")
+
+
+class TestIntegrity:
+    """Policy 6 and 11: what a log tells about how its votes came to be."""
+
+    def test_lanes(self) -> None:
+        """6: shares of the queue beside the weights."""
+        lanes = ["coverage"] * 5 + ["contender"] * 3 + ["uncertainty"] * 2
+        votes = BattleLog.from_battles(
+            Battle(model_a="a", model_b="b", winner="tie", lane=lane)  # type: ignore[arg-type]
+            for lane in lanes
+        )
+        found = {lane.lane: (lane.share, lane.weight) for lane in lane_mix(votes, Policy().lanes)}
+        assert found["coverage"] == (0.5, 0.4)
+        assert found["exploration"] == (0.0, 0.1)
+        assert lane_mix(season(n=10), Policy().lanes) == ()
+
+    def test_third_repeat(self) -> None:
+        """6.2: the third meeting on a prompt within ten is counted, the third after ten is not."""
+        close = [("a", "b", "a", "q")] * 3
+        far = [("a", "b", "a", "q")] * 2 + [("b", "a", "a", f"p{n}") for n in range(9)]
+        policy = Policy()
+        assert integrity(log(*close), policy).prompt_repeats == 1
+        assert integrity(log(*far, ("a", "b", "a", "q")), policy).prompt_repeats == 0
+
+    def test_sessions(self) -> None:
+        """11: a session that sees a pair on a prompt again within the gap is counted."""
+
+        def votes(gap: int) -> BattleLog:
+            asked = ["q", *(f"p{n}" for n in range(gap)), "q"]
+            return BattleLog.from_battles(
+                Battle(model_a="a", model_b="b", winner="tie", question_id=q, session="s",  # type: ignore[arg-type]
+                       battle_id=f"v{n:03}")
+                for n, q in enumerate(asked)
+            )  # fmt: skip
+
+        assert integrity(votes(49), Policy()).session_repeats == 1
+        assert integrity(votes(50), Policy()).session_repeats == 0
+
+    def test_sides(self) -> None:
+        """11: how far from half a model's sides are."""
+        found = integrity(log(*[("a", "b", "a", "q")] * 3, ("b", "a", "a", "q")), Policy())
+        assert (found.left_of, found.left) == ("a", 0.75)
+        assert found.left_wins == 1.0
+        assert found.session_repeats is None
+
+
+class TestDetail:
+    """Policy 9.2: the page of a model."""
+
+    def test_by_hand(self) -> None:
+        """9.1: win rate of decisive votes, form with the latest last, delta of recent votes."""
+        votes = timed(log(
+            ("x", "y", "a", "q1"), ("y", "x", "a", "q1"), ("x", "y", "-", "q2"),
+            ("x", "y", "!", "q2"), ("x", "y", "a", "q1"),
+        ), days=10)  # fmt: skip
+        board = leaderboard(votes)
+        found = model_detail(board, "x")
+        assert found.summary.win_rate == pytest.approx(2 / 3)
+        assert found.summary.form == "WLDBW"
+        assert found.summary.delta == pytest.approx(board["x"].rating - 1500)
+        (first, second) = found.prompts
+        assert (first.name, first.votes, first.score) == ("q1", 3, pytest.approx(2 / 3))
+        assert (second.name, second.votes, second.score, second.both_bad) == ("q2", 2, 0.5, 1)
+        assert second.last_seen == datetime(2026, 9, 13)  # noqa: DTZ001 (UTC, as in the log)
+        (near,) = found.neighbours
+        assert (near.wins, near.losses, near.ties, near.votes) == (2, 1, 1, 3)
+        assert not near.meets_floor
+
+    def test_confidence_history(self, report: Validity) -> None:
+        """9.2: the path ends at the rating and RD of the board."""
+        board = report.now
+        for model in board.order[:3]:
+            path = model_detail(board, model).path
+            assert path.rating[-1] == pytest.approx(board[model].rating)
+            assert path.rd[-1] == pytest.approx(board[model].rd)
+            assert len(path.rating) == board[model].votes
+
+    def test_trend(self, report: Validity) -> None:
+        """8.3: both-bad votes by week add up to those of the board."""
+        board = report.now
+        found = model_detail(board, board.order[0])
+        assert [trend.label for trend in found.trend] == ["2026-W37", "2026-W38", "2026-W39"]
+        assert sum(trend.both_bad for trend in found.trend) == board.rows[0].both_bad
+        assert sum(trend.votes for trend in found.trend) == board.rows[0].votes
+        untimed = leaderboard(season(n=600))
+        assert len(model_detail(untimed, "m0").trend) == 10
+
+    def test_deficits(self) -> None:
+        """6.1, 9.2: a cell lacks what is missing on the prompt and against the opponent."""
+        rows = [("x", "y", "a", "q1")] * 3 + [("x", "z", "a", "q2")] + [("y", "z", "a", "q2")]
+        found = model_detail(leaderboard(log(*rows)), "x").deficits
+        at = {name: i for i, name in enumerate(found.opponents)}
+        assert found.votes[at["y"]].tolist() == [3, 0]
+        # x is a contender: 4 votes wanted per prompt; an equal share against two is 2
+        assert found.joint[at["y"]].tolist() == [0.25, 0.75]
+        assert found.joint[at["z"]].tolist() == [0.75, 1.25]
+
+    def test_opponents_add_up(self, report: Validity) -> None:
+        """9.1: opponents and prompts break the same votes down."""
+        found = model_detail(report.now, report.now.order[0])
+        assert sum(row.votes for row in found.opponents) == found.summary.votes
+        assert sum(row.votes for row in found.prompts) == found.summary.votes
+        assert len(found.summary.form) == RECENT
+        json.dumps(detail_values(found), allow_nan=False)
+
+    def test_no_prompts(self) -> None:
+        """A file without prompts has pages without prompts."""
+        votes = replace(season(n=300), question_id=None)
+        board = leaderboard(votes)
+        found = model_detail(board, "m0")
+        assert found.prompts == ()
+        assert "names no prompts" in str(model_pages.prompts([found]))
+        assert "names no prompts" in str(model_pages.responses([found]))
+        model_detail_plots.deficits([found], board)
+
+
+def test_everything_can_be_drawn() -> None:
+    """Tables escape hostile names, and pictures show them without reading formulas."""
+    names = [HOSTILE[0], HOSTILE[1], r"$\frac$", "x" * 200, "plain"]
+    rng = np.random.default_rng(5)
+    rows = []
+    for n in range(400):
+        i, j = rng.choice(5, 2, replace=False).tolist()
+        rows.append((names[i], names[j], "ab-!"[rng.integers(4)], f"$q{n % 7}"))
+    report = weekly_report(timed(log(*rows)))
+    pages = [model_detail(report.now, model) for model in report.now.order]
+    shown = [
+        locked_board.status(report.now), validity.fairness(report), validity.pairs(report),
+        validity.churn(report), validity.quality(report), validity.objectives(report),
+        validity.controls(integrity(report.now.battles, Policy())),
+        model_pages.summary(pages, report.now), model_pages.neighbours(pages, report.now),
+        model_pages.prompts(pages), model_pages.opponents(pages), model_pages.responses(pages),
+    ]  # fmt: skip
+    for each in shown:
+        assert "<script" not in each.html
+        assert "<img" not in each.html
+    assert names[0] in model_pages.text(pages, report.now)
+    for figure in (
+        validity_plots.exposure(report), validity_plots.confidence(report),
+        validity_plots.bands(report), model_detail_plots.deficits(pages[:2], report.now),
+        model_detail_plots.quality(pages[:2], report.now),
+        model_detail_plots.history(pages[:2], report.now),
+    ):  # fmt: skip
+        figure.set_dpi(40)
+        figure.canvas.draw()
+
+
+def test_sample_season() -> None:
+    """The sample season keeps the policy: lanes, sides, exposure, pairs and repeats."""
+    votes = read_battles(ROOT / "sample" / "arena" / "season.csv.gz")
+    policy = Policy()
+    report = weekly_report(votes, policy)
+    assert report.now.policy == policy
+    assert all(abs(lane.share - lane.weight) < 0.03 for lane in lane_mix(votes, policy.lanes))
+    assert all(row.within for row in report.now.fairness)
+    found = integrity(votes, policy)
+    assert (found.prompt_repeats, found.session_repeats, found.same_ids) == (0, 0, 0)
+    assert sum(row.provisional for row in report.now.rows) == 1
+    assert votes.timestamp is not None
+    assert votes.timestamp.max() < np.datetime64(MONDAY.replace(tzinfo=None) + timedelta(days=42))
