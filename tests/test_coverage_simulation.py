@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arena_kit import BradleyTerry
-from benchmarks.coverage import (
+from benchmarks.intervals import (
     MODELS,
     SCENARIOS,
     SKILLS,

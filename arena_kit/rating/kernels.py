@@ -143,24 +143,26 @@ def _all_reached(
     high: NDArray[np.intp],
     up: NDArray[np.bool_],
     down: NDArray[np.bool_],
+    start: int,
     n: int,
 ) -> bool:
-    """Whether a walk from model 0 reaches all, where `up[c]` allows pair c from low to high and
+    """Whether a walk from one model reaches all, where `up[c]` allows pair c from low to high and
     `down[c]` the way back.
     """
     found = np.zeros(n, np.bool_)
-    found[0] = True
+    found[start] = True
     count, before = 1, 0
-    while before < count < n:
+    while before < count:
         before = count
         for c in range(len(low)):
             i, j = low[c], high[c]
-            if up[c] and found[i] and not found[j]:
-                found[j] = True
+            if found[i] == found[j]:
+                continue
+            if (up[c] and found[i]) or (down[c] and found[j]):
+                found[i] = found[j] = True
                 count += 1
-            if down[c] and found[j] and not found[i]:
-                found[i] = True
-                count += 1
+                if count == n:
+                    return True
     return count == n
 
 
@@ -222,7 +224,10 @@ def climb(
         total[pair[i]] += times[i] * games[i]
     n = len(theta)
     up, down = wins > 0, total > wins
-    if not (_all_reached(low, high, up, down, n) and _all_reached(low, high, down, up, n)):
+    hub = low[np.argmax(total)]
+    if not _all_reached(low, high, up, down, hub, n) or not _all_reached(
+        low, high, down, up, hub, n
+    ):
         return -1
     taken, lengths = np.empty((most_steps, n)), np.empty(most_steps)
     slope, step = np.empty(n), np.empty(n)

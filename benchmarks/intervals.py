@@ -1,7 +1,7 @@
 """Do 95 % intervals hold the truth 95 % of the time? Simulated, with the truth known.
 
-    .venv/bin/python benchmarks/coverage.py            # 1,000 samples per scenario
-    .venv/bin/python benchmarks/coverage.py --quick    # 60 of them
+    .venv/bin/python benchmarks/intervals.py            # 1,000 samples per scenario
+    .venv/bin/python benchmarks/intervals.py --quick    # 60 of them
 
 Eight models 60 Elo apart meet on questions. A question may suit a model more or less (an effect of
 its own for every question and model), so battles on one question are alike. With p the chance that
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 if __name__ == "coverage":
     # Numba asks for the package of this name, and finds this file beside any benchmark.
-    raise ImportError("benchmarks/coverage.py is not the coverage package")
+    raise ImportError("benchmarks/intervals.py is not the coverage package")
 
 import argparse
 import os
