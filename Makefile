@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help pilot headline k_sweep placement test faults emulator live-probe lint types notebooks lab bench clean
+.PHONY: help pilot headline k_sweep placement policy_validity test faults emulator live-probe lint types notebooks lab bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ k_sweep: .venv/base  ## does the order depend on K?
 
 placement: .venv/base  ## place a judged model among models that people voted on
 	$(BIN)/arena-kit run placement
+
+policy_validity: .venv/base  ## can the ranking of an arena be trusted this week?
+	$(BIN)/arena-kit run policy_validity
 
 test: .venv/dev  ## run the tests and re-check the notebooks' numbers
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests

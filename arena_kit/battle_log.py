@@ -186,6 +186,11 @@ class BattleLog:
         sides = np.concatenate([self.a, self.b])
         return bool(np.bincount(sides, minlength=len(self.models)).all())
 
+    def simulated(self) -> bool:
+        """Whether the battles say of themselves that nobody voted: all sessions are named so."""
+        names = () if self.session is None else tuple(self.session.names)
+        return len(names) > 0 and all(str(name).startswith("simulated") for name in names)
+
     def select(self, rows: ArrayLike) -> Self:
         """The log of some battles (a mask or indices); models without one are left out."""
         index = np.asarray(rows)

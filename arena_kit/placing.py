@@ -64,9 +64,8 @@ class PlacementStudy(Recorded):
     @property
     def note(self) -> str:
         """What is to be known about the votes: as the parameters say, else as the sessions do."""
-        sessions = () if self.human.session is None else self.human.session.names
-        simulated = len(sessions) and all(str(name).startswith("simulated") for name in sessions)
-        return self.params.human_note or ("simulated, no person voted" if simulated else "")
+        simulated = "simulated, no person voted" if self.human.simulated() else ""
+        return self.params.human_note or simulated
 
     @property
     def arena(self) -> str:

@@ -100,10 +100,16 @@ class PolicyStudy(Recorded):
         return integrity(self.board.battles, self.policy)
 
     @property
+    def note(self) -> str:
+        """What is to be known about the votes: as the parameters say, else as the sessions do."""
+        simulated = "simulated, no person voted" if self.battles.simulated() else ""
+        return self.params.note or simulated
+
+    @property
     def arena(self) -> str:
         """The arena's name with what must be said of it: as the parameters say, else its file's."""
         name = self.params.arena or Path(self.params.battles).name.partition(".")[0]
-        return name + (f" ({self.params.note})" if self.params.note else "")
+        return name + (f" ({self.note})" if self.note else "")
 
     def facts(self) -> dict[str, str]:
         """What the report is about, in words."""
@@ -150,7 +156,7 @@ class PolicyStudy(Recorded):
                 "file": params.battles,
                 "sha256": file_hash(_battles_file(self.root / params.battles)),
                 "n": len(self.battles),
-                "note": params.note,
+                "note": self.note,
             },
             policy={
                 "file": params.policy,

@@ -125,7 +125,7 @@ def test_artifacts_and_figures_say_so(workspace: Path) -> None:
     study = PlacementStudy.open(**read_yaml(workspace / "params" / "placement.yaml"))
     record = study.save()
     found = json.loads((record.path / "elo_ratings.json").read_text())
-    assert found["arena"] == f"sample arena ({NOTE})"
+    assert found["arena"] == f"simulated_votes ({NOTE})"
     manifest = record.read()
     assert manifest["human_battles"]["note"] == NOTE
     assert "simulated" in manifest["human_battles"]["file"]

@@ -9,12 +9,14 @@ person voted. The seed is one of four tried, taken because it leaves one model p
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 from arena_kit import BattleLog, write_battles
+from arena_kit.battle_log import Labels
 from arena_kit.matchmaking.policy import Policy
 from arena_kit.matchmaking.simulation import season
 from arena_kit.matchmaking.world import World
@@ -26,7 +28,11 @@ MONDAY = datetime(2026, 9, 7, tzinfo=UTC)
 def simulated() -> BattleLog:
     """The votes, in order of time."""
     rng = np.random.default_rng(20260908)
-    return season(WORLD, Policy(), rng=rng, start=MONDAY, days=42)
+    votes = season(WORLD, Policy(), rng=rng, start=MONDAY, days=42)
+    if votes.session is None:
+        raise TypeError("a season has sessions")
+    names = [name.replace("voter", "simulated") for name in votes.session.values()]
+    return replace(votes, session=Labels.of(names))
 
 
 def main() -> None:

@@ -44,11 +44,7 @@ def matchups(rng: np.random.Generator, judged: list[str]) -> tuple[np.ndarray, .
     question = rng.integers(0, N_QUESTIONS, N_VOTES)
     trio = [names.index(name) for name in JUDGED]
     more = [
-        (i, j, N_QUESTIONS + q)
-        for i in trio
-        for j in trio
-        if i < j
-        for q in range(len(judged))
+        (i, j, N_QUESTIONS + q) for i in trio for j in trio if i < j for q in range(len(judged))
     ]
     extra = np.array(more)
     a, b = np.concatenate([pairs, extra[:, :2]]).T
