@@ -77,8 +77,8 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves 0 out."""
-        return self.half is not None and abs(self.mean) > self.half
+        """Whether the interval leaves 0 out; two seeds may agree by chance."""
+        return self.seeds > 2 and self.half is not None and abs(self.mean) > self.half
 
 
 def difference(metric: Metric, duels: Sequence[Duel]) -> Difference | None:
