@@ -222,7 +222,7 @@ def publication_status(
             _pairs_covered(policy, names, pair),
             (
                 coverage >= rule.prompt_coverage - _ROUNDING,
-                f"mean prompt coverage {of_top} {coverage:.4g}, {rule.prompt_coverage:g} needed",
+                f"mean prompt coverage {of_top} {_part(coverage)}, {rule.prompt_coverage:g} needed",
             ),
         ]
     )
@@ -259,7 +259,7 @@ def _conditions(threshold: Threshold, standing: Standing) -> list[tuple[bool, st
         ),
         (
             standing.prompt_coverage >= threshold.prompt_coverage - _ROUNDING,
-            f"prompt coverage {standing.prompt_coverage:.4g}, {threshold.prompt_coverage:g} needed",
+            f"prompt coverage {_part(standing.prompt_coverage)}, {threshold.prompt_coverage:g} needed",
         ),
         (
             standing.rd <= threshold.rd,
@@ -272,3 +272,8 @@ def _decided(conditions: Sequence[tuple[bool, str]]) -> tuple[bool, tuple[str, .
     """Whether all hold, and the texts of those that do not, or of all when they do."""
     unmet = tuple(text for met, text in conditions if not met)
     return not unmet, unmet or tuple(text for _, text in conditions)
+
+
+def _part(share: float) -> str:
+    """A share of 1 as people write it."""
+    return "below 0.001" if 0 < share < 0.001 else f"{share:.4g}"
