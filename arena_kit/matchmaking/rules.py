@@ -259,7 +259,10 @@ def _conditions(threshold: Threshold, standing: Standing) -> list[tuple[bool, st
         ),
         (
             standing.prompt_coverage >= threshold.prompt_coverage - _ROUNDING,
-            f"prompt coverage {_part(standing.prompt_coverage)}, {threshold.prompt_coverage:g} needed",
+            (
+                f"prompt coverage {_part(standing.prompt_coverage)}, "
+                f"{threshold.prompt_coverage:g} needed"
+            ),
         ),
         (
             standing.rd <= threshold.rd,
