@@ -14,10 +14,9 @@ from arena_kit.battles import A_WINS, B_WINS
 from arena_kit.judging.records import Judgment
 from arena_kit.prompts import Pair
 from arena_kit.rating import claims
-from arena_kit.rating.base import Rating, Ratings, kinds, known
+from arena_kit.rating.base import NORMAL_95, Rating, Ratings, kinds, known
 from arena_kit.store import whole_file, write_csv, write_json, write_jsonl
 
-_NORMAL_95 = 1.959963984540054
 WINRATE_COLUMNS = (
     "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",
 )  # fmt: skip
@@ -117,7 +116,7 @@ def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:
 
 def _entry(rating: Rating) -> dict[str, Any]:
     sem = rating.extra["order_sem"]
-    half = None if sem is None else _NORMAL_95 * sem
+    half = None if sem is None else NORMAL_95 * sem
     return {
         "entrant_id": rating.model,
         "mean": rating.rating,

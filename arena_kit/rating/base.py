@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import A_WINS, B_WINS, BOTH_BAD, TIE
 
+#: Standard errors to either side of a 95 % interval.
+NORMAL_95 = 1.959963984540054
 #: Questions a model must be seen on before its interval is shown; see design/.
 MIN_QUESTIONS = 10
 

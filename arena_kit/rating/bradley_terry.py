@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from arena_kit.battle_log import BattleLog
 from arena_kit.rating.base import (
     MIN_QUESTIONS,
+    NORMAL_95,
     Rating,
     RatingError,
     Ratings,
@@ -28,7 +29,6 @@ from arena_kit.rating.resampling import interval
 from arena_kit.rating.sandwich import covariance
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
 
-NORMAL_95 = 1.959963984540054
 #: Resamples without a finite rating, as a share, from which no interval is given.
 _MOST_LOST = 0.05
 

@@ -13,12 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating.base import Ratings
+from arena_kit.rating.base import NORMAL_95, Ratings
 from arena_kit.rating.tie_models import TIE_MODELS
 
 Floats = NDArray[np.float64]
-
-NORMAL_95 = 1.959963984540054
 
 
 class Gaps(NamedTuple):

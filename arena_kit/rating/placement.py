@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
-from arena_kit.rating.base import MIN_QUESTIONS, Rating, RatingError, Ratings
-from arena_kit.rating.bradley_terry import NORMAL_95, BradleyTerry
+from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, Rating, RatingError, Ratings
+from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.calibration import Calibration, JudgeError, calibrated, judge_error
 from arena_kit.rating.evidence import Evidence
 from arena_kit.rating.likelihood import Cells
