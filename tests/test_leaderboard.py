@@ -332,12 +332,18 @@ class TestEpochs:
     """Rank history carries a method epoch."""
 
     def test_change_within_an_epoch(self, votes: BattleLog, board: Leaderboard) -> None:
-        """Ranks of an earlier board under the same method are compared."""
-        before = leaderboard(votes.select(np.arange(200)))
+        """Official ranks of an earlier board under the same method are compared; a model that had
+        none did not move, and does not move the others.
+        """
+        before = leaderboard(votes.select(np.arange(len(votes) * 3 // 4)))
         now = leaderboard(votes, earlier=before.earlier())
         assert now.movement == ""
         for row in now.rows:
-            assert row.rank_change == before[row.model].rank - row.rank
+            old, new = before[row.model].official_rank, row.official_rank
+            both = old is not None and new is not None
+            assert row.rank_change == (old - new if both else None)
+        hidden = replace(board.earlier(), ranks={"m1": 1})
+        assert leaderboard(votes, earlier=hidden)["m0"].rank_change is None
 
     def test_change_of_method_is_no_movement(self, votes: BattleLog) -> None:
         """12: moving the order from Elo to the conservative score moves nobody."""

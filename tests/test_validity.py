@@ -76,12 +76,12 @@ class TestWeeks:
         return np.array(days, "datetime64[us]")
 
     def test_default(self) -> None:
-        """Without a parameter it is the last week whose Sunday has votes, and the one before."""
+        """Without a parameter it is the last week with votes that is over, and the one before."""
         over = chosen_weeks(self.moments("2026-09-07", "2026-09-20T10:00"))
         assert (over.week.label, over.complete) == ("2026-W38", True)
         assert over.compared == Week(date(2026, 9, 7))
         open_ = chosen_weeks(self.moments("2026-09-01", "2026-09-19T23:00"))
-        assert open_.week.label == "2026-W37"
+        assert open_.week.label == "2026-W36", "a week without votes is not reported on"
 
     def test_no_complete_week(self) -> None:
         """Where no week is complete, the only one is taken and said to be incomplete."""
@@ -90,7 +90,7 @@ class TestWeeks:
 
     def test_asked_for(self) -> None:
         """A week without votes, and a comparison that does not lie before, are refused."""
-        times = self.moments("2026-09-07", "2026-09-27")
+        times = self.moments("2026-09-07", "2026-09-15", "2026-09-27")
         assert chosen_weeks(times, "2026-W39", "2026-W37").compared == Week.parse("2026-W37")
         with pytest.raises(DataError, match="week 2026-W45 has no votes; votes are from"):
             chosen_weeks(times, "2026-W45")
@@ -98,6 +98,10 @@ class TestWeeks:
             chosen_weeks(times, "2026-W38", "2026-W38")
         with pytest.raises(DataError, match="compare_week 2026-W30 has no votes"):
             chosen_weeks(times, "2026-W38", "2026-W30")
+        gap = self.moments("2026-09-07", "2026-09-27")
+        with pytest.raises(DataError, match="week 2026-W38 has no votes"):
+            chosen_weeks(gap, "2026-W38")
+        assert chosen_weeks(gap).compared == Week.parse("2026-W37")
 
 
 def place(model: str, low: float, high: float) -> Place:

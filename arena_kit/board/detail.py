@@ -231,7 +231,7 @@ def _trend(battles: BattleLog, sides: Sides) -> tuple[Trend, ...]:
     n = len(sides.battle)
     if battles.timestamp is not None and not untimed(battles):
         part = week_numbers(battles.timestamp[sides.battle])
-        labels = {int(w): numbered(int(w)).label for w in np.unique(part)}
+        labels = {w: numbered(w).label for w in range(int(part.min()), int(part.max()) + 1)}
     else:
         part = np.arange(n) * 10 // max(1, n)
         labels = {int(i): f"{10 * i}–{10 * i + 10} %" for i in np.unique(part)}

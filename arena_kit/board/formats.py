@@ -80,7 +80,8 @@ def to_dict(board: Leaderboard) -> dict[str, Any]:
 def earlier_of(found: Mapping[str, Any], source: str) -> Earlier:
     """What an earlier board's JSON says of its ranks."""
     try:
-        ranks = {str(row["model"]): int(row["rank"]) for row in found["rows"]}
+        named = [row for row in found["rows"] if row["official_rank"] is not None]
+        ranks = {str(row["model"]): int(row["official_rank"]) for row in named}
         return Earlier(epoch=str(found["epoch"]), ranks=ranks)
     except (KeyError, TypeError, ValueError):
         raise DataError(f"{source}: not a leaderboard of this kind (epoch, rows)") from None

@@ -32,10 +32,10 @@ class LaneShare:
 class Integrity:
     """Counts about sides and repeats; None where the log lacks what they need.
 
-    `left` is the share of its votes in which the model that stood left most often did so,
-    and `left_of` that model; `left_wins` is how often the left side won a decisive vote.
-    `prompt_repeats` are meetings on a prompt that the pair had used up (6.2), and
-    `session_repeats` votes on a pair and prompt that the session had seen (11).
+    `left_of` is the model whose share of votes on the left, `left`, is furthest from one half;
+    `left_wins` is how often the left side won a decisive vote. `prompt_repeats` are meetings on
+    a prompt that the pair had used up (6.2), and `session_repeats` votes on a pair and prompt
+    that the session had seen (11).
     """
 
     left_of: str

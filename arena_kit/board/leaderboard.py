@@ -29,7 +29,7 @@ from arena_kit.rating.glicko2 import GlickoHistory, GlickoState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What is kept of an earlier board: its ranks, and the method that they rest on."""
+    """What is kept of an earlier board: its official ranks, and the method they rest on."""
 
     epoch: str
     ranks: Mapping[str, int]
@@ -74,7 +74,8 @@ class Leaderboard:
 
     def earlier(self) -> Earlier:
         """What a later board needs of this one."""
-        return Earlier(epoch=self.epoch, ranks={row.model: row.rank for row in self.rows})
+        ranks = {r.model: r.official_rank for r in self.rows if r.official_rank is not None}
+        return Earlier(epoch=self.epoch, ranks=ranks)
 
 
 def leaderboard(

@@ -36,7 +36,7 @@ class BoardRow:
     `rank` is the place in the published order and `conservative_rank` that by conservative
     score; `official_rank` counts only models that official claims may name (5.3). `raw` and
     `adjusted` are scores per prompt. `bt_*` are Bradley–Terry's: what the evidence says,
-    where RD does not (see `rd_floor` of the board).
+    where RD does not.
     """
 
     rank: int
@@ -134,7 +134,7 @@ def published(
     """A row per standing, in the published order (5.2, 12); `standings` are best first.
 
     Before the migration every model is officially ranked, by legacy Elo; after it only models
-    that are not provisional. `before` has the ranks that may be compared.
+    that are not provisional. `before` has the official ranks that may be compared.
     """
     names = [standing.model for standing in standings]
     by_elo = sorted(names, key=lambda model: (-known.legacy[model], model))
@@ -145,15 +145,22 @@ def published(
     if policy.phase.orders_by == "legacy_elo":
         rows.sort(key=lambda row: row.legacy_rank)
     named, everybody = count(1), policy.phase < Phase.MIGRATION
-    return tuple(
+    placed = [
         replace(
             row,
             rank=rank,
             official_rank=next(named) if everybody or not row.provisional else None,
-            rank_change=before[row.model] - rank if row.model in before else None,
         )
         for rank, row in enumerate(rows, 1)
-    )
+    ]
+    return tuple(replace(row, rank_change=_change(row, before)) for row in placed)
+
+
+def _change(row: BoardRow, before: Mapping[str, int]) -> int | None:
+    """Official ranks gained; a model that had none before, or has none now, did not move."""
+    if row.official_rank is None or row.model not in before:
+        return None
+    return before[row.model] - row.official_rank
 
 
 def _row(

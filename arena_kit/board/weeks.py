@@ -72,21 +72,22 @@ def untimed(battles: BattleLog) -> int:
 
 def chosen_weeks(times: NDArray[np.datetime64], week: str = "", compare: str = "") -> Chosen:
     """The weeks that a report is about; empty texts take the last complete week with votes,
-    and the week before.
+    and the last week with votes before it.
 
     A week is complete when votes reach its Sunday. Where none is, the last one is taken.
     """
     first, last = _day(times.min()), _day(times.max())
-    asked = Week.parse(week) if week else _last_complete(Week.of(first), last)
-    if asked > Week.of(last) or asked < Week.of(first):
+    voted = [numbered(n) for n in np.unique(week_numbers(times)).tolist()]
+    asked = Week.parse(week) if week else _last_complete(voted, last)
+    if asked not in voted:
         raise DataError(f"week {asked.label} has no votes; votes are from {first} to {last}")
-    against = Week.parse(compare) if compare else asked.shifted(-1)
-    if against >= asked:
+    before = [each for each in voted if each < asked]
+    against = Week.parse(compare) if compare else before[-1] if before else None
+    if against is not None and against >= asked:
         raise DataError(f"compare_week {against.label} must lie before the week {asked.label}")
-    known = against >= Week.of(first)
-    if compare and not known:
-        raise DataError(f"compare_week {against.label} has no votes; the first are of {first}")
-    return Chosen(asked, last >= asked.monday + timedelta(days=6), against if known else None)
+    if compare and against not in voted:
+        raise DataError(f"compare_week {compare} has no votes; the first are of {first}")
+    return Chosen(asked, last >= asked.monday + timedelta(days=6), against)
 
 
 def until(battles: BattleLog, week: Week) -> BattleLog:
@@ -107,11 +108,10 @@ def numbered(number: int) -> Week:
     return Week(date(1970, 1, 5) + timedelta(weeks=int(number) - 1))
 
 
-def _last_complete(first: Week, last: date) -> Week:
-    found = Week.of(last)
-    if last.weekday() == 6 or found == first:
-        return found
-    return found.shifted(-1)
+def _last_complete(voted: list[Week], last: date) -> Week:
+    """The last week with votes that was over when the last vote came, or the only one."""
+    over = [each for each in voted if last >= each.monday + timedelta(days=6)]
+    return over[-1] if over else voted[-1]
 
 
 def _day(moment: np.datetime64) -> date:

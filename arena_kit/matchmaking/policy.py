@@ -226,7 +226,8 @@ class Glicko:
     rd_max: float = 350.0
 
     def __post_init__(self) -> None:
-        _least(self, volatility=0, tau=0, rd_min=0, rd_max=self.rd_min)
+        _above(self, volatility=0, tau=0, rd_min=0)
+        _least(self, rd_max=self.rd_min)
         _between(self, "rd", self.rd_min, self.rd_max)
 
 
@@ -270,6 +271,12 @@ def _least(group: object, **lowest: float) -> None:
     for name, low in lowest.items():
         if not getattr(group, name) >= low:
             raise ValueError(f"{name} must be {low:g} or more, not {getattr(group, name)!r}")
+
+
+def _above(group: object, **bounds: float) -> None:
+    for name, low in bounds.items():
+        if not getattr(group, name) > low:
+            raise ValueError(f"{name} must be above {low:g}, not {getattr(group, name)!r}")
 
 
 def _between(group: object, name: str, low: float, high: float, *, open_ends: bool = False) -> None:

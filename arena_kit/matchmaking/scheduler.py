@@ -182,7 +182,7 @@ class Scheduler:
             shared=roster.shared,
             exposure=exposure,
             due=due,
-            want=(1 - exposure / due) / self.policy.exposure.tolerance,
+            want=(1 - exposure / np.maximum(due, 1e-9)) / self.policy.exposure.tolerance,
             shown=tally.votes + planned.waiting,
             by_prompt=planned.by_prompt,
             by_pair=planned.by_pair,
