@@ -15,9 +15,6 @@ from arena_kit.matchmaking.policy import Policy
 
 Floats = NDArray[np.float64]
 
-#: What exposure weighs beside prompts and opponents: at the edge of its tolerance a model lacks
-#: as much as one without so many votes, since fair exposure is guaranteed and the rest aimed at.
-EXPOSURE_WEIGHT = 10.0
 _FAR = 1e6  # sets those who come first, or last, apart from all others
 
 
@@ -100,7 +97,7 @@ def propose_coverage(table: Table) -> Iterator[Proposal]:
     """
     lack = _prompt_lack(table)
     others = _opponent_lack(table)
-    fair = EXPOSURE_WEIGHT * table.want
+    fair = table.policy.exposure.weight * table.want
     on_prompts = np.maximum(lack, 0).sum(axis=1) / max(1, lack.shape[1])
     total = fair + on_prompts + others.sum(axis=1) / len(others)
     first = np.where(table.want > 1, _FAR + fair, total)

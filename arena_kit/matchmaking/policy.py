@@ -88,13 +88,17 @@ class Contenders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """How equally models are shown (7.1): the rolling window in matchups, and the tolerance."""
+    """How equally models are shown (7.1): the rolling window in matchups, the tolerance, and what
+    a whole tolerance below the target weighs in the coverage lane (6.1), beside a model that
+    lacks every prompt (1) and every opponent (1).
+    """
 
     window: int = 2000
     tolerance: float = 0.12
+    weight: float = 10.0
 
     def __post_init__(self) -> None:
-        _least(self, window=1)
+        _least(self, window=1, weight=0)
         _between(self, "tolerance", 0, 1, open_ends=True)
 
 
