@@ -256,7 +256,7 @@ def test_10_fewer_than_ten() -> None:
     assert found.status is Status.OFFICIAL
     assert found.reasons[-1] == "the top 10 is all 5 models there are"
     alone = publication_status(POLICY, board(1), lambda *_: FULL)
-    assert alone.sentence == "calibrating: 1 models are ranked, 2 needed"
+    assert alone.sentence == "calibrating: 1 models are officially ranked, 2 needed"
 
 
 def test_10_only_the_top_counts() -> None:
@@ -265,6 +265,16 @@ def test_10_only_the_top_counts() -> None:
     assert publication_status(POLICY, board(10) + weak, lambda *_: FULL) == publication_status(
         POLICY, board(10), lambda *_: FULL
     )
+
+
+def test_10_provisional_models_are_not_claimed() -> None:
+    """Sections 5.3 and 10: a provisional model at the very top is outside official claims, so the
+    status is that of the models below it.
+    """
+    lucky = [standing("lucky", rating=2500.0, decisive=15, prompt_coverage=0.2)]
+    found = publication_status(POLICY, lucky + board(10), lambda *_: FULL)
+    assert "lucky" not in found.top
+    assert found == publication_status(POLICY, board(10), lambda *_: FULL)
 
 
 def test_settings_are_checked() -> None:

@@ -204,12 +204,16 @@ def publication_status(
     standings: Sequence[Standing],
     pair: Callable[[str, str], PairCoverage],
 ) -> PublicationStatus:
-    """Whether the board may be called officially stable; `pair` is `Coverage.pair`."""
+    """Whether the board may be called officially stable; `pair` is `Coverage.pair`.
+
+    Provisional models are outside official claims (5.3), so the top is that of the others.
+    """
     rule = policy.publication
-    top = ranked(policy, standings)[: rule.top]
+    named = [s for s in ranked(policy, standings) if not provisional_state(policy, s).provisional]
+    top = named[: rule.top]
     names = tuple(s.model for s in top)
     if len(top) < 2:
-        reasons: tuple[str, ...] = (f"{len(top)} models are ranked, 2 needed",)
+        reasons: tuple[str, ...] = (f"{len(top)} models are officially ranked, 2 needed",)
         return PublicationStatus(status=Status.CALIBRATING, top=names, reasons=reasons)
     rd, coverage = median(s.rd for s in top), fmean(s.prompt_coverage for s in top)
     of_top = f"of the top {rule.top} is"
