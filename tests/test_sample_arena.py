@@ -39,13 +39,17 @@ def votes() -> BattleLog:
     return read_battles(VOTES)
 
 
-def test_the_script_makes_the_file(workspace: Path) -> None:
-    """The committed votes are what the script writes, byte for byte."""
-    copy = workspace / "sample" / "arena" / VOTES.name
+@pytest.mark.parametrize(
+    ("script_name", "name"),
+    [("simulate.py", VOTES.name), ("season.py", "season.csv.gz")],
+)
+def test_the_script_makes_the_file(workspace: Path, script_name: str, name: str) -> None:
+    """The committed votes are what their script writes, byte for byte."""
+    copy, committed = workspace / "sample" / "arena" / name, ARENA / name
     copy.unlink()
-    subprocess.run([sys.executable, copy.parent / "simulate.py"], check=True, timeout=120)
-    assert gzip.decompress(copy.read_bytes()) == gzip.decompress(VOTES.read_bytes())
-    assert copy.read_bytes() == VOTES.read_bytes()
+    subprocess.run([sys.executable, copy.parent / script_name], check=True, timeout=120)
+    assert gzip.decompress(copy.read_bytes()) == gzip.decompress(committed.read_bytes())
+    assert copy.read_bytes() == committed.read_bytes()
 
 
 def test_every_vote_says_so(votes: BattleLog) -> None:

@@ -205,7 +205,7 @@ def _challengers(table: Table, place: int) -> tuple[str, list[int]]:
 def propose_uncertainty(table: Table) -> Iterator[Proposal]:
     """A model with high RD and low coverage, with the opponent who tells most about it (6.3)."""
     covered = (table.by_prompt >= table.policy.prompts.floor) & table.can
-    coverage = covered.sum(axis=1) / max(1, int(table.can.any(axis=0).sum()))
+    coverage = covered.sum(axis=1) / np.maximum(1, table.can.sum(axis=1))
     weights = table.rd * (2 - coverage)
     for anchor in table.drawn(weights[table.order], table.order):
         expected = 1 / (1 + 10 ** ((table.rating - table.rating[anchor]) / 400))
