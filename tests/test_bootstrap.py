@@ -209,7 +209,7 @@ def test_a_resample_with_covariates_is_a_refit_too() -> None:
     log = simulated(30, 4, seed=3)
     method = BradleyTerry(prior=0, covariates=("length",))
     found = replace(method, interval="percentile", resamples=100)(log)
-    times = ClusterRedraw(log.clusters(), 0, np.ones(len(log)))
+    times = ClusterRedraw.of(log.clusters(), 0, np.ones(len(log)))
     for number in range(15):
         rows = np.repeat(np.arange(len(log)), times(number).astype(int))
         np.testing.assert_allclose(

@@ -90,10 +90,11 @@ def test_imports_point_down(module: str) -> None:
 
 
 def test_import_is_light() -> None:
-    """`import arena_kit` and rating a log load no pandas, numba, papermill or matplotlib."""
+    """`import arena_kit` and rating a log load no pandas, numba, papermill or SDK."""
     code = (
         "import sys, arena_kit; arena_kit.PermutationElo; arena_kit.read_battles; "
-        "heavy = {'pandas', 'numba', 'papermill', 'matplotlib', 'nbconvert', 'scipy'}; "
+        "heavy = {'pandas', 'numba', 'papermill', 'matplotlib', 'nbconvert', 'scipy', "
+        "'anthropic', 'joblib'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -70,7 +70,7 @@ def test_clusters_are_redrawn_as_sets_are(labels: list[int], seed: int) -> None:
     draws the same questions for the same seed.
     """
     clusters = np.unique(labels, return_inverse=True)[1].astype(np.int32)
-    times = ClusterRedraw(clusters, seed, np.ones(len(clusters)))
+    times = ClusterRedraw.of(clusters, seed, np.ones(len(clusters)))
     for sets, sizes in resampled_sets(clusters, 8, seed=seed):
         for number, (row, size) in enumerate(zip(sets, sizes, strict=True)):
             expected = np.bincount(row[:size], minlength=len(clusters))
@@ -87,8 +87,8 @@ def test_counts_beside_clusters_are_redrawn_by_themselves(compiled: bool) -> Non
         pytest.importorskip("numba")
     clusters = np.array([0, 1, 0, 2, 3, 1, 4], np.int32)
     counts = np.array([1, 1, 1, 40, 1, 1, 2.5])
-    mixed = ClusterRedraw(clusters, 6, counts)
-    alone, several = ClusterRedraw(clusters, 6, np.ones(7)), PoissonRedraw.of(counts, 6)
+    mixed = ClusterRedraw.of(clusters, 6, counts)
+    alone, several = ClusterRedraw.of(clusters, 6, np.ones(7)), PoissonRedraw.of(counts, 6)
     for number in range(40):
         expected = [
             several(number)[i] if count != 1 else alone(number)[i] for i, count in enumerate(counts)

@@ -49,10 +49,6 @@ class Week:
         """The midnight after its Sunday, which no longer belongs to it."""
         return np.datetime64(self.monday + timedelta(days=7), "us")
 
-    def shifted(self, weeks: int) -> Week:
-        """The week so many weeks later."""
-        return Week(self.monday + timedelta(weeks=weeks))
-
 
 class Chosen(NamedTuple):
     """The week of a report, whether it was over when the last vote came, and the week to

@@ -210,7 +210,8 @@ class BradleyTerry:
         pairs = Pairs.of(rows, n)
         cells = rows if self.covariates else pairs.pooled(rows)
         always = self._priors(rows, pairs).always
-        return fitted(cells.and_also(always), n, TIE_MODELS[self.ties]).strength
+        with one_thread():
+            return fitted(cells.and_also(always), n, TIE_MODELS[self.ties]).strength
 
     def _why(self) -> str:
         """What is missing in resamples that cannot be rated."""

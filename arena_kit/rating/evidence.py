@@ -67,10 +67,10 @@ class Evidence:
 
     def votes(self, seed: int) -> Votes:
         """What a resample draws from."""
-        drawn: Redraw = PoissonRedraw.of(self.counts, seed)
+        single = self.rows.with_weights(1 / self.counts)
         if self.clusters is not None:
-            drawn = ClusterRedraw(self.clusters, seed, self.counts)
-        return Votes(self.rows.with_weights(1 / self.counts), drawn)
+            return Votes(single, ClusterRedraw.of(self.clusters, seed, self.counts))
+        return Votes(single, PoissonRedraw.of(self.counts, seed))
 
 
 def _sides(log: BattleLog, values: Floats) -> Floats:

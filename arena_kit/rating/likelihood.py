@@ -91,11 +91,6 @@ class Cells:
         names = [field.name for field in fields(self)]
         return Cells(**{n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in names})
 
-    def plus(self, other: Cells) -> Cells:
-        """These cells with the outcomes of others of the same pairs added."""
-        won, tied, lost = self.won + other.won, self.tied + other.tied, self.lost + other.lost
-        return replace(self, won=won, tied=tied, lost=lost)
-
     def single_votes(self) -> tuple[Cells, Floats]:
         """A cell for a single vote of each outcome that a cell has, and how many there were."""
         one = np.ones(len(self.a))

@@ -99,22 +99,28 @@ class Redraw(Protocol):
 @dataclass(frozen=True, slots=True)
 class ClusterRedraw:
     """Whole clusters drawn with replacement, as `resampled_sets` draws them; of a row that counts
-    several votes and has no question, each vote by itself.
+    `several` votes and has no question, each vote by itself.
     """
 
     clusters: NDArray[np.int32]
     seed: int
-    counts: NDArray[np.float64]
+    several: NDArray[np.bool_]
+    by_vote: PoissonRedraw
+
+    @classmethod
+    def of(
+        cls, clusters: NDArray[np.int32], seed: int, counts: NDArray[np.float64]
+    ) -> ClusterRedraw:
+        return cls(clusters, seed, counts != 1, PoissonRedraw.of(counts, seed))
 
     def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
         """The multiplicity of each row."""
         n = int(self.clusters.max()) + 1
         drawn = np.bincount(drawn_clusters(child_generator(self.seed, number), n), minlength=n)
         times = drawn.astype(float)[self.clusters]
-        if np.all(self.counts == 1):
+        if not self.several.any():
             return times
-        several = PoissonRedraw.of(self.counts, self.seed)(number, compiled=compiled)
-        return np.where(self.counts == 1, times, several)
+        return np.where(self.several, self.by_vote(number, compiled=compiled), times)
 
 
 @dataclass(frozen=True, slots=True)
