@@ -114,6 +114,8 @@ class PolicyParams(Strict):
     week: Annotated[str, BeforeValidator(_week_text)] = ""
     compare_week: Annotated[str, BeforeValidator(_week_text)] = ""
     earlier: str = ""
+    retired_models: list[str] = Field(default_factory=list)
+    retired_prompts: list[str] = Field(default_factory=list)
     detail: list[str] = Field(default_factory=list)
     run_dir: str = ""
 

@@ -15,7 +15,7 @@ from arena_kit.board.formats import csv_rows, earlier_of, to_dict, to_latex, to_
 from arena_kit.board.integrity import Integrity, LaneShare, integrity, lane_mix
 from arena_kit.board.leaderboard import Earlier, Leaderboard
 from arena_kit.board.validity_record import detail_values, validity_values
-from arena_kit.board.weekly import Validity, weekly_report
+from arena_kit.board.weekly import Retired, Validity, weekly_report
 from arena_kit.matchmaking.coverage import Coverage, check_single_votes
 from arena_kit.matchmaking.policy import Phase, Policy
 from arena_kit.parameters import PolicyParams
@@ -55,6 +55,7 @@ class PolicyStudy(Recorded):
         if params.phase:
             policy = replace(policy, phase=Phase(params.phase))
         battles = _votes(root, params)
+        _check_retired(battles, params)
         record = claimed_record(MODE, params.run_dir, root)
         study = cls(root=root, params=params, policy=policy, battles=battles, record=record)
         study._start(MODE, params.model_dump(mode="json"))
@@ -71,6 +72,7 @@ class PolicyStudy(Recorded):
                 week=self.params.week,
                 compare_week=self.params.compare_week,
                 earlier=self._earlier(),
+                retired=Retired(self.params.retired_models, self.params.retired_prompts),
             )
 
     @property
@@ -92,7 +94,7 @@ class PolicyStudy(Recorded):
     @cached_property
     def lanes(self) -> tuple[LaneShare, ...]:
         """How much of the queue each lane served; empty where the file does not say."""
-        return lane_mix(self.board.battles, self.policy.lanes)
+        return lane_mix(self.board.battles, self.policy)
 
     @cached_property
     def controls(self) -> Integrity:
@@ -119,8 +121,9 @@ class PolicyStudy(Recorded):
             "week": _week(report),
             "compared with": report.compared.label if report.compared else report.note,
             "votes": f"{len(self.board.battles)}, of which {self._decisive()} decisive",
-            "models": f"{len(self.board.rows)}, {len(self.board.band.models)} of them contenders",
-            "prompts": _prompts(coverage),
+            "models": f"{len(self.board.rows)}, {len(self.board.band.models)} of them contenders"
+            + _without(self.params.retired_models),
+            "prompts": _prompts(coverage) + _without(self.params.retired_prompts),
             "policy": self.params.policy,
             "rollout phase": _PHASES[self.policy.phase],
             "ordered by": self.board.epoch,
@@ -199,12 +202,32 @@ def _votes(root: Path, params: PolicyParams) -> BattleLog:
     return chosen
 
 
+def _check_retired(battles: BattleLog, params: PolicyParams) -> None:
+    """Refuse to retire what there is not, or all but one model."""
+    asked = () if battles.question_id is None else battles.question_id.names
+    for what, names, known in (
+        ("model", params.retired_models, battles.models),
+        ("prompt", params.retired_prompts, asked),
+    ):
+        for name in names:
+            if name not in known:
+                raise DataError(f"retired_{what}s: no {what} {name!r} in {params.battles}; "
+                                f"there: {', '.join(map(str, known)) or 'none'}")  # fmt: skip
+    left = len(set(battles.models) - set(params.retired_models))
+    if left < 2:
+        raise DataError(f"retired_models: {left} of {len(battles.models)} are left, 2 needed")
+
+
 def _week(report: Validity) -> str:
     if report.week is None:
         return "none: all battles of the file"
     partly = "" if report.complete else ", not over when the last vote came"
     later = f"; {report.later} later votes do not count" if report.later else ""
     return f"{report.week.label}, from {report.week.monday}{partly}{later}"
+
+
+def _without(retired: list[str]) -> str:
+    return f"; retired: {', '.join(retired)}" if retired else ""
 
 
 def _prompts(coverage: Coverage) -> str:

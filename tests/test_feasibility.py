@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from arena_kit.matchmaking.feasibility import (
+    due_shares,
     equal_is_feasible,
     equal_up_to,
     exposure_shares,
     feasibility,
     settled_rd,
 )
-from arena_kit.matchmaking.policy import Contenders, Glicko, LaneWeights, Policy
+from arena_kit.matchmaking.policy import Contenders, Glicko, LaneWeights, Phase, Policy
 from arena_kit.rating.glicko2 import Glicko2, GlickoState
 
 POLICY = Policy()
@@ -30,6 +31,18 @@ def test_share_of_a_contender_by_hand() -> None:
     assert shares.equal == 0.04
     assert shares.band == pytest.approx(0.06960938 + 0.012)
     assert shares.others == pytest.approx((2 - 8 * 0.08160938) / 42)
+
+
+def test_12_equal_until_the_lanes_are_on() -> None:
+    """In the shadow every model is due an equal share, and the report says what will change."""
+    shadow = replace(POLICY, phase=Phase.SHADOW)
+    assert due_shares(POLICY, 50) == exposure_shares(POLICY, 50)
+    found = due_shares(shadow, 50)
+    assert found.equal == found.band == found.others == 0.04
+    assert feasibility(shadow, 50).reasons[:2] == (
+        feasibility(POLICY, 50).reasons[0],
+        "The lanes are not on yet: until then every model is due an equal share.",
+    )
 
 
 @pytest.mark.parametrize("n_models", [2, 8, 9, 20])

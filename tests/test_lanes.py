@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, Outcome
-from arena_kit.matchmaking.lanes import _prompt_lack
+from arena_kit.matchmaking.lanes import _prompt_lack, lane_weights
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.memory import Meetings
-from arena_kit.matchmaking.policy import Contenders, Exposure, LaneWeights, Policy, Repeats
+from arena_kit.matchmaking.policy import (
+    Contenders,
+    Exposure,
+    LaneWeights,
+    Phase,
+    Policy,
+    Repeats,
+)
 from arena_kit.matchmaking.rules import Standing, contender_band
 from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.rating.glicko2 import Glicko2, GlickoState
@@ -25,12 +33,13 @@ from arena_kit.rating.glicko2 import Glicko2, GlickoState
 A, B, TIE, BAD = Outcome
 MODELS = [f"m{i:02}" for i in range(20)]
 PROMPTS = [f"p{i:02}" for i in range(15)]
+LANES = tuple(lane_weights(Policy()))
 FLAT: dict[str, GlickoState] = {}  # nobody is rated yet
 
 
 def only(lane: str, **more: Any) -> Policy:
     """The policy with a single lane."""
-    weights = dict.fromkeys(Lane, 0.0) | {lane: 1.0}
+    weights = dict.fromkeys(LANES, 0.0) | {lane: 1.0}
     return replace(Policy(), lanes=LaneWeights(**weights), **more)
 
 
@@ -79,7 +88,7 @@ def season() -> list[Matchup]:
 def test_6_lanes_are_drawn_by_weight(season: list[Matchup]) -> None:
     """Section 6: 3000 matchups are drawn 40/30/20/10, each with its lane and a reason."""
     drawn = Counter(matchup.drawn for matchup in season)
-    for lane, share in zip(Lane, (0.4, 0.3, 0.2, 0.1), strict=True):
+    for lane, share in zip(LANES, (0.4, 0.3, 0.2, 0.1), strict=True):
         assert drawn[lane] / 3000 == pytest.approx(share, abs=0.02)
     assert all(matchup.reason for matchup in season)
     assert not any(matchup.fallen_through for matchup in season)
@@ -123,7 +132,7 @@ def test_7_1_the_furthest_below_is_first() -> None:
     assert scheduler.next_matchup(FLAT).reason.startswith("e was shown 0 times")
 
 
-@pytest.mark.parametrize("lane", [*Lane])
+@pytest.mark.parametrize("lane", LANES)
 def test_7_1_models_shown_too_often_are_spared(lane: Lane) -> None:
     """Section 7.1: a model above the upper bound is no opponent where there is another one,
     though it would be the best.
@@ -136,6 +145,19 @@ def test_7_1_models_shown_too_often_are_spared(lane: Lane) -> None:
     assert sum("often" in pair(matchup) for matchup in found) <= 2 * anchored
     scheduler = arena(only(lane), ["a", "often"], battles=met)
     assert pair(scheduler.next_matchup(ratings)) == ("a", "often"), "there is no other"
+
+
+def test_7_1_sparing_is_a_setting() -> None:
+    """Without it the best opponent is taken, however often it was shown."""
+    ratings = ladder(["a", "often", "b"], step=0.0) | {"b": GlickoState(1200.0, 60.0, 0.06)}
+    met = votes([("often", "gone")] * 3, PROMPTS[:4])
+    for spare, anchors in ((True, {"b"}), (False, {"often"})):
+        policy = only("uncertainty", exposure=Exposure(spare=spare))
+        scheduler = arena(policy, ["a", "often", "b"], battles=met)
+        scheduler.enable("b")
+        found = [scheduler.next_matchup(ratings | {"a": GlickoState(2000.0, 9e9, 0.06)})
+                 for _ in range(3)]  # fmt: skip
+        assert {m for each in found for m in pair(each)} - {"a"} == anchors
 
 
 def test_6_1_prompt_fills_both_gaps() -> None:
@@ -241,7 +263,7 @@ def test_6_2_third_repeat_within_ten(between: int, allowed: bool) -> None:
     assert meetings.used_up((0, 2), 15) == []
 
 
-@pytest.mark.parametrize("lane", [*Lane])
+@pytest.mark.parametrize("lane", LANES)
 def test_6_2_no_repeats_in_a_long_run(lane: Lane) -> None:
     """Section 6.2: in no ten meetings of a pair in a row is a prompt there three times."""
     scheduler = arena(only(lane), MODELS[:3], PROMPTS[:5])
@@ -301,6 +323,20 @@ def test_6_3_opponent_tells_most() -> None:
         replace(policy, coverage_bonus=0.0), list("abc"), battles=votes([("a", "b"), ("c", "d")])
     )
     assert pair(even.next_matchup(ratings)) == ("a", "b"), "without the bonus chances alone count"
+
+
+def test_6_3_coverage_is_of_all_active_prompts() -> None:
+    """Sections 6.3 and 7.2: a model with responses to 3 of 6 active prompts that has the floor on
+    all three is half covered; a vote on an inactive prompt does not count.
+    """
+    ratings = {"a": GlickoState(1500.0, 5000.0, 0.06), "b": GlickoState(1500.0, 1e-9, 0.06)}
+    scheduler = arena(only("uncertainty"), ["a", "b"], PROMPTS[:6],
+                      available=[[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]])  # fmt: skip
+    for matchup in played(scheduler, 6, ratings):
+        assert matchup.prompt in PROMPTS[:3]
+    assert scheduler.next_matchup(ratings).reason.startswith("RD 5000.0 at coverage 0.50")
+    scheduler.deactivate(PROMPTS[0])
+    assert scheduler.next_matchup(ratings).reason.startswith("RD 5000.0 at coverage 0.40")
 
 
 def test_6_4_inverse_exposure() -> None:
@@ -412,6 +448,70 @@ def test_plans_are_votes_and_waits(what: list[Any]) -> None:
     assert all(planned.pair_prompts[two] == n for two, n in distinct.items())
 
 
+SHADOW = Policy(phase=Phase.SHADOW)
+
+
+def test_12_shadow_serves_the_scheme_before() -> None:
+    """Sections 2 and 12: in phase 1 prompts come up alike, models by 1 / (shown + 1), and neither
+    ratings nor repeats nor sessions matter.
+    """
+    scheduler, other = (arena(SHADOW, list("abcd"), PROMPTS[:2]) for _ in range(2))
+    done = [scheduler.next_matchup(FLAT, session="s") for _ in range(400)]
+    assert [other.next_matchup(ladder(list("dcba")), session="s") for _ in range(400)] == done
+    assert {matchup.lane for matchup in done} == {Lane.BASELINE}
+    prompts = Counter(matchup.prompt for matchup in done)
+    assert prompts[PROMPTS[0]] == pytest.approx(200, abs=40)
+    met = arena(SHADOW, list("abcd"), battles=votes([("d", "gone")] * 2))
+    drawn: Counter[str] = Counter()
+    for _ in range(2000):
+        matchup = met.next_matchup(FLAT)
+        drawn.update(pair(matchup))
+        met.cancel(matchup.matchup_id)
+    assert drawn["a"] / 2000 == pytest.approx(0.658, abs=0.04), "as in the exploration lane"
+    assert drawn["d"] / 2000 == pytest.approx(0.026, abs=0.012)
+
+
+def test_12_shadow_computes() -> None:
+    """Section 12: phase 1 counts coverage, and holds exposure against the equal target, as no
+    lane shows contenders more often.
+    """
+    scheduler = arena(SHADOW, [f"m{n:02}" for n in range(40)])
+    done = played(scheduler, 300, ladder(scheduler.enabled))
+    coverage = scheduler.coverage()
+    assert coverage.votes.sum() == 600
+    assert coverage.by_prompt.sum() == 600
+    fairness = coverage.fairness(scheduler.time_in_band(ladder(scheduler.enabled)))
+    assert {each.target for each in fairness} == {each.equal_target for each in fairness} == {15.0}
+    assert all(matchup.reason.startswith("a prompt at random") for matchup in done)
+
+
+def test_12_only_responses_that_exist_in_the_shadow() -> None:
+    """In phase 1, too, both models of a matchup have a response to its prompt."""
+    has = {"a": (1, 0, 0), "b": (1, 1, 0), "c": (1, 1, 1)}
+    scheduler = arena(SHADOW, list("abc"), PROMPTS[:3], available=list(has.values()))
+    for matchup in played(scheduler, 100):
+        assert all(has[m][PROMPTS.index(matchup.prompt)] for m in pair(matchup))
+    scheduler.disable("a")
+    scheduler.disable("b")
+    with pytest.raises(MatchmakingError, match="1 of 3 models enabled"):
+        scheduler.next_matchup(FLAT)
+
+
+def test_12_later_phases_serve_the_same_lanes() -> None:
+    """Phases 2 to 4 differ in what is published, not in what is matched."""
+    found = [played(arena(Policy(phase=phase)), 100, ladder()) for phase in Phase]
+    assert found[1] == found[2] == found[3] != found[0]
+
+
+def test_equals_are_ranked_by_name() -> None:
+    """The scheduler's contenders are the board's, also where scores are equal."""
+    scheduler = arena(Policy(), MODELS[::-1])
+    table = scheduler._table(FLAT)
+    standings = [Standing(model=m, rating=1500.0, rd=350.0, decisive=0, prompt_coverage=0.0,
+                          votes=0, both_bad=0) for m in MODELS]  # fmt: skip
+    assert tuple(table.names[i] for i in table.band) == contender_band(Policy(), standings).models
+
+
 def test_replayable() -> None:
     """The same battles, policy and seed give the same matchups; a restart from the log goes on
     as if it had not been.
@@ -505,6 +605,19 @@ def test_nothing_to_serve(models: Any, prompts: Any, available: Any, why: str) -
     """Where no matchup can be served the error names the cause."""
     with pytest.raises(MatchmakingError, match=f"no matchup can be served: {why}"):
         arena(Policy(), models, prompts, available=available).next_matchup(FLAT)
+
+
+def test_the_next_matchup_is_quick() -> None:
+    """50 models and 150 prompts: at most 1 ms a matchup, in the best of three hundreds."""
+    scheduler = arena(Policy(), [f"m{n:02}" for n in range(50)], [f"p{n:03}" for n in range(150)])
+    ratings = ladder(scheduler.enabled, step=10.0)
+    played(scheduler, 100, ratings)
+    spent = []
+    for _ in range(3):
+        begin = perf_counter()
+        played(scheduler, 100, ratings)
+        spent.append(perf_counter() - begin)
+    assert min(spent) <= 0.1
 
 
 def test_a_whole_arena() -> None:

@@ -268,9 +268,9 @@ class TestRows:
         """7.1: contenders of a part of the window are due a part of a contender's share."""
         policy = Policy()
         history, _ = rated(votes, policy)
-        assert time_in_band(history, policy) == dict.fromkeys(history.models, 1.0)
+        assert time_in_band(history, policy, history.models) == dict.fromkeys(history.models, 1.0)
         narrow = replace(policy, contenders=replace(policy.contenders, band=2))
-        parts = time_in_band(history, narrow)
+        parts = time_in_band(history, narrow, history.models)
         assert sum(parts.values()) == pytest.approx(2)
         assert parts["m0"] > 0.9
         assert set(final_states(history)) == set(votes.models)

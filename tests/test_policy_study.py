@@ -134,6 +134,14 @@ class TestParameters:
         read = validated(PolicyParams, {"week": date(2026, 9, 14)}, "x")
         assert read.week == "2026-09-14"
 
+    def test_retired(self, home: Path) -> None:
+        """What is retired leaves the board, and the report names it."""
+        study = opened(retired_models=["m0"], retired_prompts=["q00"])
+        assert "m0" not in study.board.order
+        assert study.facts()["models"].endswith("; retired: m0")
+        assert study.facts()["prompts"].endswith("; retired: q00")
+        study.save()
+
     def test_earlier_board(self, home: Path) -> None:
         """Ranks are compared with an earlier record, unless its method was another (12)."""
         v2, elo = (opened(week="2026-W37", phase=p).save() for p in (4, 2))
@@ -160,6 +168,9 @@ class TestParameters:
             ({"dimension": "taste"}, "no dimension 'taste'"),
             ({"policy": "params/none.yaml"}, "no such file"),
             ({"winner": "human"}, "human"),
+            ({"retired_models": ["nobody"]}, "retired_models: no model 'nobody' in votes.csv"),
+            ({"retired_prompts": ["none"]}, "retired_prompts: no prompt 'none' in votes.csv"),
+            ({"retired_models": [f"m{n}" for n in range(5)]}, "1 of 6 are left, 2 needed"),
         ],
     )
     def test_refused_at_the_door(self, home: Path, change: dict[str, Any], said: str) -> None:

@@ -18,14 +18,13 @@ from arena_kit import Outcome
 from arena_kit.cli import main
 from arena_kit.cli_simulate import simulated
 from arena_kit.matchmaking.coverage import Coverage
+from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.measures import Duel, claim, order_accuracy, rank_correlation
-from arena_kit.matchmaking.policy import Policy
+from arena_kit.matchmaking.policy import Phase, Policy
 from arena_kit.matchmaking.rules import Standing
 from arena_kit.matchmaking.simulation import (
-    Baseline,
-    PolicyV2,
+    Arena,
     Scores,
-    System,
     Vote,
     duel,
     played,
@@ -36,6 +35,7 @@ from arena_kit.reporting.simulation_plots import against_votes
 from arena_kit.reporting.simulations import METRICS, difference, promises, sentence
 
 TRUTH = {"a": 1600.0, "b": 1580.0, "c": 1540.0, "d": 1400.0}
+ENDS = (Phase.GOVERNANCE, Phase.SHADOW)  # the policy in force, and the scheme before it
 SMALL = World(models=8, prompts=6, matchups=400, newcomers=2)
 
 
@@ -43,8 +43,8 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def votes(found: Planted, kind: type[PolicyV2 | Baseline]) -> list[Vote]:
-    return list(played(found, kind(Policy(), found.prompts, rng(1))))
+def votes(found: Planted, phase: Phase) -> list[Vote]:
+    return list(played(found, Arena(Policy(phase=phase), found.prompts, rng(1))))
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_both_systems_meet_the_same_world(duels: list[Duel]) -> None:
     vote at random say the same of any.
     """
     found = planted(replace(SMALL, noise=0.3), rng())
-    both = list(zip(votes(found, PolicyV2), votes(found, Baseline), strict=True))
+    both = list(zip(*(votes(found, phase) for phase in ENDS), strict=True))
     assert all(v2.matchup.session == baseline.matchup.session for v2, baseline in both)
     blind = [pair for pair in both if found.voters.button[pair[0].number] >= 0]
     assert len(blind) > 50
@@ -198,25 +198,25 @@ def test_noise_lowers_the_correlation() -> None:
     assert mean[0.0] > mean[0.9] + 0.15
 
 
-@pytest.mark.parametrize("kind", [PolicyV2, Baseline])
-def test_newcomers_join_late_and_are_matched(kind: type[PolicyV2 | Baseline]) -> None:
+@pytest.mark.parametrize("phase", ENDS)
+def test_newcomers_join_late_and_are_matched(phase: Phase) -> None:
     """A newcomer is in no matchup before it joins and in several soon after."""
     found = planted(SMALL, rng())
     late = {found.models[i]: int(found.joins[i]) for i in np.flatnonzero(found.joins)}
     assert sorted(late.values()) == [120, 200]
     for model, joins in late.items():
-        shown = [v.number for v in votes(found, kind)
+        shown = [v.number for v in votes(found, phase)
                  if model in (v.matchup.model_a, v.matchup.model_b)]  # fmt: skip
         assert min(shown) >= joins
         assert sum(number < joins + 30 for number in shown) >= 5
 
 
-@pytest.mark.parametrize("kind", [PolicyV2, Baseline])
-def test_only_responses_that_exist_are_shown(kind: type[PolicyV2 | Baseline]) -> None:
+@pytest.mark.parametrize("phase", ENDS)
+def test_only_responses_that_exist_are_shown(phase: Phase) -> None:
     """Where models answered half of the prompts, both of a matchup answered its prompt."""
     found = planted(replace(SMALL, answered=0.5), rng())
     assert 0.3 < found.answered.mean() < 0.8
-    for vote in votes(found, kind):
+    for vote in votes(found, phase):
         for model in (vote.matchup.model_a, vote.matchup.model_b):
             assert vote.matchup.prompt in found.responses(model)
 
@@ -231,7 +231,7 @@ def test_the_truth_is_the_mean_quality() -> None:
 def test_2_baseline_pairs_by_inverse_exposure() -> None:
     """Section 2: prompts come up alike, and models are shown alike although drawn at random."""
     found = planted(World(models=6, prompts=3, matchups=1500, newcomers=0), rng())
-    done = votes(found, Baseline)
+    done = votes(found, Phase.SHADOW)
     prompts = Counter(vote.matchup.prompt for vote in done)
     assert all(count / 1500 == pytest.approx(1 / 3, abs=0.04) for count in prompts.values())
     shown = Counter(m for v in done for m in (v.matchup.model_a, v.matchup.model_b))
@@ -409,7 +409,22 @@ def test_policy_file(tmp_path: Path) -> None:
     assert found["settings"]["policy"]["lanes"]["coverage"] == 0.7
 
 
-def test_both_are_systems() -> None:
-    """Both ways to run a world speak the same protocol."""
-    systems: list[System] = [kind(Policy(), ("p",), rng()) for kind in (PolicyV2, Baseline)]
-    assert [system.ordered_by for system in systems] == ["conservative", "legacy_elo"]
+@pytest.mark.parametrize("phase", Phase)
+def test_12_a_season_in_each_phase(phase: Phase) -> None:
+    """Section 12: in the shadow every vote comes from the scheme before, as if there were no
+    policy; from phase 2 on from the lanes, whatever is published.
+    """
+    start = datetime(2025, 3, 3, tzinfo=UTC)
+    log = season(SMALL, Policy(phase=phase), rng=rng(), start=start, days=14)
+    lanes = {row.lane for row in log.to_battles()}
+    assert lanes == ({"baseline"} if phase is Phase.SHADOW else set(lane_weights(Policy())))
+
+
+def test_12_the_duel_is_between_the_ends_of_the_rollout() -> None:
+    """`simulate` compares the policy in force with the scheme before, whatever phase the policy
+    file says.
+    """
+    found = [duel(SMALL, Policy(phase=phase), rng=rng(), every=200) for phase in Phase]
+    assert all(each == found[0] for each in found)
+    assert (found[0].v2.ordered_by, found[0].baseline.ordered_by) == ("conservative", "legacy_elo")
+    assert found[0].baseline.drawn == {"baseline": 1.0}

@@ -15,10 +15,11 @@ from arena_kit.board.churn import Place, churn
 from arena_kit.board.detail import RECENT, model_detail
 from arena_kit.board.integrity import integrity, lane_mix
 from arena_kit.board.leaderboard import leaderboard
+from arena_kit.board.policy_ratings import rated, time_in_band
 from arena_kit.board.validity_record import detail_values, validity_values
-from arena_kit.board.weekly import Validity, weekly_report
+from arena_kit.board.weekly import Retired, Validity, weekly_report
 from arena_kit.board.weeks import Week, chosen_weeks, numbered, week_numbers
-from arena_kit.matchmaking.policy import Phase, Policy
+from arena_kit.matchmaking.policy import Contenders, Phase, Policy
 from arena_kit.reporting import locked_board, model_detail_plots, validity, validity_plots
 from arena_kit.reporting import model_detail as model_pages
 from tests.test_html import HOSTILE
@@ -297,6 +298,41 @@ class TestReport:
             weekly_report(votes, compare_week="2026-W37")
 
 
+class TestRetired:
+    """Models that are matched no more and prompts that are asked no more."""
+
+    def test_left_out(self, votes: BattleLog, report: Validity) -> None:
+        """They leave the board, coverage and targets of both weeks; their votes stay."""
+        prompt = str(votes.question_id.names[0]) if votes.question_id else ""
+        gone = report.now.order[0]
+        found = weekly_report(votes, retired=Retired([gone], [prompt]))
+        assert set(found.now.order) == set(report.now.order) - {gone}
+        assert found.before is not None
+        assert gone not in found.before.order
+        assert prompt not in model_detail(found.now, found.now.order[0]).deficits.prompts
+        assert gone not in model_detail(found.now, found.now.order[0]).deficits.opponents
+        for row in found.now.rows:
+            assert (row.rating, row.votes) == (
+                report.now[row.model].rating,
+                report.now[row.model].votes,
+            )
+            assert row.exposure_equal_target > report.now[row.model].exposure_equal_target
+        assert found.now.status.sentence
+
+    def test_time_in_band(self) -> None:
+        """A retired model takes no place in the band, and a newcomer none before it joins."""
+        policy = Policy(contenders=Contenders(band=2))
+        early = [("a", "b", "a", "q"), ("b", "c", "a", "q"), ("c", "a", "b", "q")] * 10
+        late = [("new", "c", "a", "q")] * 10
+        history, _ = rated(log(*early, *late), policy)
+        found = time_in_band(history, policy, ["a", "b", "c", "new"])
+        assert found["new"] < 10 / 40
+        assert sum(found.values()) == pytest.approx((39 * 2 + 0) / 40, abs=0.03)
+        without = time_in_band(history, policy, ["b", "c", "new"])
+        assert without["a"] == 0
+        assert without["b"] > 0.9
+
+
 class TestIntegrity:
     """Policy 6 and 11: what a log tells about how its votes came to be."""
 
@@ -307,14 +343,15 @@ class TestIntegrity:
             Battle(model_a="a", model_b="b", winner="tie", lane=lane)  # type: ignore[arg-type]
             for lane in lanes
         )
-        found = {lane.lane: (lane.share, lane.weight) for lane in lane_mix(votes, Policy().lanes)}
+        found = {lane.lane: (lane.share, lane.weight) for lane in lane_mix(votes, Policy())}
         assert found["coverage"] == (0.5, 0.4)
         assert found["exploration"] == (0.0, 0.1)
-        assert lane_mix(season(n=10), Policy().lanes) == ()
+        assert lane_mix(season(n=10), Policy()) == ()
 
     def test_third_repeat(self) -> None:
         """6.2: the third meeting on a prompt within ten is counted, the third after ten is not."""
-        close = [("a", "b", "a", "q")] * 3
+        other = [("c", "d", "a", f"p{n}") for n in range(9)]
+        close = [("a", "b", "a", "q")] * 3 + other
         far = [("a", "b", "a", "q")] * 2 + [("b", "a", "a", f"p{n}") for n in range(9)]
         policy = Policy()
         assert integrity(log(*close), policy).prompt_repeats == 1
@@ -333,6 +370,27 @@ class TestIntegrity:
 
         assert integrity(votes(49), Policy()).session_repeats == 1
         assert integrity(votes(50), Policy()).session_repeats == 0
+
+    def test_few_prompts(self) -> None:
+        """6.2: where the arena has two prompts, five meetings of ten on each are no repeat."""
+        turns = [("a", "b", "a", "pq"[n % 2]) for n in range(20)]
+        assert integrity(log(*turns), Policy()).prompt_repeats == 0
+        assert integrity(log(*turns, *[turns[-1]] * 3), Policy()).prompt_repeats == 3
+
+    def test_12_lanes_in_the_shadow(self) -> None:
+        """12: in phase 1 all of the queue is the scheme before."""
+        votes = BattleLog.from_battles(
+            [Battle(model_a="a", model_b="b", winner="tie", lane="baseline")]  # type: ignore[arg-type]
+        )
+        (found,) = lane_mix(votes, Policy(phase=Phase.SHADOW))
+        assert (found.lane, found.share, found.weight) == ("baseline", 1.0, 1.0)
+
+    def test_sides_of_a_model_with_few_votes(self) -> None:
+        """11: one vote on the left is less far from half than 30 of 40."""
+        rows = [*[("a", "b", "a", "q")] * 30, *[("b", "a", "a", "q")] * 10, ("c", "d", "a", "q")]
+        found = integrity(log(*rows), Policy())
+        assert (found.left_of, found.left) == ("a", 0.75)
+        assert found.left_errors == pytest.approx((30 - 10) / 40**0.5)
 
     def test_sides(self) -> None:
         """11: how far from half a model's sides are."""
@@ -449,7 +507,7 @@ def test_sample_season() -> None:
     policy = Policy()
     report = weekly_report(votes, policy)
     assert report.now.policy == policy
-    assert all(abs(lane.share - lane.weight) < 0.03 for lane in lane_mix(votes, policy.lanes))
+    assert all(abs(lane.share - lane.weight) < 0.03 for lane in lane_mix(votes, policy))
     assert all(row.within for row in report.now.fairness)
     found = integrity(votes, policy)
     assert (found.prompt_repeats, found.session_repeats, found.same_ids) == (0, 0, 0)

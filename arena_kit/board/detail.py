@@ -229,7 +229,7 @@ def _trend(battles: BattleLog, sides: Sides) -> tuple[Trend, ...]:
     """By week; by tenths of the model's votes where weeks cannot be told."""
     bad = battles.outcome[sides.battle] == BOTH_BAD
     n = len(sides.battle)
-    if battles.timestamp is not None and not untimed(battles):
+    if n and battles.timestamp is not None and not untimed(battles):
         part = week_numbers(battles.timestamp[sides.battle])
         labels = {w: numbered(w).label for w in range(int(part.min()), int(part.max()) + 1)}
     else:

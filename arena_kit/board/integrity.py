@@ -5,16 +5,17 @@ Whether model names were hidden, and who is a bot, no log can tell.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import A_WINS
-from arena_kit.matchmaking.matchup import Lane
-from arena_kit.matchmaking.policy import LaneWeights, Policy
+from arena_kit.matchmaking.lanes import lane_weights
+from arena_kit.matchmaking.memory import Meetings, Sessions
+from arena_kit.matchmaking.policy import Policy
 from arena_kit.rating.glicko2 import replay_order
 
 
@@ -32,26 +33,27 @@ class LaneShare:
 class Integrity:
     """Counts about sides and repeats; None where the log lacks what they need.
 
-    `left_of` is the model whose share of votes on the left, `left`, is furthest from one half;
-    `left_wins` is how often the left side won a decisive vote. `prompt_repeats` are meetings on
-    a prompt that the pair had used up (6.2), and `session_repeats` votes on a pair and prompt
-    that the session had seen (11).
+    `left_of` is the model whose share of votes on the left, `left`, is furthest from one half
+    in standard errors, `left_errors`; `left_wins` is how often the left side won a decisive
+    vote. `prompt_repeats` are meetings on a prompt that the pair had used up (6.2), and
+    `session_repeats` votes on a pair and prompt that the session had seen (11).
     """
 
     left_of: str
     left: float
+    left_errors: float
     left_wins: float | None
     prompt_repeats: int | None
     session_repeats: int | None
     same_ids: int | None
 
 
-def lane_mix(battles: BattleLog, weights: LaneWeights) -> tuple[LaneShare, ...]:
+def lane_mix(battles: BattleLog, policy: Policy) -> tuple[LaneShare, ...]:
     """Votes by the lane that served them; empty where the log names no lanes."""
     if battles.lane is None:
         return ()
     found = Counter(str(lane) for lane in battles.lane.values() if lane is not None)
-    known = {str(lane): getattr(weights, lane) for lane in Lane}
+    known = {str(lane): weight for lane, weight in lane_weights(policy).items()}
     total = max(1, sum(found.values()))
     return tuple(
         LaneShare(lane=lane, votes=found[lane], share=found[lane] / total, weight=weight)
@@ -63,15 +65,17 @@ def lane_mix(battles: BattleLog, weights: LaneWeights) -> tuple[LaneShare, ...]:
 def integrity(battles: BattleLog, policy: Policy) -> Integrity:
     """Count what the controls are to prevent."""
     n = len(battles.models)
-    left = np.bincount(battles.a, minlength=n)
-    share = left / np.maximum(1, left + np.bincount(battles.b, minlength=n))
-    most = int(np.argmax(np.abs(share - 0.5)))
+    left, right = (np.bincount(side, minlength=n) for side in (battles.a, battles.b))
+    share = left / np.maximum(1, left + right)
+    errors = np.abs(left - right) / np.sqrt(np.maximum(1, left + right))
+    most = int(np.argmax(errors))
     decided = battles.decisive()
     ids = battles.battle_id
     named = [] if ids is None else [name for name in ids.tolist() if name is not None]
     return Integrity(
         left_of=battles.models[most],
         left=float(share[most]),
+        left_errors=float(errors[most]),
         left_wins=float(np.mean(battles.outcome[decided] == A_WINS)) if decided.any() else None,
         prompt_repeats=_prompt_repeats(battles, policy),
         session_repeats=_session_repeats(battles, policy),
@@ -80,15 +84,13 @@ def integrity(battles: BattleLog, policy: Policy) -> Integrity:
 
 
 def _prompt_repeats(battles: BattleLog, policy: Policy) -> int | None:
-    """Meetings that were more than the allowed number on one prompt in a pair's last ones."""
+    """Meetings on a prompt that the pair had used up."""
     if battles.question_id is None:
         return None
-    rule, repeats = policy.repeats, 0
-    met: dict[tuple[int, int], deque[int]] = {}
-    for pair, prompt, _ in _in_order(battles):
-        lately = met.setdefault(pair, deque(maxlen=rule.meetings - 1))
-        repeats += prompt >= 0 and lately.count(prompt) >= rule.same_prompt
-        lately.append(prompt)
+    met, n_prompts, repeats = Meetings(policy.repeats), len(battles.question_id.names), 0
+    for number, (pair, prompt, _) in enumerate(_in_order(battles)):
+        repeats += prompt in met.used_up(pair, n_prompts)
+        met.add(pair, number, prompt)
     return repeats
 
 
@@ -96,14 +98,12 @@ def _session_repeats(battles: BattleLog, policy: Policy) -> int | None:
     """Votes on a pair and prompt that the session had seen within the gap."""
     if battles.session is None or battles.question_id is None or not policy.repeats.session_gap:
         return None
-    seen: dict[int, deque[tuple[tuple[int, int], int]]] = {}
-    repeats = 0
-    for pair, prompt, session in _in_order(battles):
-        if session < 0 or prompt < 0:
-            continue
-        lately = seen.setdefault(session, deque(maxlen=policy.repeats.session_gap))
-        repeats += (pair, prompt) in lately
-        lately.append((pair, prompt))
+    names, repeats = battles.session.names, 0
+    sessions = Sessions(replace(policy.repeats, sessions=max(1, len(names))))
+    for pair, prompt, code in _in_order(battles):
+        session = None if code < 0 else str(names[code])
+        repeats += prompt in sessions.seen(session, pair)
+        sessions.add(session, pair, prompt)
     return repeats
 
 

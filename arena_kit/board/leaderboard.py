@@ -98,7 +98,7 @@ def leaderboard(
     states = _states(policy, coverage, final_states(history))
     standings = _standings(policy, coverage, states)
     order = [standing.model for standing in standings]
-    fairness = coverage.fairness(time_in_band(history, policy))
+    fairness = coverage.fairness(time_in_band(history, policy, order))
     known = beside(battles, coverage, strengths, states=states, fairness=fairness, order=order)
     movement = _movement(policy, earlier)
     before = earlier.ranks if earlier and not movement else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -57,17 +58,23 @@ def final_states(history: GlickoHistory) -> dict[str, GlickoState]:
     return {model: GlickoState(*state) for model, *state in rows}
 
 
-def time_in_band(history: GlickoHistory, policy: Policy) -> dict[str, float]:
-    """For which part of the rolling window each model was a contender, before each vote."""
-    size = len(history.models)
+def time_in_band(
+    history: GlickoHistory, policy: Policy, enabled: Collection[str]
+) -> dict[str, float]:
+    """For which part of the rolling window each model was a contender, before each vote.
+
+    Only models that are enabled today, and had been met by then, are ranked.
+    """
     begin = max(0, len(history) - policy.exposure.window)
-    fresh = policy.glicko.rating - policy.deviations * policy.glicko.rd
     value = history.rating - policy.deviations * history.rd
-    score, last = np.full(size, fresh), _last_seen(history, begin)
+    score, last = np.full(len(history.models), -np.inf), _last_seen(history, begin)
     score[last >= 0] = value.ravel()[last[last >= 0]]
-    inside = np.zeros(size, np.int64)
+    out = np.array([model not in enabled for model in history.models], bool)
+    score[out], value[out[history.sides]] = -np.inf, -np.inf
+    inside = np.zeros(len(history.models), np.int64)
     for sides, after in zip(history.sides[begin:], value[begin:], strict=True):
-        inside[np.argsort(-score, kind="stable")[: policy.contenders.band]] += 1
+        band = np.argsort(-score, kind="stable")[: policy.contenders.band]
+        inside[band] += score[band] > -np.inf
         score[sides] = after
     share = inside / max(1, len(history) - begin)
     return dict(zip(history.models, share.tolist(), strict=True))

@@ -4,8 +4,10 @@ and top-rank churn, each as figures and a sentence.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +27,16 @@ from arena_kit.board.weeks import Week, chosen_weeks, until, untimed
 from arena_kit.matchmaking.feasibility import Feasibility, feasibility
 from arena_kit.matchmaking.policy import Policy
 from arena_kit.rating.base import RatingError
+
+
+class Retired(NamedTuple):
+    """Models that are matched no more, and prompts that are asked no more; their votes stay."""
+
+    models: Collection[str] = ()
+    prompts: Collection[str] = ()
+
+
+NOTHING_RETIRED = Retired()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,24 +153,26 @@ def weekly_report(
     week: str = "",
     compare_week: str = "",
     earlier: Earlier | None = None,
+    retired: Retired = NOTHING_RETIRED,
 ) -> Validity:
     """The report on a log up to the end of a week, compared with an earlier week.
 
     Empty weeks take the last complete one and the one before it. Without timestamps there is
     one board of all battles as they stand, and nothing to compare; asking for a week is then
-    an error. Ranks are compared with those of `earlier`, where given, else of that week.
+    an error. Ranks are compared with those of `earlier`, where given, else of that week. What
+    is `retired` is left out of the boards of both weeks.
     """
     policy = policy or Policy()
     if (missing := untimed(battles)) or not len(battles):
         note = _no_weeks(missing, len(battles), week or compare_week)
-        return _report(policy, leaderboard(battles, policy, earlier=earlier), None, note=note)
+        return _report(policy, _board(battles, policy, retired, earlier), None, note=note)
     assert battles.timestamp is not None  # noqa: S101 (no battle is untimed)
     chosen = chosen_weeks(battles.timestamp, week, compare_week)
     counted = until(battles, chosen.week)
-    before, note = _before(battles, policy, chosen.compared, asked=bool(compare_week))
+    before, note = _before(battles, policy, retired, chosen.compared, asked=bool(compare_week))
     if earlier is None and before is not None:
         earlier = before.earlier()
-    now = leaderboard(counted, policy, earlier=earlier)
+    now = _board(counted, policy, retired, earlier)
     return _report(
         policy,
         now,
@@ -171,6 +185,19 @@ def weekly_report(
     )
 
 
+def _board(
+    battles: BattleLog, policy: Policy, retired: Retired, earlier: Earlier | None = None
+) -> Leaderboard:
+    asked = () if battles.question_id is None else battles.question_id.names
+    return leaderboard(
+        battles,
+        policy,
+        earlier=earlier,
+        models=[name for name in battles.models if name not in retired.models],
+        prompts=[str(name) for name in asked if name not in retired.prompts],
+    )
+
+
 def _no_weeks(missing: int, n: int, asked: str) -> str:
     said = f"{missing} of {n} battles have no timestamp"
     if asked:
@@ -179,12 +206,12 @@ def _no_weeks(missing: int, n: int, asked: str) -> str:
 
 
 def _before(
-    battles: BattleLog, policy: Policy, week: Week | None, *, asked: bool
+    battles: BattleLog, policy: Policy, retired: Retired, week: Week | None, *, asked: bool
 ) -> tuple[Leaderboard | None, str]:
     if week is None:
         return None, "No week can be compared: there are no votes before this one."
     try:
-        return leaderboard(until(battles, week), policy), ""
+        return _board(until(battles, week), policy, retired), ""
     except RatingError as error:
         if asked:
             raise

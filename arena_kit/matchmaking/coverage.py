@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import BOTH_BAD, TIE, DataError
-from arena_kit.matchmaking.feasibility import exposure_shares
+from arena_kit.matchmaking.feasibility import due_shares
 from arena_kit.matchmaking.policy import Policy
 from arena_kit.matchmaking.rules import PairCoverage
 from arena_kit.rating.glicko2 import replay_order
@@ -176,7 +176,7 @@ class Coverage:
 
         `band` names the contenders, or says for which part of the window each model was one.
         """
-        shares = exposure_shares(self.policy, int(self.enabled.sum()))
+        shares = due_shares(self.policy, int(self.enabled.sum()))
         within = band if isinstance(band, Mapping) else dict.fromkeys(band, 1.0)
         return tuple(
             ExposureFairness(

@@ -35,7 +35,9 @@ class ExposureShares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feasibility:
-    """What can hold with so many models; `reasons` is a sentence for each limit."""
+    """What can hold with so many models once the lanes are on; `reasons` is a sentence for each
+    limit.
+    """
 
     n_models: int
     shares: ExposureShares
@@ -51,6 +53,8 @@ def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> 
     up_to = equal_up_to(policy)
     rd = settled_rd(policy.glicko)
     reasons = [_exposure_sentence(policy, n_models, shares, up_to)]
+    if not policy.phase.uses_lanes:
+        reasons.append("The lanes are not on yet: until then every model is due an equal share.")
     if n_prompts is not None:
         reasons += _prompt_sentences(policy, n_prompts)
     if rd > policy.stable.rd:
@@ -68,11 +72,16 @@ def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> 
     )
 
 
+def due_shares(policy: Policy, n_models: int) -> ExposureShares:
+    """What each model is due in the policy's phase: an equal share until the lanes are on (12)."""
+    return exposure_shares(policy, n_models) if policy.phase.uses_lanes else _all_equal(n_models)
+
+
 def exposure_shares(policy: Policy, n_models: int) -> ExposureShares:
     """What each model is due when the coverage lane compensates as far as it can."""
     band, equal = policy.contenders.band, 2 / max(1, n_models)
     if n_models <= band:
-        return ExposureShares(equal=equal, band=equal, others=equal)
+        return _all_equal(n_models)
     least = _from_contender_lane(policy) + _everywhere(policy) / n_models
     most = least + 2 * policy.lanes.coverage / band
     due = min(max(equal, least), most)
@@ -112,6 +121,11 @@ def settled_rd(glicko: Glicko) -> float:
         told = 0.25 / (1 + 3 * phi**2 / pi**2)
         phi = 1 / sqrt(1 / (phi**2 + noise) + told)
     return min(max(phi * _SCALE, glicko.rd_min), glicko.rd_max)
+
+
+def _all_equal(n_models: int) -> ExposureShares:
+    equal = 2 / max(1, n_models)
+    return ExposureShares(equal=equal, band=equal, others=equal)
 
 
 def _from_contender_lane(policy: Policy) -> float:

@@ -21,13 +21,15 @@ _FAR = 1e6  # sets those who come first, or last, apart from all others
 class Proposal(NamedTuple):
     """A pair that a lane would match, why, and what a vote on each prompt would be worth.
 
-    Without `worth` the pair's least covered prompt is taken.
+    Without `worth` the pair's least covered prompt is taken. A `prompt` is asked as it is,
+    under no rule against repeats.
     """
 
     first: int
     second: int
     reason: str
     worth: Floats | None = None
+    prompt: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,11 +45,15 @@ class Table:
     mates, can, shared
         Which two models may meet, which model may be shown on which prompt, and on how many
         prompts two models both may.
+    active, asked
+        Which prompts count, and the numbers of those that two models or more may be shown on.
     exposure, due, shown
         Times shown in the rolling window, times due there, and times shown ever.
     want
         How far the exposure lies below its due, in tolerances: above 1 a model is below the
         lower bound, under -1 it is above the upper one (7.1).
+    spared
+        Which models were shown too often, and are to come last.
     by_prompt, by_pair, pair_prompts
         Decisive votes of a model on a prompt and of a pair, and the prompts of the latter.
     """
@@ -61,18 +67,21 @@ class Table:
     band: NDArray[np.intp]
     mates: Bools
     can: Bools
+    active: Bools
+    asked: NDArray[np.intp]
     shared: Counts
     exposure: Counts
     due: Floats
     want: Floats
+    spared: Bools
     shown: Counts
     by_prompt: Counts
     by_pair: Counts
     pair_prompts: Counts
 
     def best_first(self, score: Floats, among: Bools) -> list[int]:
-        """Models by score, those above the upper bound of exposure last; equals at random."""
-        key = score - _FAR * (self.want < -1) + 1e-9 * self.rng.random(len(score))
+        """Models by score, those to be spared last; equals at random."""
+        key = score - _FAR * self.spared + 1e-9 * self.rng.random(len(score))
         ranked = np.where(among, -key, np.inf).argsort()
         found: list[int] = ranked[: np.count_nonzero(among)].tolist()
         return found
@@ -83,17 +92,16 @@ class Table:
         found: list[int] = among[keys.argsort()].tolist()
         return found
 
-    def spared(self, models: list[int]) -> list[int]:
-        """The same models in their order, those above the upper bound of exposure last."""
-        return sorted(models, key=lambda i: bool(self.want[i] < -1))
+    def sparing(self, models: list[int]) -> list[int]:
+        """The same models in their order, those to be spared last."""
+        return sorted(models, key=lambda i: bool(self.spared[i]))
 
 
 def propose_coverage(table: Table) -> Iterator[Proposal]:
     """The model that lacks most, with the opponent and prompt that fill most gaps (6.1, 7.1).
 
     What a model lacks is exposure in the window, votes on prompts and votes against
-    opponents. Models below the lower bound of exposure come first, furthest below first;
-    models above the upper bound are taken only where there is no other.
+    opponents. Models below the lower bound of exposure come first, furthest below first.
     """
     lack = _prompt_lack(table)
     others = _opponent_lack(table)
@@ -151,7 +159,7 @@ def propose_contender(table: Table) -> Iterator[Proposal]:
         for kind in kinds:
             said, rivals = kind(table, place)
             reason = f"rank {place + 1} meets {said}"
-            for other in table.spared(rivals):
+            for other in table.sparing(rivals):
                 if table.mates[anchor, other]:
                     yield Proposal(anchor, other, reason)
 
@@ -168,7 +176,7 @@ def _below_floor(table: Table) -> Iterator[Proposal]:
     if not lacking.any():
         return
     progress = np.minimum(votes / rule.votes, prompts / np.maximum(1, needed))
-    progress += np.maximum(table.want[pairs[0]] < -1, table.want[pairs[1]] < -1)
+    progress += table.spared[pairs[0]] | table.spared[pairs[1]]
     for n in progress.argsort(kind="stable").tolist():
         if lacking[n] and needed[n]:
             yield Proposal(
@@ -204,8 +212,8 @@ def _challengers(table: Table, place: int) -> tuple[str, list[int]]:
 
 def propose_uncertainty(table: Table) -> Iterator[Proposal]:
     """A model with high RD and low coverage, with the opponent who tells most about it (6.3)."""
-    covered = (table.by_prompt >= table.policy.prompts.floor) & table.can
-    coverage = covered.sum(axis=1) / np.maximum(1, table.can.sum(axis=1))
+    covered = (table.by_prompt >= table.policy.prompts.floor) & table.active
+    coverage = covered.sum(axis=1) / np.count_nonzero(table.active)
     weights = table.rd * (2 - coverage)
     for anchor in table.drawn(weights[table.order], table.order):
         expected = 1 / (1 + 10 ** ((table.rating - table.rating[anchor]) / 400))
@@ -223,11 +231,22 @@ def propose_uncertainty(table: Table) -> Iterator[Proposal]:
 def propose_exploration(table: Table) -> Iterator[Proposal]:
     """Two models at random, the less shown the likelier (6.4)."""
     weights = 1 / (table.shown + 1.0)
-    for first in table.spared(table.drawn(weights[table.order], table.order)):
+    for first in table.sparing(table.drawn(weights[table.order], table.order)):
         mates = table.mates[first].nonzero()[0]
-        for second in table.spared(table.drawn(weights[mates], mates)):
+        for second in table.sparing(table.drawn(weights[mates], mates)):
             said = f"drawn at random, shown {table.shown[first]} and {table.shown[second]} times"
             yield Proposal(first, second, said)
+
+
+def propose_baseline(table: Table) -> Iterator[Proposal]:
+    """The scheme before the lanes (2): a prompt at random, then two models, the less shown the
+    likelier.
+    """
+    prompt = int(table.asked[table.rng.integers(len(table.asked))])
+    among = table.can[:, prompt].nonzero()[0]
+    first, second = table.drawn(1 / (table.shown[among] + 1.0), among)[:2]
+    said = f"a prompt at random; shown {table.shown[first]} and {table.shown[second]} times"
+    yield Proposal(first, second, said, prompt=prompt)
 
 
 PROPOSE: dict[Lane, Callable[[Table], Iterator[Proposal]]] = {
@@ -235,7 +254,15 @@ PROPOSE: dict[Lane, Callable[[Table], Iterator[Proposal]]] = {
     Lane.CONTENDER: propose_contender,
     Lane.UNCERTAINTY: propose_uncertainty,
     Lane.EXPLORATION: propose_exploration,
+    Lane.BASELINE: propose_baseline,
 }
+
+
+def lane_weights(policy: Policy) -> dict[Lane, float]:
+    """How often each lane is drawn (6); in the shadow there are none yet (12)."""
+    if not policy.phase.uses_lanes:
+        return {Lane.BASELINE: 1.0}
+    return {lane: getattr(policy.lanes, lane) for lane in Lane if lane is not Lane.BASELINE}
 
 
 def best_prompt(table: Table, proposal: Proposal, options: NDArray[np.intp], votes: Counts) -> int:

@@ -14,12 +14,13 @@ class MatchmakingError(ValueError):
 
 
 class Lane(StrEnum):
-    """What a matchup is for (6)."""
+    """What a matchup is for (6); before the lanes are turned on, all are `BASELINE` (2, 12)."""
 
     COVERAGE = "coverage"
     CONTENDER = "contender"
     UNCERTAINTY = "uncertainty"
     EXPLORATION = "exploration"
+    BASELINE = "baseline"
 
 
 class Rated(Protocol):

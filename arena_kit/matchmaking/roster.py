@@ -15,7 +15,8 @@ class Roster:
 
     `available` says which model has a response to which prompt. `survey` derives from it
     what holds until the next change: `can` (a response to an active prompt, of an enabled
-    model), `shared` (prompts on which two models both can) and `mates` (who may meet whom).
+    model), `shared` (prompts on which two models both can), `mates` (who may meet whom),
+    `asked` (prompts on which somebody may) and `by_name` (the place of each name by alphabet).
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,8 @@ class Roster:
         self.shared = self.can.astype(np.int64) @ self.can.T.astype(np.int64)
         self.mates: Bools = self.shared > 0
         np.fill_diagonal(self.mates, False)  # noqa: FBT003
+        self.asked = np.flatnonzero(self.can.sum(axis=0) >= 2)
+        self.by_name = np.argsort(np.argsort(np.array(self.model_names, object)))
         self.n_enabled = int(self.enabled.sum())
 
     def cause(self) -> str | None:

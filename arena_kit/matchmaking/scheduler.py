@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from arena_kit.battle_log import BattleLog, Labels
 from arena_kit.battles import OUTCOMES, Outcome, read_outcome
 from arena_kit.matchmaking.coverage import Coverage, check_single_votes
-from arena_kit.matchmaking.feasibility import exposure_shares
+from arena_kit.matchmaking.feasibility import due_shares
 from arena_kit.matchmaking.lanes import (
     PROPOSE,
     Floats,
@@ -20,14 +20,13 @@ from arena_kit.matchmaking.lanes import (
     Table,
     best_prompt,
     explored_prompt,
+    lane_weights,
 )
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup, Rated
 from arena_kit.matchmaking.memory import Memory, Pair
 from arena_kit.matchmaking.policy import Policy
 from arena_kit.matchmaking.roster import Roster
 from arena_kit.rating.glicko2 import replay_order
-
-LANES = tuple(Lane)
 
 
 class Scheduler:
@@ -63,7 +62,8 @@ class Scheduler:
         self.rng = rng
         self._memory, self._roster = Memory(policy), Roster()
         self._fresh: Rated = policy.glicko
-        self._limits = list(accumulate(getattr(policy.lanes, lane) for lane in LANES[:-1]))
+        weights = lane_weights(policy)
+        self._lanes, self._limits = tuple(weights), list(accumulate(weights.values()))[:-1]
         for model in models:
             self._roster.set_enabled(self._model(model))
         for prompt in prompts:
@@ -130,13 +130,14 @@ class Scheduler:
         """The next matchup, which waits for its vote from now on.
 
         A model that has no rating yet is taken as new. The lane is drawn by weight; when it
-        has no pair to serve, the next one is tried, and after the last the first.
+        has no pair to serve, the next one is tried, and after the last the first. Before the
+        lanes are turned on (12), all matchups are drawn as in the scheme before (2).
         """
         if self._cause:
             raise MatchmakingError(f"no matchup can be served: {self._cause}")
         table = self._table(ratings)
         drawn = bisect(self._limits, self.rng.random())
-        lanes = LANES[drawn:] + LANES[:drawn]
+        lanes = self._lanes[drawn:] + self._lanes[:drawn]
         for tried, lane in enumerate(lanes):
             for proposal in PROPOSE[lane](table):
                 prompt = self._prompt_for(lane, table, proposal, session)
@@ -169,6 +170,8 @@ class Scheduler:
         exposure = tally.exposure + planned.waiting
         part = self._times_in_band(order, more=more)
         due = shares.others * (tally.matchups + more) + (shares.band - shares.others) * part
+        rule = self.policy.exposure
+        want = (1 - exposure / np.maximum(due, 1e-9)) / rule.tolerance
         return Table(
             policy=self.policy,
             rng=self.rng,
@@ -179,10 +182,13 @@ class Scheduler:
             band=order[: self.policy.contenders.band],
             mates=roster.mates,
             can=roster.can,
+            active=roster.active,
+            asked=roster.asked,
             shared=roster.shared,
             exposure=exposure,
             due=due,
-            want=(1 - exposure / np.maximum(due, 1e-9)) / self.policy.exposure.tolerance,
+            want=want,
+            spared=(want < -1) & rule.spare,
             shown=tally.votes + planned.waiting,
             by_prompt=planned.by_prompt,
             by_pair=planned.by_pair,
@@ -195,9 +201,10 @@ class Scheduler:
         return np.array([s.rating for s in states]), np.array([s.rd for s in states])
 
     def _ranked(self, rating: Floats, rd: Floats) -> NDArray[np.intp]:
-        """Enabled models by conservative score, best first."""
-        score = np.where(self._roster.enabled, rating - self.policy.deviations * rd, -np.inf)
-        return (-score).argsort(kind="stable")[: self._roster.n_enabled]
+        """Enabled models by conservative score, best first, equals by name."""
+        roster = self._roster
+        score = np.where(roster.enabled, rating - self.policy.deviations * rd, -np.inf)
+        return np.lexsort((roster.by_name, -score))[: roster.n_enabled]
 
     def _times_in_band(self, order: NDArray[np.intp], more: int) -> Floats:
         """Matchups of the window, and `more` to come, in which each model is a contender."""
@@ -211,6 +218,8 @@ class Scheduler:
         self, lane: Lane, table: Table, proposal: Proposal, session: str | None
     ) -> int | None:
         """The prompt for a pair, None where there is none that may be asked now."""
+        if proposal.prompt is not None:
+            return proposal.prompt
         i, j = proposal.first, proposal.second
         pair = _pair(i, j)
         allowed = table.can[i] & table.can[j]
@@ -271,7 +280,7 @@ class Scheduler:
     def _survey(self) -> None:
         self._roster.survey()
         self._cause = self._roster.cause()
-        self._shares = exposure_shares(self.policy, self._roster.n_enabled)
+        self._shares = due_shares(self.policy, self._roster.n_enabled)
 
 
 def _pair(i: int, j: int) -> Pair:

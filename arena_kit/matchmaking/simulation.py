@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from statistics import fmean
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import Battle, Outcome
 from arena_kit.matchmaking.coverage import Coverage
-from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
+from arena_kit.matchmaking.lanes import lane_weights
+from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.matchmaking.measures import (
     Checkpoint,
     Duel,
@@ -27,9 +29,8 @@ from arena_kit.matchmaking.measures import (
     fitted_closeness,
     standings_of,
 )
-from arena_kit.matchmaking.policy import Order, Policy
+from arena_kit.matchmaking.policy import Phase, Policy
 from arena_kit.matchmaking.scheduler import Scheduler
-from arena_kit.matchmaking.tally import CoverageTally
 from arena_kit.matchmaking.world import Planted, World, planted
 from arena_kit.rating.glicko2 import Glicko2, GlickoState
 
@@ -92,41 +93,16 @@ class Scores:
         return state.rating - self.policy.deviations * state.rd
 
 
-class System(Protocol):
-    """A way to match models and to order them."""
-
-    ordered_by: Order
-    scores: Scores
-
-    def join(self, model: str, prompts: tuple[str, ...]) -> None:
-        """Let a model take part; `prompts` are those it has responses to."""
-
-    def match(self, session: str) -> Matchup:
-        """The next matchup for a voter."""
-
-    def count(self, matchup: Matchup, outcome: Outcome) -> None:
-        """Count its vote."""
-
-    def coverage(self) -> Coverage:
-        """The coverage of all votes."""
-
-    def order(self) -> list[str]:
-        """The models as they are published, best first."""
-
-    def exposure_deviation(self, coverage: Coverage) -> float:
-        """The largest relative deviation from the exposure that is due in the window."""
-
-
-class PolicyV2:
-    """The four lanes, Glicko-2, and the order by conservative score, in every rollout phase."""
-
-    ordered_by: Order = "conservative"
+class Arena:
+    """A simulated arena in one rollout phase, which says how it matches models and orders them."""
 
     def __init__(self, policy: Policy, prompts: tuple[str, ...], rng: np.random.Generator) -> None:
+        self.policy = policy
         self.scores = Scores(policy)
         self.scheduler = Scheduler(policy, (), prompts, rng=rng)
 
     def join(self, model: str, prompts: tuple[str, ...]) -> None:
+        """Let a model take part; `prompts` are those it has responses to."""
         self.scores.add(model)
         self.scheduler.enable(model, prompts=prompts)
 
@@ -138,80 +114,35 @@ class PolicyV2:
             return self.scheduler.next_matchup(self.scores.glicko)
 
     def count(self, matchup: Matchup, outcome: Outcome) -> None:
+        """Count the vote on a matchup."""
         self.scheduler.record(matchup.matchup_id, outcome)
-
-    def coverage(self) -> Coverage:
-        return self.scheduler.coverage()
+        self.scores.update(matchup.model_a, matchup.model_b, outcome)
 
     def order(self) -> list[str]:
-        return sorted(self.scores.glicko, key=lambda m: (-self.scores.conservative(m), m))
+        """The models as they are published, best first."""
+        score = self.scores.elo
+        if self.policy.phase.orders_by == "conservative":
+            score = {model: self.scores.conservative(model) for model in score}
+        return sorted(score, key=lambda model: (-score[model], model))
 
     def exposure_deviation(self, coverage: Coverage) -> float:
-        """Judged against the lane-adjusted target."""
+        """The largest relative deviation from the exposure that is due in the window."""
         fairness = coverage.fairness(self.scheduler.time_in_band(self.scores.glicko))
         return max(abs(each.deviation or 0.0) for each in fairness)
 
 
-class Baseline:
-    """The scheme before (2): a prompt at random, two models by 1 / (shown + 1), Elo."""
-
-    ordered_by: Order = "legacy_elo"
-
-    def __init__(self, policy: Policy, prompts: tuple[str, ...], rng: np.random.Generator) -> None:
-        self.scores = Scores(policy)
-        self.rng = rng
-        self.tally = CoverageTally(prompts=prompts, policy=policy)
-        self.prompts = prompts
-        self.models: list[str] = []
-        self.has = np.zeros((0, len(prompts)), bool)
-        self.eligible = np.zeros(0, np.intp)
-
-    def join(self, model: str, prompts: tuple[str, ...]) -> None:
-        self.scores.add(model)
-        self.tally.model(model)
-        self.models.append(model)
-        self.has = np.vstack([self.has, [name in prompts for name in self.prompts]])
-        self.eligible = np.flatnonzero(self.has.sum(axis=0) >= 2)
-
-    def match(self, session: str) -> Matchup:
-        prompt = self.eligible[self.rng.integers(len(self.eligible))]
-        among = np.flatnonzero(self.has[:, prompt])
-        keys = self.rng.standard_exponential(len(among)) * (self.tally.votes[among] + 1.0)
-        first, second = among[keys.argsort()[:2]].tolist()
-        if self.rng.random() < 0.5:
-            first, second = second, first
-        return Matchup(
-            matchup_id=int(self.tally.votes.sum()) // 2 + 1,
-            model_a=self.models[first],
-            model_b=self.models[second],
-            prompt=self.prompts[prompt],
-            lane=Lane.EXPLORATION,
-            reason="a prompt at random, then two models, the less shown the likelier",
-            session=session,
-        )
-
-    def count(self, matchup: Matchup, outcome: Outcome) -> None:
-        self.tally.add(matchup.model_a, matchup.model_b, matchup.prompt, outcome)
-
-    def coverage(self) -> Coverage:
-        return self.tally.coverage()
-
-    def order(self) -> list[str]:
-        return sorted(self.models, key=lambda model: (-self.scores.elo[model], model))
-
-    def exposure_deviation(self, coverage: Coverage) -> float:
-        """Judged against an equal share, as there are no lanes."""
-        equal = 2 * coverage.matchups / len(self.models)
-        return float(np.abs(coverage.exposure / equal - 1).max())
-
-
 def duel(world: World, policy: Policy, *, rng: np.random.Generator, every: int = EVERY) -> Duel:
-    """Draw a world and run it under the policy and under the baseline."""
+    """Draw a world and run it with the policy in force, and with all of it in the shadow.
+
+    The former is the last phase of the rollout, the latter the first, whose matchups and order
+    are those of the scheme before (2).
+    """
     for_world, for_v2, for_baseline = rng.spawn(3)
     found = planted(world, for_world)
+    v2, baseline = (replace(policy, phase=phase) for phase in (Phase.GOVERNANCE, Phase.SHADOW))
     return Duel(
-        v2=run(found, PolicyV2(policy, found.prompts, for_v2), every=every),
-        baseline=run(found, Baseline(policy, found.prompts, for_baseline), every=every),
+        v2=run(found, Arena(v2, found.prompts, for_v2), every=every),
+        baseline=run(found, Arena(baseline, found.prompts, for_baseline), every=every),
     )
 
 
@@ -227,7 +158,7 @@ def season(
         raise ValueError(f"days must be above 0, not {days!r}")
     for_world, for_v2, for_times = rng.spawn(3)
     found = planted(world, for_world)
-    system = PolicyV2(policy, found.prompts, for_v2)
+    arena = Arena(policy, found.prompts, for_v2)
     moments = np.sort(for_times.random(world.matchups)) * days * 86_400_000_000
     begin = np.datetime64(_utc(start), "us")
     times = (begin + moments.astype("timedelta64[us]")).tolist()
@@ -238,32 +169,33 @@ def season(
             battle_id=f"vote-{vote.number + 1:0{width}}",
             timestamp=times[vote.number],
         )
-        for vote in played(found, system)
+        for vote in played(found, arena)
     )
 
 
-def run(found: Planted, system: System, *, every: int = EVERY) -> Run:
-    """Run a drawn world under one system and measure it every so many votes."""
+def run(found: Planted, arena: Arena, *, every: int = EVERY) -> Run:
+    """Run a drawn world in one arena and measure it every so many votes."""
     truth = dict(zip(found.models, found.truth.tolist(), strict=True))
+    lanes = tuple(lane_weights(arena.policy))
     votes, checkpoints = [], []
-    for vote in played(found, system):
+    for vote in played(found, arena):
         votes.append(vote)
         if len(votes) % every == 0 or len(votes) == found.world.matchups:
-            checkpoints.append(_measured(system, truth))
+            checkpoints.append(_measured(arena, truth))
     return Run(
-        ordered_by=system.ordered_by,
+        ordered_by=arena.policy.phase.orders_by,
         checkpoints=tuple(checkpoints),
-        drawn=_shares((vote.matchup.drawn for vote in votes), Lane),
-        served=_shares((vote.matchup.lane for vote in votes), Lane),
+        drawn=_shares((vote.matchup.drawn for vote in votes), lanes),
+        served=_shares((vote.matchup.lane for vote in votes), lanes),
         left=fmean(truth[v.matchup.model_a] > truth[v.matchup.model_b] for v in votes),
         outcomes=_shares((vote.outcome for vote in votes), Outcome),
         bradley_terry=fitted_closeness(
-            BattleLog.from_battles(map(_battle, votes)), truth, system.scores.policy.contenders.band
+            BattleLog.from_battles(map(_battle, votes)), truth, arena.policy.contenders.band
         ),
     )
 
 
-def played(found: Planted, system: System) -> Iterator[Vote]:
+def played(found: Planted, arena: Arena) -> Iterator[Vote]:
     """Every matchup of a drawn world with its vote, after which both ratings are up to date."""
     model = {name: i for i, name in enumerate(found.models)}
     prompt = {name: i for i, name in enumerate(found.prompts)}
@@ -271,30 +203,29 @@ def played(found: Planted, system: System) -> Iterator[Vote]:
     for number, session in enumerate(found.voters.session):
         if number in newcomers:
             for name in found.joining(number):
-                system.join(name, found.responses(name))
-        matchup = system.match(session)
+                arena.join(name, found.responses(name))
+        matchup = arena.match(session)
         a, b = matchup.model_a, matchup.model_b
         outcome = found.vote(number, model[a], model[b], prompt[matchup.prompt])
-        system.count(matchup, outcome)
-        system.scores.update(a, b, outcome)
+        arena.count(matchup, outcome)
         yield Vote(number, matchup, outcome)
 
 
-def _measured(system: System, truth: Mapping[str, float]) -> Checkpoint:
-    scores, coverage = system.scores, system.coverage()
+def _measured(arena: Arena, truth: Mapping[str, float]) -> Checkpoint:
+    policy, scores, coverage = arena.policy, arena.scores, arena.scheduler.coverage()
     states = {model: (state.rating, state.rd) for model, state in scores.glicko.items()}
     return checkpoint(
-        scores.policy,
+        policy,
         coverage,
         standings_of(coverage, states),
         scores.elo,
         truth,
-        band=system.order()[: scores.policy.contenders.band],
-        exposure_deviation=system.exposure_deviation(coverage),
+        band=arena.order()[: policy.contenders.band],
+        exposure_deviation=arena.exposure_deviation(coverage),
     )
 
 
-def _shares(found: Iterable[StrEnum], kinds: type[StrEnum]) -> dict[str, float]:
+def _shares(found: Iterable[StrEnum], kinds: Iterable[StrEnum]) -> dict[str, float]:
     counts = Counter(found)
     return {kind: counts[kind] / counts.total() for kind in kinds}
 

@@ -159,7 +159,7 @@ def controls(found: Integrity) -> Shown:
     return facts(
         {
             "Sides": f"{found.left_of} is furthest from half: it stood left in "
-            f"{100 * found.left:.1f}% of its votes",
+            f"{100 * found.left:.1f}% of its votes, {found.left_errors:.1f} standard errors off",
             "Left side won": f"{_percent(found.left_wins, '.1f')} of decisive votes",
             "Pair met too often on a prompt (6.2)": _counted(found.prompt_repeats, "meetings"),
             "Session saw pair and prompt again (11)": _counted(found.session_repeats, "votes"),
