@@ -1,0 +1,48 @@
+"""How long the next matchup takes, in arenas of several sizes.
+
+    .venv/bin/python benchmarks/matchmaking.py
+
+Every matchup is voted on and rated at once; the mean over all lanes is printed. At most 1 ms is
+allowed with 50 models and 150 prompts.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+from arena_kit.matchmaking.matchup import Matchup
+from arena_kit.matchmaking.policy import Policy
+from arena_kit.matchmaking.simulation import Arena, played
+from arena_kit.matchmaking.world import World, planted
+
+SIZES = ((20, 15), (50, 150), (100, 500))
+MATCHUPS = 5000
+
+
+class Timed(Arena):
+    """An arena that adds up the time its matchups take."""
+
+    spent = 0.0
+
+    def match(self, session: str) -> Matchup:
+        begin = perf_counter()
+        matchup = super().match(session)
+        self.spent += perf_counter() - begin
+        return matchup
+
+
+def milliseconds(models: int, prompts: int) -> float:
+    """What a matchup takes on average."""
+    world = World(models=models, prompts=prompts, matchups=MATCHUPS, newcomers=0)
+    for_world, for_arena = np.random.default_rng(0).spawn(2)
+    found = planted(world, for_world)
+    arena = Timed(Policy(), found.prompts, for_arena)
+    done = sum(1 for _ in played(found, arena))
+    return 1000 * arena.spent / done
+
+
+if __name__ == "__main__":
+    for size in SIZES:
+        print("{} models x {} prompts:".format(*size), f"{milliseconds(*size):.2f} ms a matchup")
