@@ -12,9 +12,10 @@ from time import perf_counter
 
 import numpy as np
 
+from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import Matchup
 from arena_kit.matchmaking.policy import Policy
-from arena_kit.matchmaking.simulation import Arena, played
+from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import World, planted
 
 SIZES = ((20, 15), (50, 150), (100, 500))
@@ -26,9 +27,9 @@ class Timed(Arena):
 
     spent = 0.0
 
-    def match(self, session: str) -> Matchup:
+    def next_matchup(self, session: str | None = None) -> Matchup:
         begin = perf_counter()
-        matchup = super().match(session)
+        matchup = super().next_matchup(session)
         self.spent += perf_counter() - begin
         return matchup
 
@@ -38,7 +39,7 @@ def milliseconds(models: int, prompts: int) -> float:
     world = World(models=models, prompts=prompts, matchups=MATCHUPS, newcomers=0)
     for_world, for_arena = np.random.default_rng(0).spawn(2)
     found = planted(world, for_world)
-    arena = Timed(Policy(), found.prompts, for_arena)
+    arena = Timed(Policy(), (), found.prompts, rng=for_arena)
     done = sum(1 for _ in played(found, arena))
     return 1000 * arena.spent / done
 

@@ -23,10 +23,11 @@ from arena_kit.board.formats import (
     to_markdown,
 )
 from arena_kit.board.leaderboard import Earlier, Leaderboard, leaderboard
-from arena_kit.board.legacy_elo import legacy_elo
 from arena_kit.board.policy_ratings import final_states, rated, time_in_band
 from arena_kit.board.prompt_scores import adjusted_scores, raw_scores, summary
+from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.coverage import Coverage
+from arena_kit.matchmaking.legacy_elo import legacy_elo
 from arena_kit.matchmaking.policy import LegacyElo, Phase, Policy, PromptScores, Threshold
 from arena_kit.matchmaking.rules import Badge
 from arena_kit.reporting import locked_board
@@ -143,18 +144,16 @@ class TestLegacyElo:
         for model, rating in legacy_elo(kept, LegacyElo()).items():
             assert rating == pytest.approx(plain[model].rating, abs=1e-9)
 
-    def test_as_the_simulation_keeps_it(self, votes: BattleLog) -> None:
-        """The simulated arena keeps the same Elo and Glicko-2 vote by vote."""
-        simulation = pytest.importorskip("arena_kit.matchmaking.simulation")
-        kept = simulation.Scores(Policy())
-        for model in votes.models:
-            kept.add(model)
-        for battle in votes.to_battles():
-            kept.update(battle.model_a, battle.model_b, battle.winner)
-        board = leaderboard(votes)
-        for row in board.rows:
-            assert row.legacy_elo == pytest.approx(kept.elo[row.model], abs=1e-9)
-            assert row.rating == pytest.approx(kept.glicko[row.model].rating, abs=1e-6)
+    def test_as_a_running_arena_keeps_it(self, votes: BattleLog) -> None:
+        """A running arena keeps the same Elo and Glicko-2 vote by vote, and the same order."""
+        for phase in Phase:
+            policy = Policy(phase=phase)
+            kept = Arena(policy, votes.models, (), rng=np.random.default_rng(0), battles=votes)
+            board = leaderboard(votes, policy)
+            assert kept.order() == list(board.order)
+            for row in board.rows:
+                assert row.legacy_elo == pytest.approx(kept.elo[row.model], abs=1e-9)
+                assert row.rating == pytest.approx(kept.ratings[row.model].rating, abs=1e-6)
 
 
 class TestRows:

@@ -17,14 +17,13 @@ from click.testing import CliRunner, Result
 from arena_kit import Outcome
 from arena_kit.cli import main
 from arena_kit.cli_simulate import simulated
+from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.coverage import Coverage
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.measures import Duel, claim, order_accuracy, rank_correlation
 from arena_kit.matchmaking.policy import Phase, Policy
 from arena_kit.matchmaking.rules import Standing
 from arena_kit.matchmaking.simulation import (
-    Arena,
-    Scores,
     Vote,
     duel,
     played,
@@ -44,7 +43,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def votes(found: Planted, phase: Phase) -> list[Vote]:
-    return list(played(found, Arena(Policy(phase=phase), found.prompts, rng(1))))
+    return list(played(found, Arena(Policy(phase=phase), (), found.prompts, rng=rng(1))))
 
 
 @pytest.fixture(scope="module")
@@ -153,22 +152,6 @@ def test_both_bad_is_about_the_floor() -> None:
     assert {low.vote(n, 0, 1, 0) for n in range(200)} == {Outcome.BOTH_BAD}
     mixed = replace(drawn, quality=np.array([[-9000.0], [9000.0]]))
     assert {mixed.vote(n, 0, 1, 0) for n in range(200)} == {Outcome.MODEL_B}
-
-
-def test_8_3_both_bad_moves_no_v2_rating() -> None:
-    """Section 8.3: both-bad leaves Glicko-2 as it is; section 2: for legacy Elo each of two new
-    models loses half of K, as against an opponent at 1500.
-    """
-    scores = Scores(Policy())
-    for model in "ab":
-        scores.add(model)
-    before = dict(scores.glicko)
-    scores.update("a", "b", Outcome.BOTH_BAD)
-    assert scores.glicko == before
-    assert scores.elo == {"a": 1492.0, "b": 1492.0}
-    scores.update("a", "b", Outcome.MODEL_A)
-    assert scores.elo == {"a": 1500.0, "b": 1484.0}
-    assert scores.glicko["a"].rating == pytest.approx(1662.3109, abs=1e-4)
 
 
 def test_skills_are_recovered() -> None:

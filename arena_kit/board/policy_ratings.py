@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
+from arena_kit.matchmaking.arena import glicko2_of
 from arena_kit.matchmaking.policy import Policy
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.glicko2 import Glicko2, GlickoHistory, GlickoState
+from arena_kit.rating.glicko2 import GlickoHistory, GlickoState
 
 
 def epoch_of(policy: Policy) -> str:
@@ -31,22 +32,13 @@ def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
 
     Models of which no vote counts are left out of both.
     """
-    start = policy.glicko
-    method = Glicko2(
-        initial=start.rating,
-        rd=start.rd,
-        volatility=start.volatility,
-        tau=start.tau,
-        rd_min=start.rd_min,
-        rd_max=start.rd_max,
-        evidence_replicates=0,
-    )
+    method = glicko2_of(policy)
     counted = set(method.kept(battles)[0].models)
     known = np.array([model in counted for model in battles.models], bool)
     rows = np.flatnonzero(known[battles.a] & known[battles.b])
     log = battles.select(rows) if len(rows) else battles
     history = method.history(log)
-    strengths = BradleyTerry(center=start.rating, both_bad="exclude")(log)
+    strengths = BradleyTerry(center=policy.glicko.rating, both_bad="exclude")(log)
     return replace(history, battle=rows[history.battle]), strengths
 
 

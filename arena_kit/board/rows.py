@@ -11,9 +11,9 @@ import numpy as np
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import A_WINS
-from arena_kit.board.legacy_elo import legacy_elo
 from arena_kit.board.prompt_scores import ScoreSummary, adjusted_scores, raw_scores
 from arena_kit.matchmaking.coverage import Coverage, ExposureFairness
+from arena_kit.matchmaking.legacy_elo import legacy_elo
 from arena_kit.matchmaking.policy import Phase, Policy
 from arena_kit.matchmaking.rules import (
     Badge,

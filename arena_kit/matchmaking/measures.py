@@ -9,6 +9,7 @@ from statistics import median
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.matchmaking.coverage import Coverage
+from arena_kit.matchmaking.matchup import Rated
 from arena_kit.matchmaking.policy import Order, Policy
 from arena_kit.matchmaking.rules import (
     Standing,
@@ -222,14 +223,14 @@ def checkpoint(
     )
 
 
-def standings_of(coverage: Coverage, ratings: Mapping[str, tuple[float, float]]) -> list[Standing]:
-    """What the rules ask of every enabled model; `ratings` are its rating and RD."""
+def standings_of(coverage: Coverage, ratings: Mapping[str, Rated]) -> list[Standing]:
+    """What the rules ask of every enabled model."""
     share = coverage.prompt_coverage()
     return [
         Standing(
             model=model,
-            rating=ratings[model][0],
-            rd=ratings[model][1],
+            rating=ratings[model].rating,
+            rd=ratings[model].rd,
             decisive=int(coverage.decisive[i]),
             prompt_coverage=float(share[i]),
             votes=int(coverage.votes[i]),

@@ -18,7 +18,7 @@ import numpy as np
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import Battle, Outcome
-from arena_kit.matchmaking.coverage import Coverage
+from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.matchmaking.measures import (
@@ -30,12 +30,9 @@ from arena_kit.matchmaking.measures import (
     standings_of,
 )
 from arena_kit.matchmaking.policy import Phase, Policy
-from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.matchmaking.world import Planted, World, planted
-from arena_kit.rating.glicko2 import Glicko2, GlickoState
 
 EVERY = 250
-_SCORES = {Outcome.MODEL_A: 1.0, Outcome.MODEL_B: 0.0, Outcome.TIE: 0.5}
 
 
 class Vote(NamedTuple):
@@ -44,91 +41,6 @@ class Vote(NamedTuple):
     number: int
     matchup: Matchup
     outcome: Outcome
-
-
-class Scores:
-    """Both ratings of every model, kept vote by vote.
-
-    Glicko-2 leaves a both-bad vote out (8.3). Legacy Elo takes it, as section 2 says, for a
-    loss of each model against a baseline: here an opponent that stands where models begin.
-    """
-
-    def __init__(self, policy: Policy) -> None:
-        rule = policy.glicko
-        self.policy = policy
-        self.method = Glicko2(
-            initial=rule.rating,
-            rd=rule.rd,
-            volatility=rule.volatility,
-            tau=rule.tau,
-            rd_min=rule.rd_min,
-            rd_max=rule.rd_max,
-        )
-        self.glicko: dict[str, GlickoState] = {}
-        self.elo: dict[str, float] = {}
-
-    def add(self, model: str) -> None:
-        """Rate one more model."""
-        rule = self.policy.glicko
-        self.glicko[model] = GlickoState(rule.rating, rule.rd, rule.volatility)
-        self.elo[model] = self.policy.legacy_elo.initial
-
-    def update(self, a: str, b: str, outcome: Outcome) -> None:
-        """Take in one vote."""
-        rule, elo = self.policy.legacy_elo, self.elo
-        if outcome is Outcome.BOTH_BAD:
-            for model in (a, b):
-                elo[model] -= rule.k * _expected(elo[model] - rule.initial)
-            return
-        score = _SCORES[outcome]
-        states = self.glicko
-        states[a], states[b] = self.method.updated(states[a], states[b], score)
-        change = rule.k * (score - _expected(elo[a] - elo[b]))
-        elo[a] += change
-        elo[b] -= change
-
-    def conservative(self, model: str) -> float:
-        """The lower confidence bound."""
-        state = self.glicko[model]
-        return state.rating - self.policy.deviations * state.rd
-
-
-class Arena:
-    """A simulated arena in one rollout phase, which says how it matches models and orders them."""
-
-    def __init__(self, policy: Policy, prompts: tuple[str, ...], rng: np.random.Generator) -> None:
-        self.policy = policy
-        self.scores = Scores(policy)
-        self.scheduler = Scheduler(policy, (), prompts, rng=rng)
-
-    def join(self, model: str, prompts: tuple[str, ...]) -> None:
-        """Let a model take part; `prompts` are those it has responses to."""
-        self.scores.add(model)
-        self.scheduler.enable(model, prompts=prompts)
-
-    def match(self, session: str) -> Matchup:
-        """The next matchup; a voter who may see nothing more comes back as somebody new."""
-        try:
-            return self.scheduler.next_matchup(self.scores.glicko, session=session)
-        except MatchmakingError:
-            return self.scheduler.next_matchup(self.scores.glicko)
-
-    def count(self, matchup: Matchup, outcome: Outcome) -> None:
-        """Count the vote on a matchup."""
-        self.scheduler.record(matchup.matchup_id, outcome)
-        self.scores.update(matchup.model_a, matchup.model_b, outcome)
-
-    def order(self) -> list[str]:
-        """The models as they are published, best first."""
-        score = self.scores.elo
-        if self.policy.phase.orders_by == "conservative":
-            score = {model: self.scores.conservative(model) for model in score}
-        return sorted(score, key=lambda model: (-score[model], model))
-
-    def exposure_deviation(self, coverage: Coverage) -> float:
-        """The largest relative deviation from the exposure that is due in the window."""
-        fairness = coverage.fairness(self.scheduler.time_in_band(self.scores.glicko))
-        return max(abs(each.deviation or 0.0) for each in fairness)
 
 
 def duel(world: World, policy: Policy, *, rng: np.random.Generator, every: int = EVERY) -> Duel:
@@ -141,8 +53,8 @@ def duel(world: World, policy: Policy, *, rng: np.random.Generator, every: int =
     found = planted(world, for_world)
     v2, baseline = (replace(policy, phase=phase) for phase in (Phase.GOVERNANCE, Phase.SHADOW))
     return Duel(
-        v2=run(found, Arena(v2, found.prompts, for_v2), every=every),
-        baseline=run(found, Arena(baseline, found.prompts, for_baseline), every=every),
+        v2=run(found, Arena(v2, (), found.prompts, rng=for_v2), every=every),
+        baseline=run(found, Arena(baseline, (), found.prompts, rng=for_baseline), every=every),
     )
 
 
@@ -158,7 +70,7 @@ def season(
         raise ValueError(f"days must be above 0, not {days!r}")
     for_world, for_v2, for_times = rng.spawn(3)
     found = planted(world, for_world)
-    arena = Arena(policy, found.prompts, for_v2)
+    arena = Arena(policy, (), found.prompts, rng=for_v2)
     moments = np.sort(for_times.random(world.matchups)) * days * 86_400_000_000
     begin = np.datetime64(_utc(start), "us")
     times = (begin + moments.astype("timedelta64[us]")).tolist()
@@ -203,25 +115,33 @@ def played(found: Planted, arena: Arena) -> Iterator[Vote]:
     for number, session in enumerate(found.voters.session):
         if number in newcomers:
             for name in found.joining(number):
-                arena.join(name, found.responses(name))
-        matchup = arena.match(session)
+                arena.scheduler.enable(name, prompts=found.responses(name))
+        matchup = _matched(arena, session)
         a, b = matchup.model_a, matchup.model_b
         outcome = found.vote(number, model[a], model[b], prompt[matchup.prompt])
-        arena.count(matchup, outcome)
+        arena.vote(matchup.matchup_id, outcome)
         yield Vote(number, matchup, outcome)
 
 
+def _matched(arena: Arena, session: str) -> Matchup:
+    """The next matchup; a voter who may see nothing more comes back as somebody new."""
+    try:
+        return arena.next_matchup(session)
+    except MatchmakingError:
+        return arena.next_matchup()
+
+
 def _measured(arena: Arena, truth: Mapping[str, float]) -> Checkpoint:
-    policy, scores, coverage = arena.policy, arena.scores, arena.scheduler.coverage()
-    states = {model: (state.rating, state.rd) for model, state in scores.glicko.items()}
+    policy, coverage = arena.policy, arena.scheduler.coverage()
+    fairness = coverage.fairness(arena.scheduler.time_in_band(arena.ratings))
     return checkpoint(
         policy,
         coverage,
-        standings_of(coverage, states),
-        scores.elo,
+        standings_of(coverage, arena.ratings),
+        arena.elo,
         truth,
         band=arena.order()[: policy.contenders.band],
-        exposure_deviation=arena.exposure_deviation(coverage),
+        exposure_deviation=max(abs(each.deviation or 0.0) for each in fairness),
     )
 
 
@@ -232,10 +152,6 @@ def _shares(found: Iterable[StrEnum], kinds: Iterable[StrEnum]) -> dict[str, flo
 
 def _battle(vote: Vote, **more: Any) -> Battle:
     return vote.matchup.battle(vote.outcome, **more)
-
-
-def _expected(gap: float) -> float:
-    return float(1 / (1 + 10 ** (-gap / 400)))
 
 
 def _utc(moment: datetime) -> datetime:

@@ -1,0 +1,95 @@
+"""A running arena: matchups handed out, votes counted, and both ratings kept vote by vote."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from arena_kit.battle_log import BattleLog
+from arena_kit.battles import Outcome, read_outcome
+from arena_kit.matchmaking.legacy_elo import update_elo, votes_in_order
+from arena_kit.matchmaking.matchup import Matchup
+from arena_kit.matchmaking.policy import Policy
+from arena_kit.matchmaking.scheduler import Scheduler
+from arena_kit.rating.glicko2 import Glicko2, GlickoState
+
+_SCORES = {
+    Outcome.MODEL_A: 1.0,
+    Outcome.MODEL_B: 0.0,
+    Outcome.TIE: 0.5,
+    Outcome.BOTH_BAD: None,
+}
+
+
+class Arena:
+    """The scheduler and the ratings of an arena; its policy's phase says what is in force.
+
+    `ratings` are Glicko-2's (5.1), which no both-bad vote moves (8.3); `elo` is the rating
+    before (2). The parameters are those of `Scheduler`.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        models: Sequence[str],
+        prompts: Sequence[str],
+        *,
+        rng: np.random.Generator,
+        available: ArrayLike | None = None,
+        battles: BattleLog | None = None,
+    ) -> None:
+        self.policy = policy
+        self.scheduler = Scheduler(
+            policy, models, prompts, rng=rng, available=available, battles=battles
+        )
+        start, legacy = policy.glicko, policy.legacy_elo
+        fresh = GlickoState(start.rating, start.rd, start.volatility)
+        self._method = glicko2_of(policy)
+        self.ratings: dict[str, GlickoState] = defaultdict(lambda: fresh)
+        self.elo: dict[str, float] = defaultdict(lambda: legacy.initial)
+        for vote in () if battles is None else votes_in_order(battles):
+            self._rate(*vote)
+
+    def next_matchup(self, session: str | None = None) -> Matchup:
+        """The next matchup, which waits for its vote from now on."""
+        return self.scheduler.next_matchup(self.ratings, session=session)
+
+    def vote(self, matchup_id: int, outcome: Outcome) -> Matchup:
+        """Count the vote on a matchup, and rate its models."""
+        outcome = read_outcome(outcome)
+        matchup = self.scheduler.record(matchup_id, outcome)
+        self._rate(matchup.model_a, matchup.model_b, _SCORES[outcome])
+        return matchup
+
+    def order(self) -> list[str]:
+        """The enabled models as they are published, best first."""
+        score = self.elo
+        if self.policy.phase.orders_by == "conservative":
+            n = self.policy.deviations
+            states = {model: self.ratings[model] for model in self.scheduler.enabled}
+            score = {model: state.rating - n * state.rd for model, state in states.items()}
+        return sorted(self.scheduler.enabled, key=lambda model: (-score[model], model))
+
+    def _rate(self, a: str, b: str, score: float | None) -> None:
+        """Take in what the first model got, None for both-bad."""
+        update_elo(self.elo, a, b, score, self.policy.legacy_elo)
+        if score is not None:
+            states = self.ratings
+            states[a], states[b] = self._method.updated(states[a], states[b], score)
+
+
+def glicko2_of(policy: Policy) -> Glicko2:
+    """The method that the policy asks for (5.1), its settings the policy's, without intervals."""
+    rule = policy.glicko
+    return Glicko2(
+        initial=rule.rating,
+        rd=rule.rd,
+        volatility=rule.volatility,
+        tau=rule.tau,
+        rd_min=rule.rd_min,
+        rd_max=rule.rd_max,
+        evidence_replicates=0,
+    )

@@ -1,0 +1,105 @@
+"""A running arena: matchups, votes and both ratings, from the first vote and after a restart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from arena_kit import BattleLog, Outcome
+from arena_kit.matchmaking.arena import Arena
+from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
+from arena_kit.matchmaking.policy import Phase, Policy
+
+A, B, TIE, BAD = Outcome
+MODELS, PROMPTS = ("a", "b", "c", "d"), ("p", "q", "r", "s", "t")
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def arena(
+    models: tuple[str, ...] = MODELS, battles: BattleLog | None = None, **more: Phase
+) -> Arena:
+    return Arena(Policy(**more), models, PROMPTS, rng=rng(), battles=battles)
+
+
+def voted(found: Arena, n: int) -> list[tuple[Matchup, Outcome]]:
+    """So many votes, drawn at random."""
+    outcomes = [Outcome(str(name)) for name in rng(1).choice([*Outcome], n)]
+    done = []
+    for outcome in outcomes:
+        matchup = found.next_matchup()
+        done.append((found.vote(matchup.matchup_id, outcome), outcome))
+    return done
+
+
+def test_8_3_both_bad_moves_no_rating() -> None:
+    """Section 8.3: both-bad leaves Glicko-2 as it is; section 2: for legacy Elo each of two new
+    models loses half of K, as against an opponent at 1500.
+    """
+    found = arena(("a", "b"))
+    found.vote(found.next_matchup().matchup_id, BAD)
+    assert not found.ratings or {s.rating for s in found.ratings.values()} == {1500.0}
+    assert found.elo == {"a": 1492.0, "b": 1492.0}
+    matchup = found.vote(found.next_matchup().matchup_id, A)
+    assert (found.elo[matchup.model_a], found.elo[matchup.model_b]) == (1500.0, 1484.0)
+    assert found.ratings[matchup.model_a].rating == pytest.approx(1662.3109, abs=1e-4)
+
+
+def test_8_2_a_tie_is_half() -> None:
+    """Section 8.2: a tie of two new models moves neither rating, and both are surer."""
+    found = arena(("a", "b"))
+    found.vote(found.next_matchup().matchup_id, TIE)
+    assert {round(state.rating, 9) for state in found.ratings.values()} == {1500.0}
+    assert all(state.rd < 350 for state in found.ratings.values())
+    assert found.elo == {"a": 1500.0, "b": 1500.0}
+
+
+def test_restart_from_the_log() -> None:
+    """An arena opened on the votes of another one has its ratings, coverage and order."""
+    found = arena()
+    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(found, 200))
+    again = arena(battles=log)
+    assert again.ratings == found.ratings
+    assert again.elo == found.elo
+    assert again.order() == found.order()
+    mine, theirs = again.scheduler.coverage(), found.scheduler.coverage()
+    assert (mine.by_pair == theirs.by_pair).all()
+    assert (mine.exposure == theirs.exposure).all()
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_12_order(phase: Phase) -> None:
+    """Sections 5.2 and 12: legacy Elo orders until phase 3, then the conservative score; a
+    disabled model is in no order.
+    """
+    found = arena(phase=phase)
+    voted(found, 100)
+    low = {m: found.ratings[m].rating - 2 * found.ratings[m].rd for m in MODELS}
+    score = found.elo if phase < Phase.MIGRATION else low
+    assert found.order() == sorted(MODELS, key=lambda model: -score[model])
+    found.scheduler.disable("a")
+    assert "a" not in found.order()
+
+
+def test_a_vote_counts_once() -> None:
+    """A second vote on the same matchup is refused and moves nothing."""
+    found = arena()
+    matchup = found.next_matchup("someone")
+    found.vote(matchup.matchup_id, A)
+    before = dict(found.ratings)
+    with pytest.raises(MatchmakingError, match="does not wait for a vote"):
+        found.vote(matchup.matchup_id, A)
+    with pytest.raises(ValueError, match="perhaps"):
+        found.vote(found.next_matchup().matchup_id, "perhaps")  # type: ignore[arg-type]
+    assert dict(found.ratings) == before
+
+
+def test_models_that_join() -> None:
+    """A model that joins stands where new ones begin, and is matched."""
+    found = arena()
+    voted(found, 60)
+    found.scheduler.enable("new")
+    assert found.order()[-1] == "new"
+    assert any("new" in (m.model_a, m.model_b) for m, _ in voted(found, 10))
