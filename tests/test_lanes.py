@@ -132,34 +132,6 @@ def test_7_1_the_furthest_below_is_first() -> None:
     assert scheduler.next_matchup(FLAT).reason.startswith("e was shown 0 times")
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_7_1_models_shown_too_often_are_spared(lane: Lane) -> None:
-    """Section 7.1: a model above the upper bound is no opponent where there is another one,
-    though it would be the best.
-    """
-    ratings = ladder(["often", "a", "b", "c"], step=0.0) | {"c": GlickoState(1200.0, 60.0, 0.06)}
-    met = votes([("often", "gone")] * 3, PROMPTS[:4])
-    scheduler = arena(only(lane), ["often", "a", "b", "c"], battles=met)
-    found = [scheduler.next_matchup(ratings) for _ in range(4)]
-    anchored = lane in (Lane.UNCERTAINTY, Lane.CONTENDER)
-    assert sum("often" in pair(matchup) for matchup in found) <= 2 * anchored
-    scheduler = arena(only(lane), ["a", "often"], battles=met)
-    assert pair(scheduler.next_matchup(ratings)) == ("a", "often"), "there is no other"
-
-
-def test_7_1_sparing_is_a_setting() -> None:
-    """Without it the best opponent is taken, however often it was shown."""
-    ratings = ladder(["a", "often", "b"], step=0.0) | {"b": GlickoState(1200.0, 60.0, 0.06)}
-    met = votes([("often", "gone")] * 3, PROMPTS[:4])
-    for spare, anchors in ((True, {"b"}), (False, {"often"})):
-        policy = only("uncertainty", exposure=Exposure(spare=spare))
-        scheduler = arena(policy, ["a", "often", "b"], battles=met)
-        scheduler.enable("b")
-        found = [scheduler.next_matchup(ratings | {"a": GlickoState(2000.0, 9e9, 0.06)})
-                 for _ in range(3)]  # fmt: skip
-        assert {m for each in found for m in pair(each)} - {"a"} == anchors
-
-
 def test_6_1_prompt_fills_both_gaps() -> None:
     """Section 6.1: the prompt is one that both lack votes on, though the pair met on it and
     never on the other.

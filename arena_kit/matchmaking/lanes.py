@@ -15,7 +15,7 @@ from arena_kit.matchmaking.policy import Policy
 
 Floats = NDArray[np.float64]
 
-_FAR = 1e6  # sets those who come first, or last, apart from all others
+_FAR = 1e6  # sets those who come first apart from all others
 
 
 class Proposal(NamedTuple):
@@ -52,8 +52,6 @@ class Table:
     want
         How far the exposure lies below its due, in tolerances: above 1 a model is below the
         lower bound, under -1 it is above the upper one (7.1).
-    spared
-        Which models were shown too often, and are to come last.
     by_prompt, by_pair, pair_prompts
         Decisive votes of a model on a prompt and of a pair, and the prompts of the latter.
     """
@@ -73,15 +71,14 @@ class Table:
     exposure: Counts
     due: Floats
     want: Floats
-    spared: Bools
     shown: Counts
     by_prompt: Counts
     by_pair: Counts
     pair_prompts: Counts
 
     def best_first(self, score: Floats, among: Bools) -> list[int]:
-        """Models by score, those to be spared last; equals at random."""
-        key = score - _FAR * self.spared + 1e-9 * self.rng.random(len(score))
+        """Models by score; equals at random."""
+        key = score + 1e-9 * self.rng.random(len(score))
         ranked = np.where(among, -key, np.inf).argsort()
         found: list[int] = ranked[: np.count_nonzero(among)].tolist()
         return found
@@ -91,10 +88,6 @@ class Table:
         keys = self.rng.standard_exponential(len(among)) / weights
         found: list[int] = among[keys.argsort()].tolist()
         return found
-
-    def sparing(self, models: list[int]) -> list[int]:
-        """The same models in their order, those to be spared last."""
-        return sorted(models, key=lambda i: bool(self.spared[i]))
 
 
 def propose_coverage(table: Table) -> Iterator[Proposal]:
@@ -159,13 +152,13 @@ def propose_contender(table: Table) -> Iterator[Proposal]:
         for kind in kinds:
             said, rivals = kind(table, place)
             reason = f"rank {place + 1} meets {said}"
-            for other in table.sparing(rivals):
+            for other in rivals:
                 if table.mates[anchor, other]:
                     yield Proposal(anchor, other, reason)
 
 
 def _below_floor(table: Table) -> Iterator[Proposal]:
-    """Adjacent contenders without the floor, furthest from it first, those shown too often last.
+    """Adjacent contenders without the floor, furthest from it first.
 
     Where a pair shares fewer prompts than the floor asks for, all that it shares suffice.
     """
@@ -176,7 +169,6 @@ def _below_floor(table: Table) -> Iterator[Proposal]:
     if not lacking.any():
         return
     progress = np.minimum(votes / rule.votes, prompts / np.maximum(1, needed))
-    progress += table.spared[pairs[0]] | table.spared[pairs[1]]
     for n in progress.argsort(kind="stable").tolist():
         if lacking[n] and needed[n]:
             yield Proposal(
@@ -231,9 +223,9 @@ def propose_uncertainty(table: Table) -> Iterator[Proposal]:
 def propose_exploration(table: Table) -> Iterator[Proposal]:
     """Two models at random, the less shown the likelier (6.4)."""
     weights = 1 / (table.shown + 1.0)
-    for first in table.sparing(table.drawn(weights[table.order], table.order)):
+    for first in table.drawn(weights[table.order], table.order):
         mates = table.mates[first].nonzero()[0]
-        for second in table.sparing(table.drawn(weights[mates], mates)):
+        for second in table.drawn(weights[mates], mates):
             said = f"drawn at random, shown {table.shown[first]} and {table.shown[second]} times"
             yield Proposal(first, second, said)
 

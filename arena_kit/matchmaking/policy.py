@@ -91,14 +91,12 @@ class Exposure:
     """How equally models are shown (7.1): the rolling window in matchups, and the tolerance.
 
     `weight` is what a whole tolerance below the target weighs in the coverage lane (6.1),
-    beside a model that lacks every prompt (1) and every opponent (1). With `spare` models
-    above the tolerance come last in every lane.
+    beside a model that lacks every prompt (1) and every opponent (1).
     """
 
     window: int = 2000
     tolerance: float = 0.12
     weight: float = 10.0
-    spare: bool = True
 
     def __post_init__(self) -> None:
         _least(self, window=1, weight=0)

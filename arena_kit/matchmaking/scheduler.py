@@ -170,8 +170,6 @@ class Scheduler:
         exposure = tally.exposure + planned.waiting
         part = self._times_in_band(order, more=more)
         due = shares.others * (tally.matchups + more) + (shares.band - shares.others) * part
-        rule = self.policy.exposure
-        want = (1 - exposure / np.maximum(due, 1e-9)) / rule.tolerance
         return Table(
             policy=self.policy,
             rng=self.rng,
@@ -187,8 +185,7 @@ class Scheduler:
             shared=roster.shared,
             exposure=exposure,
             due=due,
-            want=want,
-            spared=(want < -1) & rule.spare,
+            want=(1 - exposure / np.maximum(due, 1e-9)) / self.policy.exposure.tolerance,
             shown=tally.votes + planned.waiting,
             by_prompt=planned.by_prompt,
             by_pair=planned.by_pair,
