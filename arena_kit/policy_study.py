@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from arena_kit.settings import validated
 from arena_kit.store import file_hash, read_json, write_csv, write_json, write_text
 
 MODE = "policy_validity"
-SHOWN = 3
+SHOWN, CHECKED = 3, 2
 _PHASES = {
     Phase.SHADOW: "1, shadow: computed, and nothing changes for readers",
     Phase.LANES: "2, lanes: matchups come from the lanes, the order is still legacy Elo's",
@@ -82,9 +83,13 @@ class PolicyStudy(Recorded):
 
     @cached_property
     def details(self) -> tuple[ModelDetail, ...]:
-        """The pages of the models asked for, by default of the top three."""
+        """The pages of the models asked for, by default of the top three and of two more at
+        most that are due a quality check.
+        """
         with self._failing():
-            names = self.params.detail or list(self.board.order[:SHOWN])
+            top = list(self.board.order[:SHOWN])
+            due = [each.model for each in self.board.checks if each.model not in top]
+            names = self.params.detail or top + due[:CHECKED]
             for name in names:
                 if name not in self.board.order:
                     known = ", ".join(self.board.order)
@@ -94,7 +99,7 @@ class PolicyStudy(Recorded):
     @cached_property
     def lanes(self) -> tuple[LaneShare, ...]:
         """How much of the queue each lane served; empty where the file does not say."""
-        return lane_mix(self.board.battles, self.policy)
+        return lane_mix(self.board.battles, self.policy, self.report.in_week)
 
     @cached_property
     def controls(self) -> Integrity:
@@ -120,7 +125,8 @@ class PolicyStudy(Recorded):
             "arena": self.arena,
             "week": _week(report),
             "compared with": report.compared.label if report.compared else report.note,
-            "votes": f"{len(self.board.battles)}, of which {self._decisive()} decisive",
+            "votes": f"{len(self.board.battles)}, of which {self._decisive()} decisive"
+            + (f"; {report.in_week.sum()} in the week" if report.week else ""),
             "models": f"{len(self.board.rows)}, {len(self.board.band.models)} of them contenders"
             + _without(self.params.retired_models),
             "prompts": _prompts(coverage) + _without(self.params.retired_prompts),
@@ -141,8 +147,7 @@ class PolicyStudy(Recorded):
             write_text(folder / "leaderboard.tex", to_latex(self.board))
             found = validity_values(self.report, self.lanes, self.controls)
             write_json(folder / "validity.json", {"arena": self.arena} | found)
-            pages = {detail.model: detail_values(detail) for detail in self.details}
-            write_json(folder / "model_detail.json", pages)
+            write_json(folder / "model_detail.json", self._pages())
             self.record.update(
                 status_of_board=found["status"] | {"sentence": self.board.status.sentence},
                 week=found["week"],
@@ -150,6 +155,14 @@ class PolicyStudy(Recorded):
                 epoch=self.board.epoch,
             )
         return self._close()
+
+    def _pages(self) -> dict[str, Any]:
+        """The pages of all models."""
+        least = self.policy.prompt_scores.min_votes
+        return {
+            model: detail_values(model_detail(self.board, model), least)
+            for model in self.board.order
+        }
 
     def _describe(self) -> None:
         params = self.params
@@ -223,7 +236,8 @@ def _week(report: Validity) -> str:
         return "none: all battles of the file"
     partly = "" if report.complete else ", not over when the last vote came"
     later = f"; {report.later} later votes do not count" if report.later else ""
-    return f"{report.week.label}, from {report.week.monday}{partly}{later}"
+    sunday = report.week.monday + timedelta(days=6)
+    return f"{report.week.label}, {report.week.monday} to {sunday}{partly}{later}"
 
 
 def _without(retired: list[str]) -> str:
@@ -236,5 +250,5 @@ def _prompts(coverage: Coverage) -> str:
         return "none are named, so nothing can be said about their coverage"
     mean = coverage.by_prompt[:, coverage.active].mean()
     thin = mean < coverage.policy.prompts.floor
-    said = f"{n}, with {mean:.2g} decisive votes of a model on each on average"
+    said = f"{n}; a model has {mean:.2g} decisive votes on each, on average"
     return said + (": too few for the coverage that the policy asks for" if thin else "")

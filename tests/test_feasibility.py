@@ -117,5 +117,6 @@ def test_settled_rd_is_where_votes_lead() -> None:
         a, b = Glicko2().updated(a, b, float(n % 2))
     assert settled_rd(POLICY.glicko) == pytest.approx(a.rd, abs=1.0)
     assert settled_rd(POLICY.glicko) > POLICY.stable.rd
-    assert "RD stays above about 60.3" in feasibility(POLICY, 10).reasons[-1]
+    assert "RD stays above 60.3" in feasibility(POLICY, 10).badge
+    assert not feasibility(replace(POLICY, stable=replace(POLICY.stable, rd=61.0)), 10).badge
     assert settled_rd(Glicko(volatility=0.01)) == 30, "the lower limit of RD holds"

@@ -25,6 +25,7 @@ from arena_kit.board.formats import (
 from arena_kit.board.leaderboard import Earlier, Leaderboard, leaderboard
 from arena_kit.board.policy_ratings import final_states, rated, time_in_band
 from arena_kit.board.prompt_scores import adjusted_scores, raw_scores, summary
+from arena_kit.board.weekly import weekly_report
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.coverage import Coverage
 from arena_kit.matchmaking.legacy_elo import legacy_elo
@@ -291,7 +292,8 @@ class TestPhases:
         page = locked_board.board(board).html
         assert all(badge not in page for badge in Badge)
         assert "RD" not in page
-        assert "not published in phase 1" in str(locked_board.status(board))
+        report = weekly_report(votes, Policy(phase=SHADOW))
+        assert "not published in phase 1" in str(locked_board.status(report))
 
     def test_lanes_add_diagnostics(self, votes: BattleLog) -> None:
         """Phase 2: the same order and label, with badges, confidence and coverage beside it."""

@@ -256,7 +256,7 @@ def test_10_fewer_than_ten() -> None:
     assert found.status is Status.OFFICIAL
     assert found.reasons[-1] == "the top 10 is all 5 models there are"
     alone = publication_status(POLICY, board(1), lambda *_: FULL)
-    assert alone.sentence == "calibrating: 1 models are officially ranked, 2 needed"
+    assert alone.sentence == "calibrating: 1 of 1 models are officially ranked, 2 needed"
 
 
 def test_10_only_the_top_counts() -> None:

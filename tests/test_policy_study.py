@@ -97,8 +97,17 @@ class TestRecord:
         assert float(table[0]["conservative"]) == rows[0]["conservative"]
 
     def test_pages(self, saved: Record) -> None:
-        """The pages are those asked for."""
-        assert set(found(saved, "model_detail.json")) == {"m0", "m2"}
+        """The file has the page of every model, whichever are shown."""
+        pages = found(saved, "model_detail.json")
+        assert set(pages) == {f"m{n}" for n in range(6)}
+        assert set(pages["m0"]["deficits"]["by_opponent"]) == set(pages) - {"m0"}
+
+    def test_pages_shown(self, home: Path) -> None:
+        """By default the top three are shown, and two more at most that are due a check."""
+        study = opened()
+        assert [page.model for page in study.details] == list(study.board.order[:3])
+        last = study.board.order[-1]
+        assert [page.model for page in opened(detail=[last]).details] == [last]
 
     def test_terminal(self, saved: Record, capsys: pytest.CaptureFixture[str]) -> None:
         """The command line shows the board and its status."""

@@ -11,16 +11,25 @@ import numpy as np
 import pytest
 
 from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
+from arena_kit.board import weekly_sentences
 from arena_kit.board.churn import Place, churn
 from arena_kit.board.detail import RECENT, model_detail
 from arena_kit.board.integrity import integrity, lane_mix
 from arena_kit.board.leaderboard import leaderboard
+from arena_kit.board.objectives import objectives, verdict
 from arena_kit.board.policy_ratings import rated, time_in_band
 from arena_kit.board.validity_record import detail_values, validity_values
 from arena_kit.board.weekly import Retired, Validity, weekly_report
 from arena_kit.board.weeks import Week, chosen_weeks, numbered, week_numbers
 from arena_kit.matchmaking.policy import Contenders, Phase, Policy
-from arena_kit.reporting import locked_board, model_detail_plots, validity, validity_plots
+from arena_kit.matchmaking.rules import PublicationStatus, Status
+from arena_kit.reporting import (
+    locked_board,
+    model_detail_plots,
+    validity,
+    validity_plots,
+    vote_tables,
+)
 from arena_kit.reporting import model_detail as model_pages
 from tests.test_html import HOSTILE
 from tests.test_leaderboard import log, season
@@ -119,6 +128,15 @@ class TestChurn:
         assert (found.moves, found.swaps) == ((), 0)
         assert found.sentence == "No model of the top 10 changed rank."
 
+    def test_leaving_the_top(self) -> None:
+        """A model that falls out of the top is named apart from those that are in it."""
+        before = [place("a", 10, 20), place("b", 9, 19), place("c", 8, 18)]
+        now = [place("a", 10, 20), place("c", 9, 19), place("b", 8, 18)]
+        said = churn(before, now, top=2).sentence
+        assert said.startswith("1 of the top 2 changed rank, and b (2 → 3) left it; 1 pair")
+        gone = churn(before, now[:2], top=2).sentence
+        assert gone.startswith("1 of the top 2 changed rank, and b (2 → gone) left it")
+
     def test_inside_the_bands(self) -> None:
         """Two neighbours that change places while their bands overlap moved inside them."""
         before = [place("a", 10, 20), place("b", 5, 15), place("c", 0, 4)]
@@ -130,7 +148,7 @@ class TestChurn:
         ]
         assert all(move.inside for move in found.moves)
         assert (found.swaps, found.swaps_inside) == (1, 1)
-        assert "chance alone may do that" in found.sentence
+        assert "sampling noise alone may do that" in found.sentence
 
     def test_outside_the_bands(self) -> None:
         """One that overtakes two, of which one lies apart by now, moved outside them."""
@@ -186,9 +204,8 @@ class TestReport:
         """7.1: exposure of every model in the window, with the feasibility sentence."""
         assert sum(row.exposure for row in report.now.fairness) == 2 * 2000
         assert report.now.fairness[0].equal_target == 400
-        assert "within 12 % of their lane-adjusted target in the last 2000" in (
-            report.fairness_sentence
-        )
+        said = weekly_sentences.fairness(report)
+        assert "within 12 % of their lane-adjusted target in the last 2000" in said
         assert "equal exposure within 12 % is possible for up to" in report.feasibility.reasons[0]
         assert "is possible for up to" in validity.fairness(report).html
 
@@ -212,8 +229,9 @@ class TestReport:
 
     def test_confidence(self, report: Validity) -> None:
         """12: RD then and now beside the standard error, and that RD stops falling near 60."""
-        assert "RD stops falling near 60 whatever the evidence" in report.confidence_sentence
-        assert "Bradley–Terry standard error" in report.confidence_sentence
+        said = weekly_sentences.confidence(report)
+        assert "it stops falling near 60.3 whatever the evidence" in said
+        assert "Bradley–Terry standard error" in said
         for row in report.confidence:
             assert report.before
             assert row.rd_before == report.before[row.model].rd
@@ -232,7 +250,7 @@ class TestReport:
     def test_status_and_checks(self, report: Validity) -> None:
         """10 and 8.3: status with its reasons, and the quality checks, in text and JSON."""
         text = validity.text(report)
-        assert "Status: " in text
+        assert "Publication status: " in text
         assert "Quality checks due: none." in text
         found = validity_values(report, (), integrity(report.now.battles, Policy()))
         assert found["status"]["reasons"] == list(report.now.status.reasons)
@@ -246,7 +264,9 @@ class TestReport:
         rows += [("z", "y", "!", f"q{n % 8}") for n in range(15)]
         found = weekly_report(timed(log(*rows)))
         assert [check.model for check in found.now.checks] == ["z"]
-        assert "15 of 35 votes both-bad (42.9 %)" in str(validity.quality(found))
+        shown = str(vote_tables.quality(found))
+        assert "42.9%" in shown
+        assert shown.count("due") == 1, "z alone is; y is at 20 % and not above"
 
     @pytest.mark.parametrize("phase", Phase)
     def test_publication_by_phase(self, votes: BattleLog, phase: Phase) -> None:
@@ -257,16 +277,21 @@ class TestReport:
         assert found.churn is not None
 
     def test_phase_changes_no_figure(self, votes: BattleLog, report: Validity) -> None:
-        """12: shadow mode computes the same figures."""
+        """12: shadow mode computes the same figures, and says that ranks are not the board's."""
         shadow = weekly_report(votes, Policy(phase=Phase.SHADOW))
-        assert shadow.sentences == report.sentences
+        assert weekly_sentences.sentences(shadow) == weekly_sentences.sentences(report)
+        note = (
+            "Ranks in this report are by conservative score; the published order is legacy Elo's."
+        )
+        assert note in validity.weekly(shadow).html.replace("&#x27;", "'")
+        assert weekly_sentences.order_note(report) == ""
         assert shadow.now.epoch != report.now.epoch
 
     def test_no_timestamps(self) -> None:
         """Without timestamps one sentence replaces the comparison, and the rest is there."""
         found = weekly_report(season(n=600))
         assert (found.week, found.compared, found.churn) == (None, None, None)
-        assert found.churn_sentence == (
+        assert weekly_sentences.churn(found) == (
             "No weeks can be compared: 600 of 600 battles have no timestamp, so all count, in the "
             "order of the file."
         )
@@ -296,6 +321,77 @@ class TestReport:
         assert "Week 2026-W37 cannot be compared" in found.note
         with pytest.raises(RatingError, match="never met"):
             weekly_report(votes, compare_week="2026-W37")
+
+
+class TestObjectives:
+    """Policy 3: what the policy is to achieve, with a verdict each."""
+
+    def met(self, report: Validity) -> list[bool | None]:
+        return [each.met for each in objectives(report)]
+
+    def test_verdicts(self, report: Validity) -> None:
+        """Each verdict follows from the figures by its rule."""
+        assert report.churn
+        adjacent = [pair.meets_floor for pair in report.pairs]
+        covered = [row.coverage >= 0.8 for row in report.prompts]
+        wanted = [not report.churn.swaps_inside, np.mean(adjacent) >= 0.8, all(covered), True]
+        assert self.met(report) == wanted
+        found = objectives(report)
+        assert verdict(found) == f"{sum(wanted)} of 4 objectives are met."
+        assert verdict(found) in validity.objectives(report).html
+
+    def test_swaps_inside_the_bands_are_noise(self, report: Validity) -> None:
+        """Two models at the top that change order while their bands overlap break the first."""
+        assert report.churn
+        for inside, met in ((0, True), (1, False)):
+            moved = replace(report, churn=replace(report.churn, swaps=1, swaps_inside=inside))
+            assert self.met(moved)[0] is met
+
+    def test_boundaries(self, report: Validity) -> None:
+        """Four of five pairs and 80 % of prompts are enough; a little less is not."""
+        five = [replace(pair, meets_floor=n > 0) for n, pair in enumerate(report.pairs[:5])]
+        assert self.met(replace(report, pairs=tuple(five)))[1] is True
+        assert self.met(replace(report, pairs=tuple(five[:4])))[1] is False
+        for share, met in ((0.8, True), (0.799, False)):
+            rows = tuple(replace(row, coverage=share) for row in report.prompts)
+            assert self.met(replace(report, prompts=rows))[2] is met
+
+    def test_without_weeks(self) -> None:
+        """Without a comparison nobody can tell whether ranks are robust."""
+        found = objectives(weekly_report(season(n=600)))
+        assert found[0].met is None
+        assert "1 cannot be told" in verdict(found)
+
+    def test_12_shadow_shows_nothing(self, votes: BattleLog) -> None:
+        """12: in the shadow uncertainty is computed, and not visible."""
+        assert self.met(weekly_report(votes, Policy(phase=Phase.SHADOW)))[3] is False
+
+
+class TestStatus:
+    """Policy 10: the label with its conditions and with what it was before."""
+
+    def test_change_is_told(self, report: Validity) -> None:
+        """A board that was calibrating a week before says so, with what was missing."""
+        assert report.before
+        loose = PublicationStatus(status=Status.OFFICIAL, top=(), reasons=("all is well",))
+        tight = replace(loose, status=Status.CALIBRATING, reasons=("RD is 80",))
+        now = replace(report.now, status=loose)
+        moved = replace(report, now=now, before=replace(report.before, status=tight))
+        said = "In the comparison week it was calibrating: RD is 80."
+        assert weekly_sentences.status(moved).endswith(said)
+        assert said in locked_board.status(moved).html
+        assert "not that the ranks are certain" in locked_board.status(moved).html
+        same = replace(report, now=now, before=replace(report.before, status=loose))
+        assert weekly_sentences.status(same).endswith("It was officially stable in the comparison "
+                                                      "week, too.")  # fmt: skip
+
+    def test_every_condition_is_marked(self, report: Validity) -> None:
+        """All three conditions are shown, met or not."""
+        conditions = report.now.status.conditions
+        assert len(conditions) == 3
+        page = locked_board.status(report).html
+        assert page.count("✓") == sum(met for met, _ in conditions)
+        assert page.count("✗") == sum(not met for met, _ in conditions)
 
 
 class TestRetired:
@@ -343,9 +439,14 @@ class TestIntegrity:
             Battle(model_a="a", model_b="b", winner="tie", lane=lane)  # type: ignore[arg-type]
             for lane in lanes
         )
-        found = {lane.lane: (lane.share, lane.weight) for lane in lane_mix(votes, Policy())}
-        assert found["coverage"] == (0.5, 0.4)
-        assert found["exploration"] == (0.0, 0.1)
+        late = np.arange(10) >= 6
+        found = {
+            each.lane: (each.share, each.lately, each.weight)
+            for each in lane_mix(votes, Policy(), late)
+        }
+        assert found["coverage"] == (0.5, 0.0, 0.4)
+        assert found["contender"] == (0.3, 0.5, 0.3)
+        assert found["exploration"] == (0.0, 0.0, 0.1)
         assert lane_mix(season(n=10), Policy()) == ()
 
     def test_third_repeat(self) -> None:
@@ -391,6 +492,10 @@ class TestIntegrity:
         found = integrity(log(*rows), Policy())
         assert (found.left_of, found.left) == ("a", 0.75)
         assert found.left_errors == pytest.approx((30 - 10) / 40**0.5)
+        assert not found.left_chance, "some model of four is 3.02 off once in 100 arenas"
+        assert integrity(log(*rows[:-3], rows[-1]), Policy()).left_errors > 3.02
+        even = [*rows[2:], *[("b", "a", "a", "q")] * 2]
+        assert integrity(log(*even), Policy()).left_chance
 
     def test_sides(self) -> None:
         """11: how far from half a model's sides are."""
@@ -481,9 +586,9 @@ def test_everything_can_be_drawn() -> None:
     report = weekly_report(timed(log(*rows)))
     pages = [model_detail(report.now, model) for model in report.now.order]
     shown = [
-        locked_board.status(report.now), validity.fairness(report), validity.pairs(report),
-        validity.churn(report), validity.quality(report), validity.objectives(report),
-        validity.controls(integrity(report.now.battles, Policy())),
+        locked_board.status(report), validity.fairness(report), validity.pairs(report),
+        validity.churn(report), vote_tables.quality(report), validity.objectives(report),
+        vote_tables.controls(integrity(report.now.battles, Policy())),
         model_pages.summary(pages, report.now), model_pages.neighbours(pages, report.now),
         model_pages.prompts(pages), model_pages.opponents(pages), model_pages.responses(pages),
     ]  # fmt: skip

@@ -92,15 +92,20 @@ class Trend:
 class Deficits:
     """Where a model lacks votes: a row per opponent and a column per prompt.
 
-    `joint` is the part of the floor or target that is missing on the prompt, plus the part
-    of an equal share that is missing against the opponent: what the coverage lane reduces
-    (6.1). `votes` are decisive ones.
+    `on_prompt` is the part of the floor or target that is missing on each prompt, `against`
+    the part of an equal share that is missing against each opponent. `votes` are decisive.
     """
 
     opponents: tuple[str, ...]
     prompts: tuple[str, ...]
-    joint: Floats
+    on_prompt: Floats
+    against: Floats
     votes: NDArray[np.int64]
+
+    @property
+    def joint(self) -> Floats:
+        """What a vote of each cell would reduce: both parts together (6.1)."""
+        return self.on_prompt[None, :] + self.against[:, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -187,7 +192,8 @@ def _deficits(board: Leaderboard, model: str) -> Deficits:
     return Deficits(
         opponents=tuple(others),
         prompts=tuple(coverage.prompts[i] for i in active),
-        joint=lack[active][None, :] + against[:, None],
+        on_prompt=lack[active],
+        against=against,
         votes=coverage.against(model)[np.ix_(np.array(rows, np.intp), active)],
     )
 

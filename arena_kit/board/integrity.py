@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import A_WINS
@@ -18,14 +20,17 @@ from arena_kit.matchmaking.memory import Meetings, Sessions
 from arena_kit.matchmaking.policy import Policy
 from arena_kit.rating.glicko2 import replay_order
 
+_RARE = NormalDist()  # one arena in a hundred has a model further off, if sides are drawn evenly
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneShare:
-    """How much of the queue a lane served, beside its weight."""
+    """How much of the queue a lane served, in all and lately, beside its weight."""
 
     lane: str
     votes: int
     share: float
+    lately: float
     weight: float
 
 
@@ -34,32 +39,47 @@ class Integrity:
     """Counts about sides and repeats; None where the log lacks what they need.
 
     `left_of` is the model whose share of votes on the left, `left`, is furthest from one half
-    in standard errors, `left_errors`; `left_wins` is how often the left side won a decisive
-    vote. `prompt_repeats` are meetings on a prompt that the pair had used up (6.2), and
+    in standard errors, `left_errors`, and `left_chance` says whether chance would often put
+    some model of so many that far; `left_wins` is how often the left side won a decisive vote.
+    `prompt_repeats` are meetings on a prompt that the pair had used up (6.2), and
     `session_repeats` votes on a pair and prompt that the session had seen (11).
     """
 
     left_of: str
     left: float
     left_errors: float
+    left_chance: bool
     left_wins: float | None
     prompt_repeats: int | None
     session_repeats: int | None
     same_ids: int | None
 
 
-def lane_mix(battles: BattleLog, policy: Policy) -> tuple[LaneShare, ...]:
-    """Votes by the lane that served them; empty where the log names no lanes."""
+def lane_mix(
+    battles: BattleLog, policy: Policy, lately: NDArray[np.bool_] | None = None
+) -> tuple[LaneShare, ...]:
+    """Votes by the lane that served them; empty where the log names no lanes.
+
+    `lately` marks the votes of the week, by default all. Lanes that are not in force in the
+    policy's phase have no weight.
+    """
     if battles.lane is None:
         return ()
-    found = Counter(str(lane) for lane in battles.lane.values() if lane is not None)
-    known = {str(lane): weight for lane, weight in lane_weights(policy).items()}
-    total = max(1, sum(found.values()))
+    served = [None if lane is None else str(lane) for lane in battles.lane.values()]
+    recent = served if lately is None else [served[i] for i in np.flatnonzero(lately)]
+    found, late = (Counter(lane for lane in each if lane) for each in (served, recent))
+    weights = {str(lane): weight for lane, weight in lane_weights(policy).items()}
     return tuple(
-        LaneShare(lane=lane, votes=found[lane], share=found[lane] / total, weight=weight)
-        for lane, weight in (known | {lane: 0.0 for lane in sorted(found) if lane not in known})
-        .items()
-    )  # fmt: skip
+        LaneShare(
+            lane=lane,
+            votes=found[lane],
+            share=found[lane] / max(1, found.total()),
+            lately=late[lane] / max(1, late.total()),
+            weight=weight,
+        )
+        for lane, weight in (dict.fromkeys(sorted(found), 0.0) | weights).items()
+        if found[lane] or weight
+    )
 
 
 def integrity(battles: BattleLog, policy: Policy) -> Integrity:
@@ -76,6 +96,7 @@ def integrity(battles: BattleLog, policy: Policy) -> Integrity:
         left_of=battles.models[most],
         left=float(share[most]),
         left_errors=float(errors[most]),
+        left_chance=bool(errors[most] < _RARE.inv_cdf(1 - 0.005 / n)),
         left_wins=float(np.mean(battles.outcome[decided] == A_WINS)) if decided.any() else None,
         prompt_repeats=_prompt_repeats(battles, policy),
         session_repeats=_session_repeats(battles, policy),

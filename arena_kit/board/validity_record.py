@@ -11,7 +11,11 @@ import numpy as np
 
 from arena_kit.board.detail import ModelDetail
 from arena_kit.board.integrity import Integrity, LaneShare
+from arena_kit.board.objectives import objectives
 from arena_kit.board.weekly import Validity
+from arena_kit.board.weekly_sentences import sentences
+
+_LISTED = 200  # prompts named at most
 
 
 def validity_values(
@@ -27,14 +31,17 @@ def validity_values(
         "compare_week": report.compared.label if report.compared else None,
         "comparison": report.note or "compared",
         "n_votes": len(board.battles),
+        "n_votes_in_the_week": int(report.in_week.sum()),
         "n_votes_after_the_week": report.later,
         "status": {
             "published": board.policy.phase.publishes_status,
             "status": str(board.status.status),
             "reasons": list(board.status.reasons),
+            "before": str(report.before.status.status) if report.before else None,
         },
-        "sentences": report.sentences,
-        "feasibility": list(report.feasibility.reasons),
+        "objectives": [asdict(each) for each in objectives(report)],
+        "sentences": sentences(report),
+        "feasibility": [*report.feasibility.reasons, *filter(None, [report.feasibility.badge])],
         "coverage_fairness": [
             asdict(row)
             | {"deviation": row.deviation, "within": row.within, "within_equal": row.within_equal}
@@ -65,8 +72,11 @@ def _churn(report: Validity) -> dict[str, Any] | None:
     }
 
 
-def detail_values(detail: ModelDetail) -> dict[str, Any]:
-    """One model's page; rating and RD as they stood after each of its votes."""
+def detail_values(detail: ModelDetail, least: int = 1) -> dict[str, Any]:
+    """One model's page; rating and RD as they stood after each of its votes.
+
+    Prompts with fewer than `least` votes of the model are left out, as they count nowhere.
+    """
     path = detail.path
     return {
         "model": detail.model,
@@ -76,13 +86,26 @@ def detail_values(detail: ModelDetail) -> dict[str, Any]:
         "both_bad_trend": [
             asdict(each) | {"quality_floor": each.quality_floor} for each in detail.trend
         ],
-        "prompts": [_plain(asdict(each)) for each in detail.prompts],
+        "deficits": _deficits(detail),
+        "prompts": [_plain(asdict(each)) for each in detail.prompts if each.votes >= least],
         "opponents": [_plain(asdict(each)) for each in detail.opponents],
         "confidence_history": {
             "time": None if path.moments is None else _times(path.moments),
             "rating": np.round(path.rating, 3).tolist(),
             "rd": np.round(path.rd, 3).tolist(),
         },
+    }
+
+
+def _deficits(detail: ModelDetail) -> dict[str, Any]:
+    """What is missing, in parts of 1; a cell of the heatmap is the sum of its two."""
+    found = detail.deficits
+    parts = zip(found.prompts, found.on_prompt.tolist(), strict=True)
+    lacking = sorted(((-part, name) for name, part in parts if part > 0))[:_LISTED]
+    return {
+        "prompts_lacking": int(np.count_nonzero(found.on_prompt)),
+        "by_prompt": {name: round(-part, 3) for part, name in lacking},
+        "by_opponent": dict(zip(found.opponents, found.against.round(3).tolist(), strict=True)),
     }
 
 

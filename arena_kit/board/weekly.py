@@ -1,15 +1,13 @@
-"""The weekly validity report (12): coverage fairness, pair completeness, confidence stability,
-and top-rank churn, each as figures and a sentence.
-"""
+"""The figures of the weekly validity report (12): two boards, and what changed between them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import DataError
@@ -74,76 +72,13 @@ class Validity:
         return self.now.policy.phase.publishes_weekly_report
 
     @property
-    def fairness_sentence(self) -> str:
-        """Coverage fairness, judged against the lane-adjusted target."""
-        rows, rule = self.now.fairness, self.now.policy.exposure
-        outside = [
-            f"{row.model} {100 * row.deviation:+.0f}%"
-            for row in sorted(rows, key=lambda row: -abs(row.deviation or 0))
-            if not row.within and row.deviation is not None
-        ]
-        equal = sum(row.within_equal for row in rows)
-        return (
-            f"{len(rows) - len(outside)} of {len(rows)} models were shown within "
-            f"{100 * rule.tolerance:g} % of their lane-adjusted target in the last "
-            f"{self.now.coverage.matchups} matchups ({equal} within it of the equal target)"
-            f"{'; outside: ' + _listed(outside) if outside else ''}."
-        )
-
-    @property
-    def prompts_sentence(self) -> str:
-        """How equally prompts are covered."""
-        shares = [row.coverage for row in self.prompts]
-        top = [row.target for row in self.prompts if row.contender]
-        rule = self.now.policy.prompts
-        return (
-            f"Prompt coverage lies between {100 * min(shares):.0f} and {100 * max(shares):.0f} %; "
-            f"contenders have the top-band target of {rule.top_target} decisive votes on "
-            f"{100 * float(np.mean(top)):.0f} % of prompts."
-        )
-
-    @property
-    def pairs_sentence(self) -> str:
-        """Pair completeness of the contender band."""
-        rule = self.now.policy.pairs
-        met = sum(pair.meets_floor for pair in self.pairs)
-        said = (
-            f"{met} of {len(self.pairs)} adjacent contender pairs have the floor of {rule.votes} "
-            f"decisive votes on {rule.prompts} prompts"
-        )
-        if self.before is None:
-            return f"{said}."
-        then = self.before.coverage.adjacent(self.before.band.models)
-        had = sum(pair.meets_floor for pair in then)
-        return f"{said}, {had} of {len(then)} in the comparison week."
-
-    @property
-    def confidence_sentence(self) -> str:
-        """Confidence stability, and what RD cannot say."""
-        top = self.confidence[: self.now.policy.publication.top]
-        rd = _median([row.rd for row in top], [row.rd_before for row in top])
-        se = _median([row.se for row in top], [row.se_before for row in top])
-        return (
-            f"Median RD of the top {len(top)} is {rd}. RD stops falling near "
-            f"{self.feasibility.settled_rd:.0f} whatever the evidence; the Bradley–Terry "
-            f"standard error, which falls as evidence grows, has a median of {se}."
-        )
-
-    @property
-    def churn_sentence(self) -> str:
-        """Who changed places at the top."""
-        return self.note if self.churn is None else self.churn.sentence
-
-    @property
-    def sentences(self) -> dict[str, str]:
-        """The report in a sentence each (12)."""
-        return {
-            "Coverage fairness": self.fairness_sentence,
-            "Prompt fairness": self.prompts_sentence,
-            "Pair completeness": self.pairs_sentence,
-            "Confidence stability": self.confidence_sentence,
-            "Top-rank churn": self.churn_sentence,
-        }
+    def in_week(self) -> NDArray[np.bool_]:
+        """Which battles of the board were cast in the week; all, where there are no weeks."""
+        times = self.now.battles.timestamp
+        if self.week is None or times is None:
+            return np.ones(len(self.now.battles), bool)
+        found: NDArray[np.bool_] = times >= np.datetime64(self.week.monday)
+        return found
 
 
 def weekly_report(
@@ -253,17 +188,3 @@ def _places(board: Leaderboard) -> list[Place]:
         Place(model=row.model, low=row.rating - n * row.rd, high=row.rating + n * row.rd)
         for row in rows
     ]
-
-
-def _listed(names: list[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
-def _median(now: list[float | None] | list[float], before: list[float | None]) -> str:
-    found = [value for value in now if value is not None]
-    then = [value for value in before if value is not None]
-    if not found:
-        return "unknown"
-    was = f" ({median(then):.1f} in the comparison week)" if then else ""
-    return f"{median(found):.1f}{was}"

@@ -36,7 +36,7 @@ class ExposureShares:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feasibility:
     """What can hold with so many models once the lanes are on; `reasons` is a sentence for each
-    limit.
+    limit, and `badge` says that no model can become Stable, or is empty.
     """
 
     n_models: int
@@ -45,6 +45,7 @@ class Feasibility:
     equal_up_to: int | None
     settled_rd: float
     reasons: tuple[str, ...]
+    badge: str
 
 
 def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> Feasibility:
@@ -57,11 +58,6 @@ def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> 
         reasons.append("The lanes are not on yet: until then every model is due an equal share.")
     if n_prompts is not None:
         reasons += _prompt_sentences(policy, n_prompts)
-    if rd > policy.stable.rd:
-        reasons.append(
-            f"The badge Stable asks for RD {policy.stable.rd:g} or less, but with one update per "
-            f"vote and volatility {policy.glicko.volatility:g} RD stays above about {rd:.1f}."
-        )
     return Feasibility(
         n_models=n_models,
         shares=shares,
@@ -69,6 +65,18 @@ def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> 
         equal_up_to=up_to,
         settled_rd=rd,
         reasons=tuple(reasons),
+        badge=badge_limit(policy),
+    )
+
+
+def badge_limit(policy: Policy) -> str:
+    """Why no model can become Stable, or nothing."""
+    rd = settled_rd(policy.glicko)
+    if rd <= policy.stable.rd:
+        return ""
+    return (
+        f"No model can be Stable: that asks for RD {policy.stable.rd:g} or less, and with an "
+        f"update per vote and volatility {policy.glicko.volatility:g} RD stays above {rd:.1f}."
     )
 
 

@@ -121,11 +121,15 @@ class QualityFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationStatus:
-    """What the board may be called (10); the reasons are what it lacks, or has."""
+    """What the board may be called (10); the reasons are what it lacks, or has.
+
+    `conditions` are all that it takes, each with whether it is met.
+    """
 
     status: Status
     top: tuple[str, ...]
     reasons: tuple[str, ...]
+    conditions: tuple[tuple[bool, str], ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -207,33 +211,46 @@ def publication_status(
     """Whether the board may be called officially stable; `pair` is `Coverage.pair`.
 
     Provisional models are outside official claims (5.3), so the top is that of the others.
+    Where there are fewer than two others, the conditions are shown for provisional models.
     """
-    rule = policy.publication
-    named = [s for s in ranked(policy, standings) if not provisional_state(policy, s).provisional]
-    top = named[: rule.top]
-    names = tuple(s.model for s in top)
-    if len(top) < 2:
-        reasons: tuple[str, ...] = (f"{len(top)} models are officially ranked, 2 needed",)
-        return PublicationStatus(status=Status.CALIBRATING, top=names, reasons=reasons)
-    rd, coverage = median(s.rd for s in top), fmean(s.prompt_coverage for s in top)
-    of_top = f"of the top {rule.top} is"
-    met, reasons = _decided(
-        [
-            (
-                rd <= rule.median_rd,
-                f"median RD {of_top} {rd:.4g}, at most {rule.median_rd:g} allowed",
-            ),
-            _pairs_covered(policy, names, pair),
-            (
-                coverage >= rule.prompt_coverage - _ROUNDING,
-                f"mean prompt coverage {of_top} {_part(coverage)}, {rule.prompt_coverage:g} needed",
-            ),
-        ]
+    order = ranked(policy, standings)
+    named = [s for s in order if not provisional_state(policy, s).provisional]
+    enough = len(named) >= 2
+    top = (named if enough else order)[: policy.publication.top]
+    conditions = _top_conditions(policy, top, pair)
+    if not enough:
+        few = f"{len(named)} of {len(order)} models are officially ranked, 2 needed"
+        conditions = [(False, few), *conditions]
+    met, reasons = _decided(conditions)
+    if enough and len(top) < policy.publication.top:
+        reasons += (f"the top {policy.publication.top} is all {len(top)} models there are",)
+    return PublicationStatus(
+        status=Status.OFFICIAL if met else Status.CALIBRATING,
+        top=tuple(s.model for s in top) if enough else (),
+        reasons=reasons,
+        conditions=tuple(conditions),
     )
-    if len(top) < rule.top:
-        reasons += (f"the top {rule.top} is all {len(top)} models there are",)
-    status = Status.OFFICIAL if met else Status.CALIBRATING
-    return PublicationStatus(status=status, top=names, reasons=reasons)
+
+
+def _top_conditions(
+    policy: Policy, top: Sequence[Standing], pair: Callable[[str, str], PairCoverage]
+) -> list[tuple[bool, str]]:
+    """The three of section 10."""
+    rule = policy.publication
+    rd = median(s.rd for s in top) if top else policy.glicko.rd
+    coverage = fmean(s.prompt_coverage for s in top) if top else 0.0
+    of_top = f"of the top {rule.top} is"
+    return [
+        (
+            rd <= rule.median_rd,
+            f"median RD {of_top} {rd:.4g}, at most {rule.median_rd:g} allowed",
+        ),
+        _pairs_covered(policy, [s.model for s in top], pair),
+        (
+            coverage >= rule.prompt_coverage - _ROUNDING,
+            f"mean prompt coverage {of_top} {_part(coverage)}, {rule.prompt_coverage:g} needed",
+        ),
+    ]
 
 
 def _pairs_covered(

@@ -51,7 +51,9 @@ _STYLE_PROPERTIES = {
 
 
 def export_report(notebook: Path, target: Path) -> None:
-    """Write an executed notebook as a self-contained HTML report."""
+    """Write an executed notebook as a self-contained HTML report, less the cells tagged
+    `remove_cell`, which repeat a table as text for checks.
+    """
     import nbformat
     from nbconvert import HTMLExporter
     from pygments.formatters import HtmlFormatter
@@ -59,7 +61,12 @@ def export_report(notebook: Path, target: Path) -> None:
 
     node = _inert(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
     exporter = HTMLExporter(  # type: ignore[no-untyped-call]
-        config=Config({"HTMLExporter": {"embed_images": False}}),
+        config=Config(
+            {
+                "HTMLExporter": {"embed_images": False},
+                "TagRemovePreprocessor": {"enabled": True, "remove_cell_tags": {"remove_cell"}},
+            }
+        ),
         template_name="arena_report",
         extra_template_basedirs=[str(_TEMPLATES)],
     )

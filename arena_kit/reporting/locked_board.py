@@ -16,6 +16,8 @@ from arena_kit.board.formats import (
 )
 from arena_kit.board.leaderboard import Leaderboard
 from arena_kit.board.rows import BoardRow
+from arena_kit.board.weekly import Validity
+from arena_kit.matchmaking.feasibility import badge_limit
 from arena_kit.matchmaking.policy import Phase
 from arena_kit.matchmaking.rules import Badge, Status
 from arena_kit.reporting.tables import Shown, table
@@ -28,6 +30,12 @@ _PILL = {
     Badge.ESTABLISHED: ("#ddf4ff", "#0550ae"),
     Badge.PROVISIONAL: ("#fff1d6", "#7d4e00"),
 }
+_NEXT = {
+    Badge.STABLE: "",
+    Badge.ESTABLISHED: "not Stable: ",
+    Badge.PROVISIONAL: "not Established: ",
+}
+_FEW = 5  # prompts below which an average score is pointed out
 _SMALL = "font-size: 11px; color: #57606a; white-space: nowrap"
 
 
@@ -82,7 +90,7 @@ def _cells(found: Leaderboard, row: BoardRow) -> dict[str, str]:
 
 def _badge(row: BoardRow) -> str:
     back, ink = _PILL[row.badge]
-    why = escape("; ".join(row.badge_reasons))
+    why = escape(_NEXT[row.badge] + "; ".join(row.badge_reasons))
     return (
         f' <span title="{why}" style="background-color: {back}; color: {ink}; font-size: 11px; '
         f'padding: 1px 7px; border-radius: 9px; white-space: nowrap">{escape(row.badge)}</span>'
@@ -104,19 +112,30 @@ def _notes(found: Leaderboard) -> list[str]:
     phase = found.policy.phase
     notes = []
     if phase.orders_by == "conservative":
-        notes.append(f"Rating: raw rating - {found.policy.deviations:g} RD; below it the raw one.")
+        n = f"{found.policy.deviations:g}"
+        notes.append(f"Rating: conservative score (raw rating - {n} RD), under it the raw rating.")
     else:
         notes.append("Rating: legacy Elo, which the order rests on in this rollout phase.")
     if any(row.official_rank is None for row in found.rows):
         notes.append(f"{DASH} in Rank: provisional, and outside official claims.")
     if phase.shows_diagnostics:
-        notes.append("Confidence is RD as a percentage; Coverage is prompt coverage.")
+        scale = found.policy.confidence
+        notes.append(
+            f"Confidence: RD {scale.rd_best:g} is 100 %, RD {scale.rd_best + scale.rd_span:g} is "
+            "0 %; it is no probability. Coverage: prompt coverage."
+        )
+        notes.append(badge_limit(found.policy))
+    if phase.shows_legacy_elo and phase.orders_by == "conservative":
+        notes.append("Elo: the legacy rating, for continuity during the transition.")
     notes.append("Consistency, Spread and Avg score are raw: they depend on who met whom.")
+    few = sum(r.raw.average is not None and r.raw.prompts < _FEW for r in found.rows)
+    if few:
+        notes.append(f"Avg score rests on fewer than {_FEW} prompts for {few} models.")
     if found.movement:
         notes.append(f"No rank changes are shown: {found.movement}.")
     else:
-        notes.append("▲▼: rank change since the comparison.")
-    return notes
+        notes.append("▲▼: change of official rank since the comparison week.")
+    return [note for note in notes if note]
 
 
 def metrics(found: Leaderboard) -> Shown:
@@ -128,15 +147,24 @@ def metrics(found: Leaderboard) -> Shown:
     def look(gt: GT) -> GT:
         gt = gt.cols_align("right").cols_align("left", columns=["model"])
         gt = gt.tab_style(look_of.css("white-space: nowrap"), loc.body())
-        for row in found.rows:
-            if row.provisional:
-                why = "; ".join(row.provisional_reasons)
-                gt = gt.tab_source_note(f"{row.model} is provisional: {why}.")
+        gt = gt.tab_source_note(
+            "BT is Bradley–Terry: the ratings under which all votes together are likeliest, with "
+            "their standard error (SE), which unlike RD shrinks as votes are added."
+        )
+        for note in _provisional(found):
+            gt = gt.tab_source_note(note)
         return gt.tab_options(table_font_size="12px")
 
     frame = pd.DataFrame([_metric_row(row, found.policy.phase) for row in found.rows])
     made = table(frame, name="metrics", style=look)
     return Shown(f"<details><summary>All metrics</summary>{made.html}</details>", made.text)
+
+
+def _provisional(found: Leaderboard) -> list[str]:
+    rows = [row for row in found.rows if row.provisional]
+    if len(rows) > _FEW:
+        return [f"{len(rows)} models are provisional; leaderboard.json says why each."]
+    return [f"{r.model} is provisional: {'; '.join(r.provisional_reasons)}." for r in rows]
 
 
 def _metric_row(row: BoardRow, phase: Phase) -> dict[str, Any]:
@@ -166,23 +194,39 @@ def _number(value: float | None, how: str) -> str:
     return DASH if value is None else f"{value:{how}}"
 
 
-def status(found: Leaderboard) -> Shown:
-    """What the board may be called, with the reasons; before the migration it is not published."""
+def status(report: Validity) -> Shown:
+    """What the board may be called, with each condition; unpublished before the migration."""
+    found = report.now
     official = found.status.status is Status.OFFICIAL
     back, ink = _PILL[Badge.STABLE if official else Badge.PROVISIONAL]
-    aside = (
-        ""
-        if found.policy.phase.publishes_status
-        else f" (computed, not published in phase {int(found.policy.phase)})"
+    phase = found.policy.phase
+    unpublished = f" (computed, not published in phase {int(phase)})"
+    aside = "" if phase.publishes_status else unpublished
+    items = "".join(
+        f"<li>{'✓' if met else '✗'} {escape(text)}</li>" for met, text in found.status.conditions
     )
-    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in found.status.reasons)
-    caveat = "" if official else "<p>The ranking stays visible, with this caveat.</p>"
     html = (
         f'<p><span style="background-color: {back}; color: {ink}; padding: 3px 12px; '
         f'border-radius: 12px; font-weight: 600">{escape(found.status.status)}</span>'
-        f"{escape(aside)}</p><ul>{reasons}</ul>{caveat}"
+        f'{escape(aside)}</p><ul style="list-style: none; padding-left: 8px">{items}</ul>'
+        f"<p>{escape(_meaning(report, official=official))}</p>"
     )
     return Shown(html, found.status.sentence + aside)
+
+
+def _meaning(report: Validity, *, official: bool) -> str:
+    """What the label says and does not say, and what it was before."""
+    said = (
+        "The label says that these conditions are met, not that the ranks are certain."
+        if official
+        else "The ranking stays visible, with this caveat."
+    )
+    if report.before is None:
+        return said
+    was = report.before.status
+    if was.status is report.now.status.status:
+        return f"{said} It was the same in the comparison week."
+    return f"{said} In the comparison week it was {was.sentence}."
 
 
 def board_text(found: Leaderboard) -> str:

@@ -11,13 +11,14 @@ import numpy as np
 from arena_kit.board.detail import RECENT, Breakdown, ModelDetail
 from arena_kit.board.leaderboard import Leaderboard
 from arena_kit.reporting.strengths import share_text
-from arena_kit.reporting.tables import DASH, Shown, table
+from arena_kit.reporting.tables import DASH, Shown, percent, said, table
 
 if TYPE_CHECKING:
     from great_tables import GT
 
 Details = Sequence[ModelDetail]
 _ROWS = 8  # shown at most of each model
+_ENOUGH = 5  # votes from which a prompt or opponent is compared with others
 
 
 def summary(details: Details, board: Leaderboard) -> Shown:
@@ -33,7 +34,7 @@ def summary(details: Details, board: Leaderboard) -> Shown:
             "BT ± SE": _plus_minus(row.bt_rating, row.bt_se),
             "pair coverage": _known(row.pair_coverage, ".2f"),
             "record W/L/D": f"{row.wins}/{row.losses}/{row.ties}",
-            "win rate": _percent(each.summary.win_rate),
+            "win rate": percent(each.summary.win_rate, ".1f"),
             "recent form": each.summary.form,
             "recent delta": _known(each.summary.delta, "+.0f"),
             "adjusted score": _known(row.adjusted.average, "+.2f"),
@@ -61,7 +62,7 @@ def neighbours(details: Details, board: Leaderboard) -> Shown:
     rule = board.policy.pairs
     rows = [
         {
-            "model": f"{each.model}, rank {board[each.model].conservative_rank}",
+            "model": f"{each.model}, #{board[each.model].conservative_rank} by conservative score",
             "neighbour": f"{'above' if near.rank < rank else 'below'}: {near.model}",
             "W/L/D": f"{near.wins}/{near.losses}/{near.ties}",
             f"decisive votes ({rule.votes})": near.votes,
@@ -95,7 +96,7 @@ def _breakdowns(details: Details, what: str, rows_of: Any) -> Shown:
 
     rows = [
         {
-            "model": _title(each.model, len(extremes), len(rows_of(each)), what),
+            "model": _title(each.model, len(extremes), rows_of(each), what),
             what: row.name,
             "votes": row.votes,
             "decisive": row.decisive,
@@ -108,7 +109,9 @@ def _breakdowns(details: Details, what: str, rows_of: Any) -> Shown:
         for row in extremes
     ]
     if not rows:
-        return Shown(f"<p>The file names no {what}s.</p>", f"The file names no {what}s.")
+        there = any(rows_of(each) for each in details)
+        why = f"No {what} has {_ENOUGH} votes." if there else f"The file names no {what}s."
+        return said(why)
 
     def look(gt: GT) -> GT:
         return gt.cols_align("right").cols_align("left", columns=[what])
@@ -117,9 +120,13 @@ def _breakdowns(details: Details, what: str, rows_of: Any) -> Shown:
 
 
 def _extremes(rows: Sequence[Breakdown]) -> list[Breakdown]:
-    """The furthest above expectation and the furthest below, best first."""
+    """The furthest above expectation and the furthest below, best first.
+
+    Where there are many, those with very few votes are left out: they would all be extreme.
+    """
+    few = 0 if len(rows) <= _ROWS else _ENOUGH
     known = sorted(
-        (row for row in rows if row.surprise is not None),
+        (row for row in rows if row.surprise is not None and row.votes >= few),
         key=lambda row: (-(row.surprise or 0.0), row.name),
     )
     if len(known) <= _ROWS:
@@ -128,10 +135,12 @@ def _extremes(rows: Sequence[Breakdown]) -> list[Breakdown]:
     return known[:half] + known[-half:]
 
 
-def _title(model: str, shown: int, there: int, what: str) -> str:
-    if shown == there:
+def _title(model: str, shown: int, rows: Sequence[Breakdown], what: str) -> str:
+    if shown == len(rows):
         return model
-    return f"{model}: the {shown // 2} best and worst of {there} {what}s against expectation"
+    enough = sum(row.votes >= _ENOUGH for row in rows)
+    some = f"all {shown}" if shown == enough else f"the {shown // 2} best and worst of {enough}"
+    return f"{model}: {some} {what}s with {_ENOUGH} votes or more, of {len(rows)}"
 
 
 def responses(details: Details) -> Shown:
@@ -142,7 +151,8 @@ def responses(details: Details) -> Shown:
     for each in details:
         latest = sorted(each.prompts, key=lambda p: (_seconds(p.last_seen), p.votes), reverse=True)
         shown = latest[:_ROWS]
-        more = f": the latest {len(shown)} of {len(latest)}" if len(shown) < len(latest) else ""
+        which = "latest" if shown and shown[0].last_seen else "most shown"
+        more = f": the {which} {len(shown)} of {len(latest)}" if len(shown) < len(latest) else ""
         rows += [
             {
                 "model": each.model + more,
@@ -154,7 +164,7 @@ def responses(details: Details) -> Shown:
             for row in shown
         ]
     if not rows:
-        return Shown("<p>The file names no prompts.</p>", "The file names no prompts.")
+        return said("The file names no prompts.")
     return table(pd.DataFrame(rows), name="responses", group="model")
 
 
@@ -162,17 +172,13 @@ def text(details: Details, board: Leaderboard) -> str:
     """The summaries as text, the same on every machine: for quoting and for checks."""
     return "\n".join(
         f"{each.model}: {board[each.model].rating:.1f} ± {board[each.model].rd:.1f} RD, "
-        f"wins {_percent(each.summary.win_rate)} of decisive votes, form {each.summary.form}"
+        f"wins {percent(each.summary.win_rate, '.1f')} of decisive votes, form {each.summary.form}"
         for each in details
     )
 
 
 def _known(value: float | None, how: str) -> str:
     return DASH if value is None else f"{value:{how}}"
-
-
-def _percent(value: float | None) -> str:
-    return DASH if value is None else f"{100 * value:.1f}%"
 
 
 def _plus_minus(value: float | None, error: float | None) -> str:

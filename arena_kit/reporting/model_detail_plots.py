@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -26,7 +26,7 @@ def deficits(details: Details, board: Leaderboard) -> Figure:
     n = max(min(_OPPONENTS, len(each.deficits.opponents)) for each in details)
     figure, axes = panels_of(
         9, 1.7 + 0.24 * n, len(details), labels=["x" * 30],
-        title="Where does a model lack votes? (number: decisive votes; ◂: neighbour in rank)",
+        title="Where does a model lack votes? (number: decisive votes, #: conservative rank)",
     )  # fmt: skip
     image = None
     for ax, each in zip(axes, details, strict=True):
@@ -36,8 +36,8 @@ def deficits(details: Details, board: Leaderboard) -> Figure:
             ax.set_axis_off()
             ax.text(0, 0.9, f"{plain(each.model)}: the file names no prompts", color=SOFT)
     if image is not None:
-        bar = figure.colorbar(image, ax=axes, shrink=0.5 / len(details) + 0.1, aspect=18, pad=0.01)
-        bar.set_label("missing share: prompt + opponent", fontsize=8.5)
+        bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01)
+        bar.set_label("missing share: prompt + opponent (◂: neighbour in rank)", fontsize=8.5)
         bar.outline.set_visible(False)
     return figure
 
@@ -49,7 +49,7 @@ def _heatmap(ax: Any, model: str, found: Deficits, board: Leaderboard) -> Any:
     image = ax.imshow(joint, cmap="YlOrBr", vmin=0, vmax=2, aspect="auto")
     for i, j in np.ndindex(votes.shape):
         ink = "white" if joint[i, j] > 1.3 else INK if joint[i, j] > 0.7 else SOFT
-        cell = ax.text(j, i, str(votes[i, j]), ha="center", va="center", fontsize=6, color=ink)
+        cell = ax.text(j, i, str(votes[i, j]), ha="center", va="center", fontsize=7, color=ink)
         cell.set_in_layout(False)  # hundreds of them would take the layout seconds
     rank = {name: n for n, name in enumerate(board.conservative_order, 1)}
     near = [
@@ -89,7 +89,10 @@ def quality(details: Details, board: Leaderboard) -> Figure:
         floor = board[each.model].quality_floor
         told = DASH if floor is None else f"{floor:.3f}"
         ax.set_title(f"{plain(each.model)}: quality floor {told}")
-        ax.set_xticks(x, [t.label.partition("-")[2] or t.label for t in each.trend], fontsize=7.5)
+        weekly = not any("%" in t.label for t in each.trend)
+        ax.set_xticks(x, [t.label.partition("-")[2] if weekly else f"{n}"
+                          for n, t in enumerate(each.trend, 1)], fontsize=7.5)  # fmt: skip
+        ax.set_xlabel("" if weekly else "tenths of its votes, in order")
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         ax.set_ylim(0, 1.25 * max(limit, top))
         ax.tick_params(length=0)
@@ -142,7 +145,6 @@ def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
     if path.moments is None:
         ax.set_xlabel("votes of the model")
     else:
-        locator = AutoDateLocator(minticks=3, maxticks=6)  # type: ignore[no-untyped-call]
-        ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_locator(AutoDateLocator(maxticks=4))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_formatter(DateFormatter("%d %b"))  # type: ignore[no-untyped-call]
     ax.tick_params(length=0)

@@ -69,6 +69,16 @@ def table(
     return Shown(html, frame.to_string(index=False))
 
 
+def said(sentence: str) -> Shown:
+    """A sentence where there is no table to show."""
+    return Shown(f"<p>{escape(sentence)}</p>", sentence)
+
+
+def percent(value: float | None, how: str = ".0f") -> str:
+    """A share as a percentage, a dash where there is none."""
+    return DASH if value is None else f"{100 * value:{how}}%"
+
+
 def facts(rows: Mapping[str, object], *, name: str) -> Shown:
     """Named facts, one per line."""
     import pandas as pd
@@ -186,18 +196,14 @@ def bias_table(bias: Mapping[str, PositionBias]) -> Shown:
             "dimension": name,
             "pairs with both orders": b.n_pairs,
             "orders disagree": b.flips,
-            "flip rate": _percent(b.flip_rate),
+            "flip rate": percent(b.flip_rate, ".1f"),
             "decisive verdicts": b.n_decisive,
-            "slot A named": _percent(b.slot_a_rate),
-            "± 95%": _percent(1.96 * b.slot_a_se if b.slot_a_se is not None else None),
+            "slot A named": percent(b.slot_a_rate, ".1f"),
+            "± 95%": percent(1.96 * b.slot_a_se if b.slot_a_se is not None else None, ".1f"),
         }
         for name, b in bias.items()
     ]
     return table(pd.DataFrame(rows), name="bias")
-
-
-def _percent(value: float | None) -> str:
-    return DASH if value is None else f"{100 * value:.1f}%"
 
 
 def examples(
@@ -287,15 +293,15 @@ def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Shown:
             "ordered": _ordered(pair),
             "separated by evidence": _separated(pair),
             "resamples in this order": (
-                f"{_percent(pair.share_above[0])} at K {pair.ks[0]:g}, "
-                f"{_percent(pair.share_above[-1])} at K {pair.ks[-1]:g}"
+                f"{percent(pair.share_above[0], '.1f')} at K {pair.ks[0]:g}, "
+                f"{percent(pair.share_above[-1], '.1f')} at K {pair.ks[-1]:g}"
             ),
         }
         for dimension, pairs in stability.items()
         for pair in pairs
     ]
     if not rows:
-        return Shown(f"<p>{escape(_answer(stability))}</p>", _answer(stability))
+        return said(_answer(stability))
     return table(pd.DataFrame(rows), name="stability", group="dimension")
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from arena_kit.board import objectives as board_objectives
+from arena_kit.board import weekly_sentences
 from arena_kit.board.churn import Move
-from arena_kit.board.integrity import Integrity, LaneShare
 from arena_kit.board.weekly import Validity
-from arena_kit.reporting.tables import DASH, Shown, facts, table
+from arena_kit.board.weekly_sentences import order_note, sentences
+from arena_kit.reporting.tables import DASH, Shown, facts, percent, said, table
 
 if TYPE_CHECKING:
     from great_tables import GT
+
+_CELLS = 60  # named at most
 
 
 def fairness(report: Validity) -> Shown:
@@ -27,25 +31,40 @@ def fairness(report: Validity) -> Shown:
             "band": "contender" if prompts[row.model].contender else "",
             "shown": row.exposure,
             "due (lanes)": f"{row.target:.0f}",
-            "deviation": _percent(row.deviation, "+.1f"),
+            "deviation": percent(row.deviation, "+.1f"),
             "within": _mark(row.within),
             "due (equal)": f"{row.equal_target:.0f}",
             "within equal": _mark(row.within_equal),
             "prompt coverage": _change(
-                _percent(prompts[row.model].coverage), _percent(prompts[row.model].coverage_before)
+                percent(prompts[row.model].coverage), percent(prompts[row.model].coverage_before)
             ),
-            "prompts at top target": _percent(prompts[row.model].target),
+            "prompts at top target": percent(prompts[row.model].target),
         }
         for row in sorted(report.now.fairness, key=_order(report))
     ]
 
     def look(gt: GT) -> GT:
         gt = gt.cols_align("right").cols_align("left", columns=["model", "band"])
-        for reason in report.feasibility.reasons:
-            gt = gt.tab_source_note(reason)
+        for note in (*report.feasibility.reasons, _unasked(report)):
+            gt = gt.tab_source_note(note) if note else gt
         return gt
 
     return table(pd.DataFrame(rows), name="fairness", style=look)
+
+
+def _unasked(report: Validity) -> str:
+    """Where models have no decisive vote on a prompt: perhaps there is no response to show."""
+    coverage = report.now.coverage
+    active = np.flatnonzero(coverage.active)
+    missing = {
+        model: [coverage.prompts[j] for j in active if not coverage.by_prompt[i, j]]
+        for i, model in enumerate(coverage.models)
+        if coverage.enabled[i]
+    }
+    cells = [f"{model} on {', '.join(names)}" for model, names in missing.items() if names]
+    if not cells or sum(map(len, missing.values())) > _CELLS:
+        return ""
+    return f"No decisive vote at all, perhaps for want of a response: {'; '.join(cells)}."
 
 
 def pairs(report: Validity) -> Shown:
@@ -63,11 +82,12 @@ def pairs(report: Validity) -> Shown:
         for pair in report.pairs
     ]
     if not rows:
-        return _said("The contender band has no two models.")
+        return said("The contender band has no two models.")
 
     def look(gt: GT) -> GT:
         gt = gt.cols_align("right").cols_align("left", columns=["neighbours"])
-        return gt.tab_source_note("In brackets: the comparison week.") if report.before else gt
+        before = "In brackets: the same pair at the end of the comparison week."
+        return gt.tab_source_note(before) if report.before else gt
 
     return table(pd.DataFrame(rows), name="pairs", style=look)
 
@@ -78,7 +98,7 @@ def churn(report: Validity) -> Shown:
 
     found = report.churn
     if found is None or not found.moves:
-        return _said(report.churn_sentence)
+        return said(weekly_sentences.churn(report))
     rows = [
         {
             "model": move.model,
@@ -91,6 +111,11 @@ def churn(report: Validity) -> Shown:
     ]
 
     def look(gt: GT) -> GT:
+        from great_tables import loc, style
+
+        narrow = ["model", "rank", "bands", "BT agrees"]
+        gt = gt.tab_style(style.css("white-space: nowrap"), loc.body(columns=narrow))
+        gt = gt.tab_source_note(note) if (note := order_note(report)) else gt
         return gt.tab_source_note(
             "BT agrees: with how many of them Bradley–Terry, which weighs all votes alike, has the "
             "model in the order of now."
@@ -111,80 +136,36 @@ def _agreed(report: Validity, move: Move) -> str:
     return f"{agreed} of {len(move.crossed)}"
 
 
-def quality(report: Validity) -> Shown:
-    """The models whose both-bad votes call for a check (8.3)."""
+def objectives(report: Validity) -> Shown:
+    """The four objectives (3), each with a verdict and what it rests on."""
     import pandas as pd
 
-    rule = report.now.policy.quality
-    allowed = f"above {100 * rule.both_bad_rate:g} % both-bad votes, from {rule.min_both_bad} on"
-    if not report.now.checks:
-        return _said(f"No quality check is due ({allowed}).")
+    found = board_objectives.objectives(report)
     rows = [
         {
-            "check due": each.model,
-            "quality floor": f"{each.score:.3f}" if each.score is not None else DASH,
-            "why": "; ".join(each.reasons),
+            "objective": each.objective,
+            "met": {True: "yes", False: "not yet", None: "cannot be told"}[each.met],
+            "why": each.why,
+            "it is met when": each.rule,
         }
-        for each in report.now.checks
-    ]
-    return table(pd.DataFrame(rows), name="quality", title=f"Quality checks due {allowed}")
-
-
-def lanes(found: Sequence[LaneShare]) -> Shown:
-    """How much of the queue each lane served, beside its weight (6)."""
-    import pandas as pd
-
-    if not found:
-        return _said("The file does not name the lanes that served its matchups.")
-    rows = [
-        {
-            "lane": lane.lane,
-            "votes": lane.votes,
-            "share": f"{100 * lane.share:.1f}%",
-            "weight": f"{100 * lane.weight:.0f}%",
-        }
-        for lane in found
+        for each in found
     ]
 
     def look(gt: GT) -> GT:
-        return gt.cols_align("right", columns=["votes", "share", "weight"]).tab_source_note(
-            "A lane without a pair to serve passes its turn on, so shares may differ from weights."
-        )
+        from great_tables import loc, style
 
-    return table(pd.DataFrame(rows), name="lanes", style=look)
+        gt = gt.tab_style(style.text(weight="600"), loc.body(columns="objective"))
+        return gt.tab_style(style.css("white-space: nowrap"), loc.body(columns="met"))
 
-
-def controls(found: Integrity) -> Shown:
-    """What the file tells about sides and repeats (6.2, 11)."""
-    return facts(
-        {
-            "Sides": f"{found.left_of} is furthest from half: it stood left in "
-            f"{100 * found.left:.1f}% of its votes, {found.left_errors:.1f} standard errors off",
-            "Left side won": f"{_percent(found.left_wins, '.1f')} of decisive votes",
-            "Pair met too often on a prompt (6.2)": _counted(found.prompt_repeats, "meetings"),
-            "Session saw pair and prompt again (11)": _counted(found.session_repeats, "votes"),
-            "Battle ids used twice": _counted(found.same_ids, "votes"),
-            "Hidden names, bots": "no battles file can tell",
-        },
-        name="controls",
-    )
+    title = board_objectives.verdict(found)
+    return table(pd.DataFrame(rows), name="objectives", title=title, style=look)
 
 
-def objectives(report: Validity) -> Shown:
-    """The four objectives (3), each beside what was found."""
-    board = report.now
-    provisional = [row.model for row in board.rows if row.provisional]
-    named = f": {', '.join(provisional)}" if 0 < len(provisional) <= 6 else ""
-    return facts(
-        {
-            "Top ranks are robust to sampling noise": report.churn_sentence,
-            "Nearby top models are compared enough": report.pairs_sentence,
-            "No model has prompt luck": report.prompts_sentence,
-            "Uncertainty is visible": f"{report.confidence_sentence} {len(provisional)} of "
-            f"{len(board.rows)} models are labelled provisional{named}.",
-        },
-        name="objectives",
-    )
+def weekly(report: Validity) -> Shown:
+    """The report in a sentence for each of its checks (12)."""
+    note = order_note(report)
+    made = facts(({"Ranks": note} if note else {}) | sentences(report), name="weekly")
+    return Shown(made.html, text(report))
 
 
 def text(report: Validity) -> str:
@@ -198,10 +179,9 @@ def text(report: Validity) -> str:
     aside = (
         "" if report.published else f" (computed, not published in phase {int(board.policy.phase)})"
     )
-    checks = ", ".join(each.model for each in board.checks) or "none"
-    told = {"Status": f"{board.status.sentence}."} | report.sentences
-    told["Quality checks due"] = f"{checks}."
-    lines = [f"{head}{aside}"] + [f"{name}: {sentence}" for name, sentence in told.items()]
+    met = board_objectives.verdict(board_objectives.objectives(report))
+    told = [f"{name}: {sentence}" for name, sentence in sentences(report).items()]
+    lines = [f"{head}{aside}", f"Objectives: {met}", *told]
     return "\n".join(fill(line, 96, subsequent_indent="  ") for line in lines)
 
 
@@ -210,21 +190,9 @@ def _order(report: Validity) -> Any:
     return lambda row: places[row.model]
 
 
-def _said(sentence: str) -> Shown:
-    return Shown(f"<p>{escape(sentence)}</p>", sentence)
-
-
 def _mark(met: bool) -> str:
     return "✓" if met else "✗"
 
 
-def _percent(value: float | None, how: str = ".0f") -> str:
-    return DASH if value is None else f"{100 * value:{how}}%"
-
-
 def _change(now: object, before: object) -> str:
     return str(now) if before is None or before == DASH else f"{now} ({before})"
-
-
-def _counted(n: int | None, what: str) -> str:
-    return "cannot be told from this file" if n is None else f"{n} {what}"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from arena_kit.board.rows import BoardRow
 from arena_kit.board.weekly import Validity
 from arena_kit.reporting.look import ACCENT, LINE, SOFT, WARM, panels_of, styled
 
@@ -63,12 +64,12 @@ def confidence(report: Validity) -> Figure:
     _then_and_now(right, y, [r.se for r in rows], [r.se_before for r in rows], GREEN)
     floor = report.feasibility.settled_rd
     left.axvline(floor, color=WARM, linestyle=":", linewidth=1.2)
-    left.annotate(f"RD stays above {floor:.0f} \nwhatever the evidence ", (floor, len(rows) - 0.4),
+    left.annotate(f"RD stays above {floor:.1f} \nwhatever the evidence ", (floor, len(rows) - 0.4),
                   va="top", ha="right", fontsize=8, color=WARM)  # fmt: skip
     left.set_yticks(y, [plain(row.model) for row in rows])
     left.set_ylim(-0.7, len(rows) - 0.2)
-    left.set(title="RD: how far the next votes may move it", xlabel="RD")
-    right.set(title="What the evidence says", xlabel="Bradley–Terry standard error")
+    left.set(title="RD: how far the next votes may move a rating", xlabel="RD")
+    right.set(title="Bradley–Terry: how sure the evidence makes it", xlabel="standard error")
     for ax in (left, right):
         ax.set_xlim(0, 1.05 * ax.get_xlim()[1])
         ax.tick_params(length=0)
@@ -93,12 +94,13 @@ def _then_and_now(ax: Any, y: Any, now: list[Any], before: list[float | None], c
 def bands(report: Validity) -> Figure:
     """Confidence bands of the top, now and in the comparison week, with the ranks (12)."""
     board, top = report.now, report.now.policy.publication.top
-    names = list(reversed(board.conservative_order[:top]))
+    was = {row.model: row for row in report.before.rows} if report.before else {}
+    names = [m for m in reversed(board.conservative_order)
+             if min(_rank(board[m]), _rank(was.get(m))) <= top]  # fmt: skip
     n = board.policy.deviations
     change = "Did the top change by more than its confidence bands?"
     title = change if report.before else "Do confidence bands tell the top apart?"
     figure, (ax,) = panels_of(9, 1.5 + 0.36 * len(names), 1, title)
-    was = {row.model: row for row in report.before.rows} if report.before else {}
     for y, model in enumerate(names):
         row = board[model]
         ax.hlines(y + 0.12, row.rating - n * row.rd, row.rating + n * row.rd, color=ACCENT,
@@ -111,10 +113,14 @@ def bands(report: Validity) -> Figure:
     moved = {m: _moved(board[m].conservative_rank, was.get(m), bool(was)) for m in names}
     ax.set_yticks(range(len(names)), [f"{plain(m)}   {moved[m]}" for m in names])
     ax.set_ylim(-0.7, len(names) - 0.3)
-    ax.set_xlabel(f"raw rating (bar: ± {n:g} RD; ranks are by its lower end)")
+    ax.set_xlabel(f"raw rating (bar: ± {n:g} RD; #: rank by its lower end, the conservative score)")
     ax.tick_params(length=0)
     figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=8.5)
     return figure
+
+
+def _rank(row: BoardRow | None) -> float:
+    return np.inf if row is None else row.conservative_rank
 
 
 def _moved(now: int, before: Any, compared: bool) -> str:
