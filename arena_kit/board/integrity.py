@@ -77,7 +77,7 @@ def lane_mix(
             lately=late[lane] / max(1, late.total()),
             weight=weight,
         )
-        for lane, weight in (dict.fromkeys(sorted(found), 0.0) | weights).items()
+        for lane, weight in (weights | {x: 0.0 for x in sorted(found) if x not in weights}).items()
         if found[lane] or weight
     )
 

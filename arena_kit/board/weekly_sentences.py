@@ -56,8 +56,8 @@ def prompts(report: Validity) -> str:
     return (
         f"Prompt coverage ({rule.floor} decisive votes or more on a prompt) {spread}; contenders "
         f"have the top-band target of {rule.top_target} on {100 * float(np.mean(top)):.0f} % of "
-        f"prompts; {int((cells == 0).sum())} of {cells.size} model-prompt cells have no decisive "
-        "vote."
+        f"prompts; {int((cells == 0).sum()):,} of {cells.size:,} model-prompt cells have no "
+        "decisive vote."
     )
 
 

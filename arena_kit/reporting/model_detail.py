@@ -140,7 +140,8 @@ def _title(model: str, shown: int, rows: Sequence[Breakdown], what: str) -> str:
         return model
     enough = sum(row.votes >= _ENOUGH for row in rows)
     some = f"all {shown}" if shown == enough else f"the {shown // 2} best and worst of {enough}"
-    return f"{model}: {some} {what}s with {_ENOUGH} votes or more, of {len(rows)}"
+    few = f" with {_ENOUGH} votes or more, of {len(rows)}" if enough < len(rows) else ""
+    return f"{model}: {some} {what}s{few}"
 
 
 def responses(details: Details) -> Shown:
