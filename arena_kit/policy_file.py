@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import create_model
+from pydantic import BeforeValidator, create_model
 
 from arena_kit.battles import DataError
 from arena_kit.matchmaking.policy import Policy
@@ -35,8 +35,17 @@ def _mirror(group: type[Any], defaults: Any) -> type[Strict]:
         if is_dataclass(kind):
             kind = _mirror(kind, default)  # type: ignore[arg-type]
             default = kind(**asdict(default))
+        elif kind in (int, float):
+            kind = Annotated[kind, BeforeValidator(_no_bool)]
         members[name] = (kind, default)
     return create_model(group.__name__, __base__=Strict, **members)
+
+
+def _no_bool(value: Any) -> Any:
+    """YAML reads `yes` and `on` as true, which is no number."""
+    if isinstance(value, bool):
+        raise ValueError(f"a number is needed, not {str(value).lower()}")  # noqa: TRY004 (pydantic)
+    return value
 
 
 def _built(group: type[Any], values: dict[str, Any], where: str = "") -> Any:

@@ -247,7 +247,7 @@ def _without(retired: list[str]) -> str:
 def _prompts(coverage: Coverage) -> str:
     n = int(coverage.active.sum())
     if not n:
-        return "none are named, so nothing can be said about their coverage"
+        return "none are named or active, so nothing can be said about their coverage"
     mean = coverage.by_prompt[:, coverage.active].mean()
     thin = mean < coverage.policy.prompts.floor
     said = f"{n}; a model has {mean:.2g} decisive votes on each, on average"

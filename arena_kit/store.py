@@ -111,7 +111,10 @@ def read_text(path: Path) -> str:
 def read_json(path: Path) -> Any:
     """A whole JSON file."""
     try:
-        return json.loads(read_text(path), parse_constant=_refuse_constant)
+        text = read_text(path)
+        return json.loads(text, parse_constant=_refuse_constant)
+    except DataError:
+        raise
     except json.JSONDecodeError as error:
         raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
     except ValueError as error:

@@ -8,7 +8,7 @@ import pytest
 from arena_kit import BattleLog, Outcome
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
-from arena_kit.matchmaking.policy import Phase, Policy
+from arena_kit.matchmaking.policy import Exposure, Phase, Policy
 
 A, B, TIE, BAD = Outcome
 MODELS, PROMPTS = ("a", "b", "c", "d"), ("p", "q", "r", "s", "t")
@@ -67,6 +67,37 @@ def test_restart_from_the_log() -> None:
     mine, theirs = again.scheduler.coverage(), found.scheduler.coverage()
     assert (mine.by_pair == theirs.by_pair).all()
     assert (mine.exposure == theirs.exposure).all()
+
+
+@pytest.mark.parametrize("n_models", [12, 30])
+def test_a_restart_goes_on_as_if_it_had_not_been(n_models: int) -> None:
+    """The same battles, policy and generator give the same matchups, with the contenders of the
+    time known again, although ratings moved and the band with them.
+    """
+    models = tuple(f"m{n:02}" for n in range(n_models))
+    found = Arena(Policy(exposure=Exposure(window=300)), models, PROMPTS, rng=rng())
+    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(found, 500))
+    again = Arena(found.policy, models, PROMPTS, rng=rng(5), battles=log)
+    found.scheduler.rng = rng(5)
+    assert again.scheduler.time_in_band(again.ratings) == found.scheduler.time_in_band(
+        found.ratings
+    )
+    for (mine, _), (theirs, _) in zip(voted(again, 200), voted(found, 200), strict=True):
+        assert mine == theirs
+
+
+def test_a_vote_from_before_a_restart() -> None:
+    """Section 11: a vote on a matchup that waited when the arena stopped is not taken for one on
+    another matchup.
+    """
+    found = arena()
+    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(found, 10))
+    old = found.next_matchup()
+    again = Arena(Policy(), MODELS, PROMPTS, rng=rng(8), battles=log)
+    new = again.next_matchup()
+    assert (old.model_a, old.model_b, old.prompt) != (new.model_a, new.model_b, new.prompt)
+    with pytest.raises(MatchmakingError, match="does not wait for a vote"):
+        again.vote(old.matchup_id, A)
 
 
 @pytest.mark.parametrize("phase", Phase)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Glicko2, PermutationElo, RatingError
+from arena_kit.board.detail import model_detail
 from arena_kit.board.formats import (
     earlier_of,
     rating_cell,
@@ -248,11 +249,21 @@ class TestRows:
         assert board["new"].provisional
 
     def test_no_rating(self) -> None:
-        """Models that never met share no scale, and the cause is named."""
-        with pytest.raises(RatingError, match="never met"):
-            leaderboard(log(("a", "b", "a", "q"), ("c", "d", "a", "q")))
+        """Where no vote counts there is no board, and the cause is named."""
         with pytest.raises(RatingError, match="all were dropped"):
             leaderboard(log(("a", "b", "!", "q")))
+
+    def test_newcomers_that_only_met_each_other(self, votes: BattleLog) -> None:
+        """10: the ranking stays visible; Bradley–Terry leaves out those apart, and says so."""
+        apart = log(("x", "y", "a", "q00"), ("y", "x", "a", "q01"))
+        board = leaderboard(BattleLog.joined(votes, apart))
+        assert len(board.rows) == 8
+        assert {row.model for row in board.rows if row.bt_rating is None} == {"x", "y"}
+        for row in leaderboard(votes).rows:
+            assert board[row.model].rating == row.rating
+            assert board[row.model].bt_rating == pytest.approx(row.bt_rating, abs=1e-6)
+        assert "No Bradley–Terry rating for" in locked_board.metrics(board).html
+        assert model_detail(board, "x").neighbours
 
     def test_input_untouched(self, votes: BattleLog, board: Leaderboard) -> None:
         """The same log gives the same board, and rows in another order do, too."""

@@ -78,6 +78,9 @@ def test_constants_as_written() -> None:
         ("pairs: {votes: 3}", "pairs: votes must be 6 or more, not 3"),
         ("publication: {pair_share: 1.5}", "publication: pair_share must be from 0 to 1, not 1.5"),
         ("glicko: {rd: .inf}", "glicko.rd: .*finite"),
+        ("established: {decisive: yes}", "established.decisive: .*a number is needed, not true"),
+        ("legacy_elo: {k: 200000}", "legacy_elo: k must be from 0 to 1000, not 200000.0"),
+        ("pairs: {patience: 5}", "pairs: patience must be 12 or more, not 5"),
         ("- 1", "expected a mapping"),
     ],
 )
@@ -275,6 +278,31 @@ def test_10_provisional_models_are_not_claimed() -> None:
     found = publication_status(POLICY, lucky + board(10), lambda *_: FULL)
     assert "lucky" not in found.top
     assert found == publication_status(POLICY, board(10), lambda *_: FULL)
+
+
+def test_10_the_top_must_be_whole() -> None:
+    """Sections 5.3 and 10: two models with all votes, and eighteen with hardly any, are no top ten;
+    nor are nine of twelve. All ten are.
+    """
+    new = [standing(f"n{i}", decisive=1, prompt_coverage=0.1) for i in range(18)]
+    found = publication_status(POLICY, board(2) + new, lambda *_: FULL)
+    assert found.status is Status.CALIBRATING
+    assert found.reasons[0] == "2 of 20 models are officially ranked, 10 needed"
+    assert found.top == ()
+    nine = publication_status(POLICY, board(9) + new[:3], lambda *_: FULL)
+    assert nine.reasons[0] == "9 of 12 models are officially ranked, 10 needed"
+    ten = publication_status(POLICY, board(10) + new[:2], lambda *_: FULL)
+    assert ten.status is Status.OFFICIAL
+
+
+@pytest.mark.parametrize(
+    ("rd", "said"),
+    [(60.0, "RD 60, at most 60"), (60.004, "RD 60.004, at"), (61.25, "RD 61.25, at")],
+)
+def test_reasons_tell_values_from_their_limits(rd: float, said: str) -> None:
+    """A value a little beyond its limit is written with the digits that show it."""
+    found = stability_badge(POLICY, standing(decisive=200, prompt_coverage=0.9, rd=rd))
+    assert said in "; ".join(found.reasons)
 
 
 def test_settings_are_checked() -> None:

@@ -221,6 +221,13 @@ def test_2_baseline_pairs_by_inverse_exposure() -> None:
     assert all(count == pytest.approx(500, rel=0.05) for count in shown.values())
 
 
+def test_long_sessions() -> None:
+    """A voter who stays for a billion matchups is one voter, and takes no room."""
+    found = planted(replace(SMALL, session_length=1e9), rng())
+    assert len(set(found.voters.session)) == 1
+    assert len(set(planted(replace(SMALL, session_length=1.0), rng()).voters.session)) == 400
+
+
 def test_a_tiny_world_goes_on() -> None:
     """Voters who have seen everything there is come back as new ones."""
     world = World(models=2, prompts=1, matchups=60, newcomers=0, session_length=20.0)

@@ -23,6 +23,8 @@ from arena_kit.board.weekly import Retired, Validity, weekly_report
 from arena_kit.board.weeks import Week, chosen_weeks, numbered, week_numbers
 from arena_kit.matchmaking.policy import Contenders, Phase, Policy
 from arena_kit.matchmaking.rules import PublicationStatus, Status
+from arena_kit.matchmaking.simulation import season as simulated
+from arena_kit.matchmaking.world import World
 from arena_kit.reporting import (
     locked_board,
     model_detail_plots,
@@ -292,8 +294,8 @@ class TestReport:
         found = weekly_report(season(n=600))
         assert (found.week, found.compared, found.churn) == (None, None, None)
         assert weekly_sentences.churn(found) == (
-            "No weeks can be compared: 600 of 600 battles have no timestamp, so all count, in the "
-            "order of the file."
+            "No weeks can be compared: 600 of 600 battles have no timestamp, so all count, by "
+            "their ids as texts."
         )
         assert len(found.now.rows) == 6
         assert found.pairs
@@ -313,13 +315,13 @@ class TestReport:
         assert found.note == "No week can be compared: there are no votes before this one."
 
     def test_unrated_week(self) -> None:
-        """A comparison week in which models had not met is left out, or refused when asked for."""
-        rows = [("a", "b", "a", "q"), ("c", "d", "b", "q")] * 20
+        """A comparison week in which no vote counts is left out, or refused when asked for."""
+        rows = [("a", "b", "!", "q"), ("c", "d", "!", "q")] * 20
         rows += [("b", "c", "ab"[n % 2], "q") for n in range(40)]
         votes = timed(log(*rows), days=14)
         found = weekly_report(votes)
         assert "Week 2026-W37 cannot be compared" in found.note
-        with pytest.raises(RatingError, match="never met"):
+        with pytest.raises(RatingError, match="all were dropped"):
             weekly_report(votes, compare_week="2026-W37")
 
 
@@ -412,8 +414,17 @@ class TestRetired:
                 report.now[row.model].rating,
                 report.now[row.model].votes,
             )
-            assert row.exposure_equal_target > report.now[row.model].exposure_equal_target
+        places = sum(row.exposure for row in found.now.rows)
+        assert {round(row.exposure_equal_target, 9) for row in found.now.rows} == {
+            round(places / 9, 9)
+        }
         assert found.now.status.sentence
+
+    def test_nobody_left(self, votes: BattleLog) -> None:
+        """A week in which fewer than two models are left is refused in a sentence."""
+        gone = Retired(votes.models[:9])
+        with pytest.raises(DataError, match="1 of 10 models with votes are not retired, 2 needed"):
+            weekly_report(votes, retired=gone)
 
     def test_time_in_band(self) -> None:
         """A retired model takes no place in the band, and a newcomer none before it joins."""
@@ -451,7 +462,7 @@ class TestIntegrity:
 
     def test_third_repeat(self) -> None:
         """6.2: the third meeting on a prompt within ten is counted, the third after ten is not."""
-        other = [("c", "d", "a", f"p{n}") for n in range(9)]
+        other = [(m, "d", "a", f"p{n}") for m in "ab" for n in range(9)]
         close = [("a", "b", "a", "q")] * 3 + other
         far = [("a", "b", "a", "q")] * 2 + [("b", "a", "a", f"p{n}") for n in range(9)]
         policy = Policy()
@@ -471,6 +482,27 @@ class TestIntegrity:
 
         assert integrity(votes(49), Policy()).session_repeats == 1
         assert integrity(votes(50), Policy()).session_repeats == 0
+
+    def test_missing_responses(self) -> None:
+        """6.2: where models lack most responses the scheduler repeats as seldom as it can, and
+        that is no breach of the rule.
+        """
+        world = World(models=10, newcomers=1, matchups=1500, answered=0.4)
+        found = simulated(world, Policy(), rng=np.random.default_rng(0), start=MONDAY, days=7)
+        assert integrity(found, Policy()).prompt_repeats == 0
+
+    def test_columns_that_are_empty(self) -> None:
+        """Of a week whose votes name no lane, session or id, nothing is said about these."""
+        named = Battle(model_a="a", model_b="b", winner="tie", question_id="q", session="s",  # type: ignore[arg-type]
+                       lane="coverage", battle_id="v")  # fmt: skip
+        bare = replace(named, session=None, lane=None, battle_id=None)
+        early = BattleLog.from_battles([bare, named]).select([0])
+        found = integrity(early, Policy())
+        assert (found.session_repeats, found.same_ids, lane_mix(early, Policy())) == (
+            None,
+            None,
+            (),
+        )
 
     def test_few_prompts(self) -> None:
         """6.2: where the arena has two prompts, five meetings of ten on each are no repeat."""
@@ -507,6 +539,14 @@ class TestIntegrity:
 
 class TestDetail:
     """Policy 9.2: the page of a model."""
+
+    def test_soft_shares_do_not_change_who_won(self) -> None:
+        """8.1: a decisive vote with a share of its own is a win on the page as on the board."""
+        row = Battle(model_a="a", model_b="b", winner="model_a", question_id="q", share_a=0.9)  # type: ignore[arg-type]
+        board = leaderboard(BattleLog.from_battles([row] * 12))
+        found = model_detail(board, "a")
+        assert (board["a"].wins, found.neighbours[0].wins, found.summary.win_rate) == (12, 12, 1.0)
+        assert found.summary.form == "W" * 10
 
     def test_by_hand(self) -> None:
         """9.1: win rate of decisive votes, form with the latest last, delta of recent votes."""

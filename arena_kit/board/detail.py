@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
-from arena_kit.battles import BOTH_BAD
+from arena_kit.battles import A_WINS, BOTH_BAD
 from arena_kit.board.leaderboard import Leaderboard
 from arena_kit.board.prompt_scores import Sides, expected, rating_of
 from arena_kit.board.weeks import numbered, untimed, week_numbers
@@ -165,7 +165,7 @@ def _summary(battles: BattleLog, sides: Sides, path: Path, initial: float) -> Su
     start = path.rating[-RECENT - 1] if len(path.rating) > RECENT else initial
     return Summary(
         votes=len(sides.battle),
-        win_rate=known(float(np.mean(decided.score))) if len(decided.score) else None,
+        win_rate=float(np.mean(_won(battles, decided))) if len(decided.score) else None,
         score=float(np.mean(counted)) if len(counted) else None,
         form="".join(_letter(battles, recent, i) for i in range(len(recent.battle))),
         delta=float(path.rating[-1] - start) if len(path.rating) else None,
@@ -173,9 +173,19 @@ def _summary(battles: BattleLog, sides: Sides, path: Path, initial: float) -> Su
 
 
 def _letter(battles: BattleLog, sides: Sides, i: int) -> str:
+    row = sides.battle[i]
     if np.isnan(sides.score[i]):
-        return "B" if battles.outcome[sides.battle[i]] == BOTH_BAD else "–"
-    return {1.0: "W", 0.0: "L"}.get(float(sides.score[i]), "D")
+        return "B" if battles.outcome[row] == BOTH_BAD else "–"
+    if not battles.decisive()[row]:
+        return "D"
+    return "W" if _won(battles, sides)[i] else "L"
+
+
+def _won(battles: BattleLog, sides: Sides) -> NDArray[np.bool_]:
+    """Which votes named the model; a soft share does not change who won (8.1)."""
+    winner = np.where(battles.outcome == A_WINS, battles.a, battles.b)[sides.battle]
+    found: NDArray[np.bool_] = battles.decisive()[sides.battle] & (winner == sides.model)
+    return found
 
 
 def _deficits(board: Leaderboard, model: str) -> Deficits:
@@ -223,11 +233,12 @@ def _neighbours(board: Leaderboard, model: str, sides: Sides) -> tuple[Neighbour
 
 def _record(battles: BattleLog, sides: Sides, other: str) -> dict[str, int]:
     code = battles.models.index(other) if other in battles.models else -1
-    score = sides.score[sides.other == code]
+    met = sides.where(sides.other == code)
+    decided, won = battles.decisive()[met.battle], _won(battles, met)
     return {
-        "wins": int((score == 1).sum()),
-        "losses": int((score == 0).sum()),
-        "ties": int(((score > 0) & (score < 1)).sum()),
+        "wins": int(won.sum()),
+        "losses": int((decided & ~won).sum()),
+        "ties": int((~decided & ~np.isnan(met.score)).sum()),
     }
 
 

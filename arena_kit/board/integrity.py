@@ -5,7 +5,7 @@ Whether model names were hidden, and who is a bot, no log can tell.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -63,7 +63,7 @@ def lane_mix(
     `lately` marks the votes of the week, by default all. Lanes that are not in force in the
     policy's phase have no weight.
     """
-    if battles.lane is None:
+    if battles.lane is None or not (battles.lane.codes >= 0).any():
         return ()
     served = [None if lane is None else str(lane) for lane in battles.lane.values()]
     recent = served if lately is None else [served[i] for i in np.flatnonzero(lately)]
@@ -100,7 +100,7 @@ def integrity(battles: BattleLog, policy: Policy) -> Integrity:
         left_wins=float(np.mean(battles.outcome[decided] == A_WINS)) if decided.any() else None,
         prompt_repeats=_prompt_repeats(battles, policy),
         session_repeats=_session_repeats(battles, policy),
-        same_ids=None if ids is None else len(named) - len(set(named)),
+        same_ids=len(named) - len(set(named)) if named else None,
     )
 
 
@@ -108,16 +108,35 @@ def _prompt_repeats(battles: BattleLog, policy: Policy) -> int | None:
     """Meetings on a prompt that the pair had used up."""
     if battles.question_id is None:
         return None
-    met, n_prompts, repeats = Meetings(policy.repeats), len(battles.question_id.names), 0
-    for number, (pair, prompt, _) in enumerate(_in_order(battles)):
-        repeats += prompt in met.used_up(pair, n_prompts)
-        met.add(pair, number, prompt)
+    met, repeats = Meetings(policy.repeats), 0
+    shared = _Shared(battles)
+    for pair, prompt, _ in _in_order(battles):
+        if prompt in met.used_up(pair, policy.repeats.meetings):
+            repeats += prompt in met.used_up(pair, shared(pair))
+        met.begin(pair, prompt)
+        met.end(pair, prompt)
     return repeats
+
+
+class _Shared:
+    """On how many prompts two models were both seen: those that they have responses to."""
+
+    def __init__(self, battles: BattleLog) -> None:
+        self._seen: dict[int, set[int]] = defaultdict(set)
+        for pair, prompt, _ in _in_order(battles):
+            for model in pair:
+                self._seen[model].add(prompt)
+
+    def __call__(self, pair: tuple[int, int]) -> int:
+        first, second = (self._seen[model] for model in pair)
+        return len((first & second) - {-1})
 
 
 def _session_repeats(battles: BattleLog, policy: Policy) -> int | None:
     """Votes on a pair and prompt that the session had seen within the gap."""
     if battles.session is None or battles.question_id is None or not policy.repeats.session_gap:
+        return None
+    if not (battles.session.codes >= 0).any():
         return None
     names, repeats = battles.session.names, 0
     sessions = Sessions(replace(policy.repeats, sessions=max(1, len(names))))

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
+from arena_kit.battles import BOTH_BAD
 from arena_kit.matchmaking.arena import glicko2_of
 from arena_kit.matchmaking.policy import Policy
-from arena_kit.rating.base import Ratings
+from arena_kit.rating.base import Ratings, components
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.glicko2 import GlickoHistory, GlickoState
 
@@ -30,7 +31,8 @@ def epoch_of(policy: Policy) -> str:
 def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
     """Glicko-2 vote by vote (5.1), and Bradley–Terry on the same votes.
 
-    Models of which no vote counts are left out of both.
+    Models of which no vote counts are left out of both. Newcomers that have only met each
+    other are left out of Bradley–Terry, which is of the largest group of models that met.
     """
     method = glicko2_of(policy)
     counted = set(method.kept(battles)[0].models)
@@ -38,8 +40,17 @@ def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
     rows = np.flatnonzero(known[battles.a] & known[battles.b])
     log = battles.select(rows) if len(rows) else battles
     history = method.history(log)
-    strengths = BradleyTerry(center=policy.glicko.rating, both_bad="exclude")(log)
+    method_beside = BradleyTerry(center=policy.glicko.rating, both_bad="exclude")
+    strengths = method_beside(_largest_group(log))
     return replace(history, battle=rows[history.battle]), strengths
+
+
+def _largest_group(battles: BattleLog) -> BattleLog:
+    """The battles of the most models that are connected by votes that count."""
+    counts = (battles.outcome != BOTH_BAD) & ~battles.flags()
+    group = components(len(battles.models), battles.a[counts], battles.b[counts])
+    largest = np.bincount(group).argmax()
+    return battles.select((group[battles.a] == largest) & (group[battles.b] == largest))
 
 
 def final_states(history: GlickoHistory) -> dict[str, GlickoState]:

@@ -99,7 +99,7 @@ def weekly_report(
     """
     policy = policy or Policy()
     if (missing := untimed(battles)) or not len(battles):
-        note = _no_weeks(missing, len(battles), week or compare_week)
+        note = _no_weeks(battles, missing, week or compare_week)
         return _report(policy, _board(battles, policy, retired, earlier), None, note=note)
     assert battles.timestamp is not None  # noqa: S101 (no battle is untimed)
     chosen = chosen_weeks(battles.timestamp, week, compare_week)
@@ -124,20 +124,26 @@ def _board(
     battles: BattleLog, policy: Policy, retired: Retired, earlier: Earlier | None = None
 ) -> Leaderboard:
     asked = () if battles.question_id is None else battles.question_id.names
+    models = [name for name in battles.models if name not in retired.models]
+    if len(battles) and len(models) < 2:
+        n = len(battles.models)
+        raise DataError(f"{len(models)} of {n} models with votes are not retired, 2 needed")
     return leaderboard(
         battles,
         policy,
         earlier=earlier,
-        models=[name for name in battles.models if name not in retired.models],
+        models=models,
         prompts=[str(name) for name in asked if name not in retired.prompts],
     )
 
 
-def _no_weeks(missing: int, n: int, asked: str) -> str:
-    said = f"{missing} of {n} battles have no timestamp"
+def _no_weeks(battles: BattleLog, missing: int, asked: str) -> str:
+    said = f"{missing} of {len(battles)} battles have no timestamp"
     if asked:
         raise DataError(f"a week ({asked}) cannot be told: {said}")
-    return f"No weeks can be compared: {said}, so all count, in the order of the file."
+    order = "as they stand in the file" if battles.battle_id is None else "by their ids as texts"
+    first = "" if missing == len(battles) else ", those with one first"
+    return f"No weeks can be compared: {said}, so all count, {order}{first}."
 
 
 def _before(
@@ -147,7 +153,7 @@ def _before(
         return None, "No week can be compared: there are no votes before this one."
     try:
         return _board(until(battles, week), policy, retired), ""
-    except RatingError as error:
+    except (RatingError, DataError) as error:
         if asked:
             raise
         return None, f"Week {week.label} cannot be compared: {error}."

@@ -42,12 +42,12 @@ class Week:
     def label(self) -> str:
         """The week as ISO 8601 writes it."""
         year, number, _ = self.monday.isocalendar()
-        return f"{year}-W{number:02d}"
+        return f"{year:04d}-W{number:02d}"
 
     @property
     def end(self) -> np.datetime64:
         """The midnight after its Sunday, which no longer belongs to it."""
-        return np.datetime64(self.monday + timedelta(days=7), "us")
+        return np.datetime64(self.monday, "us") + np.timedelta64(7, "D")
 
 
 class Chosen(NamedTuple):

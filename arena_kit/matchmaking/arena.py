@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from math import isnan
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,22 +43,28 @@ class Arena:
         battles: BattleLog | None = None,
     ) -> None:
         self.policy = policy
-        self.scheduler = Scheduler(
-            policy, models, prompts, rng=rng, available=available, battles=battles
-        )
         start, legacy = policy.glicko, policy.legacy_elo
         fresh = GlickoState(start.rating, start.rd, start.volatility)
         self._method = glicko2_of(policy)
         self.ratings: dict[str, GlickoState] = defaultdict(lambda: fresh)
         self.elo: dict[str, float] = defaultdict(lambda: legacy.initial)
-        for vote in () if battles is None else votes_in_order(battles):
-            self._rate(*vote)
+        before = self._before_each(battles)
+        self.scheduler = Scheduler(
+            policy,
+            models,
+            prompts,
+            rng=rng,
+            available=available,
+            battles=battles,
+            ratings=before,
+        )
+        deque(before, maxlen=0)  # rates the last vote, too
 
     def next_matchup(self, session: str | None = None) -> Matchup:
         """The next matchup, which waits for its vote from now on."""
         return self.scheduler.next_matchup(self.ratings, session=session)
 
-    def vote(self, matchup_id: int, outcome: Outcome) -> Matchup:
+    def vote(self, matchup_id: str, outcome: Outcome) -> Matchup:
         """Count the vote on a matchup, and rate its models."""
         outcome = read_outcome(outcome)
         matchup = self.scheduler.record(matchup_id, outcome)
@@ -73,10 +80,16 @@ class Arena:
             score = {model: state.rating - n * state.rd for model, state in states.items()}
         return sorted(self.scheduler.enabled, key=lambda model: (-score[model], model))
 
+    def _before_each(self, battles: BattleLog | None) -> Iterator[Mapping[str, GlickoState]]:
+        """The ratings as they stood before each vote, which is then taken in."""
+        for vote in () if battles is None else votes_in_order(battles):
+            yield self.ratings
+            self._rate(*vote)
+
     def _rate(self, a: str, b: str, score: float | None) -> None:
-        """Take in what the first model got, None for both-bad."""
+        """Take in what the first model got; None is both-bad, NaN moves nothing."""
         update_elo(self.elo, a, b, score, self.policy.legacy_elo)
-        if score is not None:
+        if score is not None and not isnan(score):
             states = self.ratings
             states[a], states[b] = self._method.updated(states[a], states[b], score)
 

@@ -175,15 +175,17 @@ class Coverage:
         """Every enabled model's exposure in the window beside what it is due (7.1).
 
         `band` names the contenders, or says for which part of the window each model was one.
+        What disabled models were shown in the window is not shared out.
         """
         shares = due_shares(self.policy, int(self.enabled.sum()))
+        matchups = float(self.exposure[self.enabled].sum()) / 2
         within = band if isinstance(band, Mapping) else dict.fromkeys(band, 1.0)
         return tuple(
             ExposureFairness(
                 model=model,
                 exposure=int(self.exposure[i]),
-                target=self.matchups * shares.due(within.get(model, 0.0)),
-                equal_target=self.matchups * shares.equal,
+                target=matchups * shares.due(within.get(model, 0.0)),
+                equal_target=matchups * shares.equal,
                 tolerance=self.policy.exposure.tolerance,
             )
             for i, model in enumerate(self.models)

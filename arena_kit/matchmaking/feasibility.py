@@ -93,6 +93,8 @@ def exposure_shares(policy: Policy, n_models: int) -> ExposureShares:
     least = _from_contender_lane(policy) + _everywhere(policy) / n_models
     most = least + 2 * policy.lanes.coverage / band
     due = min(max(equal, least), most)
+    if due == equal:
+        return _all_equal(n_models)
     return ExposureShares(equal=equal, band=due, others=(2 - band * due) / (n_models - band))
 
 
@@ -105,7 +107,7 @@ def equal_up_to(policy: Policy) -> int | None:
     if not policy.lanes.contender:
         return None
     most = 2 * (1 + policy.exposure.tolerance) - _everywhere(policy)
-    n_models = max(policy.contenders.band, floor(most / _from_contender_lane(policy)))
+    n_models = max(policy.contenders.band, floor(most / _from_contender_lane(policy) + 1e-9))
     while not equal_is_feasible(policy, n_models):
         n_models -= 1
     return n_models
@@ -163,6 +165,8 @@ def _exposure_sentence(
     )
     if equal_is_feasible(policy, n_models):
         return f"{said}."
+    if up_to is None or n_models <= up_to:
+        said += ", for whom it is not"
     window = policy.exposure.window
     return (
         f"{said}: in {window} matchups a contender is due {shares.band * window:.0f} exposures "

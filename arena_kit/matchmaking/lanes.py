@@ -16,6 +16,7 @@ from arena_kit.matchmaking.policy import Policy
 Floats = NDArray[np.float64]
 
 _FAR = 1e6  # sets those who come first apart from all others
+_JOINED = 3.0  # tolerances by which all may be above their targets because others have joined
 
 
 class Proposal(NamedTuple):
@@ -54,6 +55,8 @@ class Table:
         lower bound, under -1 it is above the upper one (7.1).
     by_prompt, by_pair, pair_prompts
         Decisive votes of a model on a prompt and of a pair, and the prompts of the latter.
+    met
+        How often each pair has met, decisively or not.
     """
 
     policy: Policy
@@ -75,6 +78,7 @@ class Table:
     by_prompt: Counts
     by_pair: Counts
     pair_prompts: Counts
+    met: Counts
 
     def best_first(self, score: Floats, among: Bools) -> list[int]:
         """Models by score; equals at random."""
@@ -94,17 +98,22 @@ def propose_coverage(table: Table) -> Iterator[Proposal]:
     """The model that lacks most, with the opponent and prompt that fill most gaps (6.1, 7.1).
 
     What a model lacks is exposure in the window, votes on prompts and votes against
-    opponents. Models below the lower bound of exposure come first, furthest below first.
+    opponents. Models below the lower bound of exposure come first, furthest below first. An
+    opponent above its target counts less; but one below it does not count more, else
+    newcomers would mostly meet each other. For the same reason, where most models are above
+    their targets because others have just joined, only those further above count less.
     """
     lack = _prompt_lack(table)
     others = _opponent_lack(table)
-    fair = table.policy.exposure.weight * table.want
+    weight = table.policy.exposure.weight
+    fair, usual = weight * table.want, np.median(table.want[table.order])
+    shown_often = np.minimum(0.0, fair - weight * np.clip(usual, -_JOINED, 0))
     on_prompts = np.maximum(lack, 0).sum(axis=1) / max(1, lack.shape[1])
     total = fair + on_prompts + others.sum(axis=1) / len(others)
     first = np.where(table.want > 1, _FAR + fair, total)
     for anchor in table.best_first(first, np.logical_or.reduce(table.mates, axis=1)):
         worth = lack[anchor] + lack
-        gain = fair + others[anchor] + worth.max(axis=1)
+        gain = shown_often + others[anchor] + worth.max(axis=1)
         reason = _coverage_reason(table, anchor)
         for other in table.best_first(gain, table.mates[anchor]):
             yield Proposal(anchor, other, reason, worth[other])
@@ -160,12 +169,13 @@ def propose_contender(table: Table) -> Iterator[Proposal]:
 def _below_floor(table: Table) -> Iterator[Proposal]:
     """Adjacent contenders without the floor, furthest from it first.
 
-    Where a pair shares fewer prompts than the floor asks for, all that it shares suffice.
+    Where a pair shares fewer prompts than the floor asks for, all that it shares suffice. A
+    pair that has met as often as the policy has patience for waits its turn like others.
     """
     rule, pairs = table.policy.pairs, (table.band[:-1], table.band[1:])
     votes, prompts = table.by_pair[pairs], table.pair_prompts[pairs]
     needed = np.minimum(rule.prompts, table.shared[pairs])
-    lacking = (votes < rule.votes) | (prompts < needed)
+    lacking = ((votes < rule.votes) | (prompts < needed)) & (table.met[pairs] < rule.patience)
     if not lacking.any():
         return
     progress = np.minimum(votes / rule.votes, prompts / np.maximum(1, needed))

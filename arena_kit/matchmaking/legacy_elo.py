@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isnan
+
+import numpy as np
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import BOTH_BAD
@@ -25,11 +28,13 @@ def update_elo(
     """Take in one vote, of which the first model got `score`: 1, 0, or half for a tie.
 
     None is a both-bad vote: a loss of each model to a baseline that stays at the initial
-    rating, which is one of the reasons to replace this rating.
+    rating, which is one of the reasons to replace this rating. NaN moves nothing.
     """
     if score is None:
         for model in (a, b):
             rating[model] -= rule.k * _expected(rating[model] - rule.initial)
+        return
+    if isnan(score):
         return
     step = rule.k * (score - _expected(rating[a] - rating[b]))
     rating[a] += step
@@ -39,11 +44,12 @@ def update_elo(
 def votes_in_order(battles: BattleLog) -> Iterator[tuple[str, str, float | None]]:
     """Both models of every vote and what the first of them got, by time and battle id.
 
-    None is both-bad. A judgment whose two orders disagree is left out, as it moves nothing.
+    None is both-bad, and NaN a judgment whose two orders disagree: it moves nothing.
     """
-    rows, names = replay_order(battles, ~battles.flags()), battles.models
+    rows, names = replay_order(battles, np.ones(len(battles), bool)), battles.models
     bad = (battles.outcome[rows] == BOTH_BAD).tolist()
-    columns = battles.a[rows].tolist(), battles.b[rows].tolist(), scores(battles)[rows].tolist()
+    got = np.where(battles.flags(), np.nan, scores(battles))[rows].tolist()
+    columns = battles.a[rows].tolist(), battles.b[rows].tolist(), got
     for a, b, score, both_bad in zip(*columns, bad, strict=True):
         yield names[a], names[b], None if both_bad else score
 

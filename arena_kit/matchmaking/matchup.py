@@ -41,7 +41,7 @@ class Matchup:
     serve, the drawn one first.
     """
 
-    matchup_id: int
+    matchup_id: str
     model_a: str
     model_b: str
     prompt: str

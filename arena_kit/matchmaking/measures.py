@@ -102,7 +102,7 @@ class Run:
         What was measured on the way; the last one is the end.
     drawn, served
         Share of matchups for which each lane was drawn, and which it then served. The
-        baseline has no lanes, and all of it counts as exploration.
+        baseline has a single one.
     left
         Share of matchups in which the truly better model stood on the left.
     outcomes

@@ -5,8 +5,7 @@ Models and prompts go by the numbers of the tally.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from itertools import islice
+from collections import Counter, OrderedDict, deque
 from math import ceil
 from typing import NamedTuple
 
@@ -30,6 +29,7 @@ class Planned:
         self.by_prompt = np.zeros((0, 0), np.int64)
         self.by_pair = np.zeros((0, 0), np.int64)
         self.pair_prompts = np.zeros((0, 0), np.int64)
+        self.met = np.zeros((0, 0), np.int64)
         self._rows: dict[Pair, Counts] = {}
 
     def add_model(self) -> None:
@@ -38,6 +38,7 @@ class Planned:
         self.by_prompt = np.pad(self.by_prompt, ((0, 1), (0, 0)))
         self.by_pair = np.pad(self.by_pair, (0, 1))
         self.pair_prompts = np.pad(self.pair_prompts, (0, 1))
+        self.met = np.pad(self.met, (0, 1))
 
     def add_prompt(self) -> None:
         """Make room for one more prompt."""
@@ -54,6 +55,12 @@ class Planned:
         """Begin (1) or end (-1) waiting for a vote."""
         for model in pair:
             self.waiting[model] += change
+
+    def meet(self, pair: Pair, change: int) -> None:
+        """Add (1) or take back (-1) a meeting, however it ends."""
+        low, high = pair
+        self.met[low, high] += change
+        self.met[high, low] += change
 
     def count(self, pair: Pair, prompt: int, change: int) -> None:
         """Add (1) or take back (-1) a vote on a prompt; -1 is no prompt."""
@@ -76,31 +83,37 @@ class Meetings:
 
     def __init__(self, rule: Repeats) -> None:
         self._rule = rule
-        self._met: dict[Pair, deque[tuple[int, int]]] = {}
+        self._done: dict[Pair, deque[int]] = {}
+        self._open: dict[Pair, list[int]] = {}
 
-    def add(self, pair: Pair, matchup: int, prompt: int) -> None:
-        """Remember a meeting; more than the rule looks at, as some may be cancelled."""
-        if pair not in self._met:
-            self._met[pair] = deque(maxlen=4 * self._rule.meetings)
-        self._met[pair].append((matchup, prompt))
+    def begin(self, pair: Pair, prompt: int) -> None:
+        """Remember a meeting whose vote is to come."""
+        self._open.setdefault(pair, []).append(prompt)
 
-    def remove(self, pair: Pair, matchup: int, prompt: int) -> None:
-        """Forget a meeting that did not take place."""
-        met = self._met.get(pair)
-        if met and (matchup, prompt) in met:
-            met.remove((matchup, prompt))
+    def end(self, pair: Pair, prompt: int, *, voted: bool = True) -> None:
+        """Its vote has come, or never will."""
+        self._open[pair].remove(prompt)
+        if voted:
+            done = self._done.setdefault(pair, deque(maxlen=self._rule.meetings - 1))
+            done.append(prompt)
 
-    def used_up(self, pair: Pair, n_prompts: int) -> list[int]:
+    def used_up(self, pair: Pair, n_prompts: int) -> set[int]:
         """Prompts that the pair may not meet on now.
 
         Together with the meetings before, the next one may be at most the `same_prompt`th
-        on its prompt. A pair with so few prompts that this would end its meetings repeats
-        each as seldom as it can.
+        on its prompt, whichever of the open ones are cancelled. A pair with so few prompts
+        that this would end its meetings repeats each as seldom as it can.
         """
-        met = self._met.get(pair, ())
+        met = [*self._done.get(pair, ()), *self._open.get(pair, ())]
         allowed = max(self._rule.same_prompt, ceil(self._rule.meetings / max(1, n_prompts)))
-        lately = [prompt for _, prompt in islice(reversed(met), self._rule.meetings - 1)]
-        return [p for p in set(lately) if p >= 0 and lately.count(p) >= allowed]
+        found = self._often(met, allowed)
+        if len(found) < n_prompts:
+            return found
+        return self._often(met[len(met) + 1 - self._rule.meetings :], allowed)
+
+    @staticmethod
+    def _often(met: list[int], allowed: int) -> set[int]:
+        return {prompt for prompt, n in Counter(met).items() if prompt >= 0 and n >= allowed}
 
 
 class Sessions:
@@ -130,7 +143,7 @@ class Sessions:
 class BandTime:
     """For how many matchups of the rolling window each model was a contender.
 
-    Votes replayed from a log leave no trace here, as nobody knows the band of their time.
+    Votes replayed without ratings leave no trace here, as nobody knows the band of their time.
     """
 
     def __init__(self, window: int) -> None:
@@ -168,7 +181,7 @@ class Memory:
         self.planned = Planned()
         self.meetings, self.sessions = Meetings(policy.repeats), Sessions(policy.repeats)
         self.band_time = BandTime(policy.exposure.window)
-        self.pending: dict[int, _Waiting] = {}
+        self.pending: dict[str, _Waiting] = {}
         self.next_id = 1
 
     def add_model(self, name: str) -> None:
@@ -184,32 +197,45 @@ class Memory:
 
     def wait(self, matchup: Matchup, pair: Pair, prompt: int, band: NDArray[np.intp]) -> None:
         """Count a matchup as handed out, its vote to come."""
-        self.pending[self.next_id] = _Waiting(matchup, pair, prompt, band)
+        self.pending[matchup.matchup_id] = _Waiting(matchup, pair, prompt, band)
         self.planned.wait(pair, 1)
         self._hand_out(pair, prompt, matchup.session)
 
-    def vote(self, matchup_id: int, outcome: int) -> Matchup:
+    def vote(self, matchup_id: str, outcome: int) -> Matchup:
         """Count the vote on a matchup."""
         waiting = self._settled(matchup_id)
+        self.meetings.end(waiting.pair, waiting.prompt)
         self._count(waiting.pair, waiting.prompt, outcome)
         self.band_time.add(waiting.band)
         return waiting.matchup
 
-    def cancel(self, matchup_id: int) -> Matchup:
+    def cancel(self, matchup_id: str) -> Matchup:
         """Count a matchup as not handed out after all."""
         waiting = self._settled(matchup_id)
         self.planned.count(waiting.pair, waiting.prompt, -1)
-        self.meetings.remove(waiting.pair, matchup_id, waiting.prompt)
+        self.planned.meet(waiting.pair, -1)
+        self.meetings.end(waiting.pair, waiting.prompt, voted=False)
         return waiting.matchup
 
-    def replay(self, pair: Pair, prompt: int, session: str | None, outcome: int) -> None:
+    def replay(
+        self,
+        pair: Pair,
+        prompt: int,
+        session: str | None,
+        outcome: int,
+        band: NDArray[np.intp] | None,
+    ) -> None:
         """Count a vote of the past as if it had been handed out here."""
         self._hand_out(pair, prompt, session)
+        self.meetings.end(pair, prompt)
         self._count(pair, prompt, outcome)
+        if band is not None:
+            self.band_time.add(band)
 
     def _hand_out(self, pair: Pair, prompt: int, session: str | None) -> None:
         self.planned.count(pair, prompt, 1)
-        self.meetings.add(pair, self.next_id, prompt)
+        self.planned.meet(pair, 1)
+        self.meetings.begin(pair, prompt)
         self.sessions.add(session, pair, prompt)
         self.next_id += 1
 
@@ -218,7 +244,7 @@ class Memory:
         if outcome >= TIE:
             self.planned.count(pair, prompt, -1)
 
-    def _settled(self, matchup_id: int) -> _Waiting:
+    def _settled(self, matchup_id: str) -> _Waiting:
         if matchup_id not in self.pending:
             raise MatchmakingError(f"matchup {matchup_id!r} does not wait for a vote")
         waiting = self.pending.pop(matchup_id)

@@ -90,8 +90,9 @@ class Contenders:
 class Exposure:
     """How equally models are shown (7.1): the rolling window in matchups, and the tolerance.
 
-    `weight` is what a whole tolerance below the target weighs in the coverage lane (6.1),
-    beside a model that lacks every prompt (1) and every opponent (1).
+    In the coverage lane (6.1) a whole tolerance below the target weighs `weight` beside a
+    model that lacks every prompt (1) and every opponent (1), and an opponent a whole
+    tolerance above its target counts so much less.
     """
 
     window: int = 2000
@@ -116,13 +117,18 @@ class PromptFloors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFloor:
-    """Decisive votes a pair of neighbours needs, and on how many prompts (4, 7.3)."""
+    """Decisive votes a pair of neighbours needs, and on how many prompts (4, 7.3).
+
+    After `patience` meetings a pair without them no longer goes first, as one that always
+    ties never would have them.
+    """
 
     votes: int = 12
     prompts: int = 6
+    patience: int = 60
 
     def __post_init__(self) -> None:
-        _least(self, prompts=1, votes=self.prompts)
+        _least(self, prompts=1, votes=self.prompts, patience=self.votes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +222,7 @@ class LegacyElo:
     initial: float = 1500.0
 
     def __post_init__(self) -> None:
-        _least(self, k=0)
+        _between(self, "k", 0, 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from arena_kit.matchmaking.coverage import Bools
+from arena_kit.matchmaking.matchup import MatchmakingError
 
 
 class Roster:
@@ -67,10 +68,12 @@ class Roster:
 
     def set_responses(self, model: str, prompts: Collection[str]) -> None:
         """Say which prompts a model has responses to."""
+        _check_known(prompts, self.prompts, "prompt")
         self.available[self.models[model]] = [name in prompts for name in self.prompt_names]
 
     def set_responders(self, prompt: str, models: Collection[str]) -> None:
         """Say which models have a response to a prompt."""
+        _check_known(models, self.models, "model")
         self.available[:, self.prompts[prompt]] = [name in models for name in self.model_names]
 
     def survey(self) -> None:
@@ -92,3 +95,10 @@ class Roster:
         if not self.mates.any():
             return "no two enabled models both have a response to the same active prompt"
         return None
+
+
+def _check_known(given: Collection[str], known: Collection[str], what: str) -> None:
+    if isinstance(given, str):
+        raise MatchmakingError(f"a list of {what}s is needed, not the text {given!r}")
+    if unknown := sorted(set(given) - set(known)):
+        raise MatchmakingError(f"unknown {what}s {', '.join(unknown)}; known: {', '.join(known)}")

@@ -210,20 +210,21 @@ def publication_status(
 ) -> PublicationStatus:
     """Whether the board may be called officially stable; `pair` is `Coverage.pair`.
 
-    Provisional models are outside official claims (5.3), so the top is that of the others.
-    Where there are fewer than two others, the conditions are shown for provisional models.
+    Provisional models are outside official claims (5.3), so the top is that of the others. It
+    must be whole: where there are too few others, the conditions are shown for all models.
     """
-    order = ranked(policy, standings)
+    order, rule = ranked(policy, standings), policy.publication
     named = [s for s in order if not provisional_state(policy, s).provisional]
-    enough = len(named) >= 2
-    top = (named if enough else order)[: policy.publication.top]
+    needed = max(2, min(rule.top, len(order)))
+    enough = len(named) >= needed
+    top = (named if enough else order)[: rule.top]
     conditions = _top_conditions(policy, top, pair)
     if not enough:
-        few = f"{len(named)} of {len(order)} models are officially ranked, 2 needed"
+        few = f"{len(named)} of {len(order)} models are officially ranked, {needed} needed"
         conditions = [(False, few), *conditions]
     met, reasons = _decided(conditions)
-    if enough and len(top) < policy.publication.top:
-        reasons += (f"the top {policy.publication.top} is all {len(top)} models there are",)
+    if enough and len(top) < rule.top:
+        reasons += (f"the top {rule.top} is all {len(top)} models there are",)
     return PublicationStatus(
         status=Status.OFFICIAL if met else Status.CALIBRATING,
         top=tuple(s.model for s in top) if enough else (),
@@ -243,12 +244,15 @@ def _top_conditions(
     return [
         (
             rd <= rule.median_rd,
-            f"median RD {of_top} {rd:.4g}, at most {rule.median_rd:g} allowed",
+            f"median RD {of_top} {_beside(rd, rule.median_rd)}, at most {rule.median_rd:g} allowed",
         ),
         _pairs_covered(policy, [s.model for s in top], pair),
         (
             coverage >= rule.prompt_coverage - _ROUNDING,
-            f"mean prompt coverage {of_top} {_part(coverage)}, {rule.prompt_coverage:g} needed",
+            (
+                f"mean prompt coverage {of_top} {_part(coverage, rule.prompt_coverage)}, "
+                f"{rule.prompt_coverage:g} needed"
+            ),
         ),
     ]
 
@@ -281,13 +285,13 @@ def _conditions(threshold: Threshold, standing: Standing) -> list[tuple[bool, st
         (
             standing.prompt_coverage >= threshold.prompt_coverage - _ROUNDING,
             (
-                f"prompt coverage {_part(standing.prompt_coverage)}, "
+                f"prompt coverage {_part(standing.prompt_coverage, threshold.prompt_coverage)}, "
                 f"{threshold.prompt_coverage:g} needed"
             ),
         ),
         (
             standing.rd <= threshold.rd,
-            f"RD {standing.rd:.4g}, at most {threshold.rd:g} allowed",
+            f"RD {_beside(standing.rd, threshold.rd)}, at most {threshold.rd:g} allowed",
         ),
     ]
 
@@ -298,6 +302,13 @@ def _decided(conditions: Sequence[tuple[bool, str]]) -> tuple[bool, tuple[str, .
     return not unmet, unmet or tuple(text for _, text in conditions)
 
 
-def _part(share: float) -> str:
+def _part(share: float, limit: float) -> str:
     """A share of 1 as people write it."""
-    return "below 0.001" if 0 < share < 0.001 else f"{share:.4g}"
+    return "below 0.001" if 0 < share < 0.001 else _beside(share, limit)
+
+
+def _beside(value: float, limit: float) -> str:
+    """A number with as many digits as it takes to tell it from a limit that it is not."""
+    texts = (f"{value:.{digits}g}" for digits in (4, 6, 8))
+    same = abs(value - limit) <= _ROUNDING
+    return next((text for text in texts if same or float(text) != limit), f"{value!r}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate, repeat
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +47,9 @@ class Scheduler:
     battles
         Votes cast before, in order. Models and prompts that only they name are kept as
         disabled and inactive.
+    ratings
+        Where models stood before each of those votes, which tells who was a contender then;
+        without it today's contenders are taken for all of them.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Scheduler:
         rng: np.random.Generator,
         available: ArrayLike | None = None,
         battles: BattleLog | None = None,
+        ratings: Iterable[Mapping[str, Rated]] | None = None,
     ) -> None:
         self.policy = policy
         self.rng = rng
@@ -70,9 +75,9 @@ class Scheduler:
             self._roster.set_active(self._prompt(prompt))
         if available is not None:
             self._roster.set_available(available)
-        if battles is not None:
-            self._replay(battles)
         self._survey()
+        if battles is not None:
+            self._replay(battles, ratings)
 
     @property
     def enabled(self) -> tuple[str, ...]:
@@ -96,7 +101,7 @@ class Scheduler:
     def time_in_band(self, ratings: Mapping[str, Rated]) -> dict[str, float]:
         """For which part of the rolling window each model was a contender.
 
-        For votes from before, today's contenders are taken.
+        Votes replayed without ratings count as if today's contenders had been it then.
         """
         part = self._times_in_band(self._ranked(*self._states(ratings)), more=0)
         share = part / max(1, self._memory.tally.matchups)
@@ -153,11 +158,11 @@ class Scheduler:
             f"pair's last {rule.meetings} meetings"
         )
 
-    def record(self, matchup_id: int, outcome: Outcome) -> Matchup:
+    def record(self, matchup_id: str, outcome: Outcome) -> Matchup:
         """Count the vote on a matchup."""
         return self._memory.vote(matchup_id, OUTCOMES.index(read_outcome(outcome)))
 
-    def cancel(self, matchup_id: int) -> Matchup:
+    def cancel(self, matchup_id: str) -> Matchup:
         """Give up waiting for a vote, as if the matchup had not been; its session saw it."""
         return self._memory.cancel(matchup_id)
 
@@ -170,6 +175,7 @@ class Scheduler:
         exposure = tally.exposure + planned.waiting
         part = self._times_in_band(order, more=more)
         due = shares.others * (tally.matchups + more) + (shares.band - shares.others) * part
+        due *= (exposure[roster.enabled].sum() + 2) / (2 * (tally.matchups + more))
         return Table(
             policy=self.policy,
             rng=self.rng,
@@ -190,6 +196,7 @@ class Scheduler:
             by_prompt=planned.by_prompt,
             by_pair=planned.by_pair,
             pair_prompts=planned.pair_prompts,
+            met=planned.met,
         )
 
     def _states(self, ratings: Mapping[str, Rated]) -> tuple[Floats, Floats]:
@@ -239,21 +246,27 @@ class Scheduler:
         through: tuple[Lane, ...],
         session: str | None,
     ) -> Matchup:
-        """The pair on sides drawn evenly (11)."""
+        """The pair on sides drawn evenly (11).
+
+        Its id holds what is shown to whom, so that a vote from before a restart is not taken
+        for one on another matchup with the same number.
+        """
         sides = proposal.first, proposal.second
         a, b = sides if self.rng.random() < 0.5 else sides[::-1]
+        names, asked = self._roster.model_names, self._roster.prompt_names[prompt]
+        shown = "\0".join((names[a], names[b], asked, session or ""))
         return Matchup(
-            matchup_id=self._memory.next_id,
-            model_a=self._roster.model_names[a],
-            model_b=self._roster.model_names[b],
-            prompt=self._roster.prompt_names[prompt],
+            matchup_id=f"{self._memory.next_id}-{crc32(shown.encode()):08x}",
+            model_a=names[a],
+            model_b=names[b],
+            prompt=asked,
             lane=lane,
             reason=proposal.reason,
             fallen_through=through,
             session=session,
         )
 
-    def _replay(self, battles: BattleLog) -> None:
+    def _replay(self, battles: BattleLog, ratings: Iterable[Mapping[str, Rated]] | None) -> None:
         """Count votes as if they had been handed out here."""
         check_single_votes(battles)
         battles = battles.select(replay_order(battles, np.ones(len(battles), bool)))
@@ -261,8 +274,16 @@ class Scheduler:
         prompts = _numbers(battles.question_id, self._prompt, len(battles))
         sessions = [None] * len(battles) if battles.session is None else battles.session.values()
         columns = battles.a.tolist(), battles.b.tolist(), battles.outcome.tolist()
-        for a, b, outcome, prompt, session in zip(*columns, prompts, sessions, strict=True):
-            self._memory.replay(_pair(models[a], models[b]), prompt, session, outcome)
+        self._survey()
+        late = len(battles) - self.policy.exposure.window
+        stood: Iterable[Mapping[str, Rated] | None] = repeat(None) if ratings is None else ratings
+        votes = zip(*columns, prompts, sessions, stood, strict=False)
+        for n, (a, b, outcome, prompt, session, before) in enumerate(votes):
+            band = None if before is None or n < late else self._band(before)
+            self._memory.replay(_pair(models[a], models[b]), prompt, session, outcome, band)
+
+    def _band(self, ratings: Mapping[str, Rated]) -> NDArray[np.intp]:
+        return self._ranked(*self._states(ratings))[: self.policy.contenders.band]
 
     def _model(self, name: str) -> int:
         if name not in self._roster.models:

@@ -70,7 +70,7 @@ class World:
             ("bad_below", -inf < self.bad_below < inf, "a finite number"),
             ("bad_sd", 0 <= self.bad_sd < inf, "a finite number, 0 or more"),
             ("noise", 0 <= self.noise <= 1, "from 0 to 1"),
-            ("session_length", 1 <= self.session_length < inf, "a finite number, 1 or more"),
+            ("session_length", 1 <= self.session_length <= 1e9, "from 1 to 1,000,000,000"),
             ("answered", 0 < self.answered <= 1, "above 0 and at most 1"),
         ):
             if not holds:
@@ -180,7 +180,8 @@ def _joins(world: World, rng: np.random.Generator) -> Counts:
 
 def _voters(world: World, rng: np.random.Generator) -> Voters:
     lengths = rng.geometric(1 / world.session_length, world.matchups)
-    voter = np.repeat(np.arange(world.matchups), lengths)[: world.matchups]
+    ends = np.cumsum(np.minimum(lengths, world.matchups))
+    voter = np.searchsorted(ends, np.arange(world.matchups), side="right")
     blind = rng.random(world.matchups) < world.noise
     button = rng.integers(len(OUTCOMES), size=world.matchups)
     width = len(str(world.matchups))

@@ -119,6 +119,12 @@ def check_kept(given: BattleLog, kept: BattleLog, dropped: dict[str, int]) -> No
     """Refuse a log of which too little counts: no battle, a model without one, or models that
     never met.
     """
+    check_counted(given, kept, dropped)
+    check_connected(kept.models, kept.a, kept.b)
+
+
+def check_counted(given: BattleLog, kept: BattleLog, dropped: dict[str, int]) -> None:
+    """Refuse a log of which no battle counts, or none of a model's."""
     left_out = ", ".join(f"{n} {kind}" for kind, n in dropped.items() if n)
     if not len(kept):
         why = f"all were dropped ({left_out})" if len(given) else "there are none"
@@ -127,7 +133,6 @@ def check_kept(given: BattleLog, kept: BattleLog, dropped: dict[str, int]) -> No
         raise RatingError(
             f"no rating for {', '.join(missing)}: none of its battles counts ({left_out} dropped)"
         )
-    check_connected(kept.models, kept.a, kept.b)
 
 
 def check_unweighted(log: BattleLog, method: str) -> None:

@@ -17,6 +17,7 @@ from arena_kit.rating.base import (
     Rating,
     RatingError,
     Ratings,
+    check_counted,
     check_kept,
     check_unweighted,
     kinds,
@@ -170,8 +171,10 @@ class Glicko2:
         return battles.select(replay_order(battles, keep)), dropped
 
     def history(self, battles: BattleLog) -> GlickoHistory:
-        """Where both models stood after each vote; raises `RatingError` as rating does."""
-        self._check(battles, *self.kept(battles))
+        """Where both models stood after each vote; raises `RatingError` as rating does, but not
+        where models never met: each then stands where its own votes took it.
+        """
+        self._check(battles, *self.kept(battles), connected=False)
         rows = replay_order(battles, ~self._left_out(battles)["inconsistent"])
         log = battles.select(rows)
         games, period = _games(log), self._periods(log)
@@ -223,8 +226,10 @@ class Glicko2:
         inconsistent = masks["inconsistent"] & (self.inconsistent == "drop")
         return {"both_bad": masks["both_bad"], "inconsistent": inconsistent}
 
-    def _check(self, given: BattleLog, kept: BattleLog, dropped: dict[str, int]) -> None:
-        check_kept(given, kept, dropped)
+    def _check(
+        self, given: BattleLog, kept: BattleLog, dropped: dict[str, int], *, connected: bool = True
+    ) -> None:
+        (check_kept if connected else check_counted)(given, kept, dropped)
         check_unweighted(kept, "glicko2")
         if self.period_days:
             times = given.timestamp

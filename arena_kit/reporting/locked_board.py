@@ -151,13 +151,20 @@ def metrics(found: Leaderboard) -> Shown:
             "BT is Bradley–Terry: the ratings under which all votes together are likeliest, with "
             "their standard error (SE), which unlike RD shrinks as votes are added."
         )
-        for note in _provisional(found):
+        for note in (*_unmet(found), *_provisional(found)):
             gt = gt.tab_source_note(note)
         return gt.tab_options(table_font_size="12px")
 
     frame = pd.DataFrame([_metric_row(row, found.policy.phase) for row in found.rows])
     made = table(frame, name="metrics", style=look)
     return Shown(f"<details><summary>All metrics</summary>{made.html}</details>", made.text)
+
+
+def _unmet(found: Leaderboard) -> list[str]:
+    names = [row.model for row in found.rows if row.bt_rating is None]
+    if not names:
+        return []
+    return [f"No Bradley–Terry rating for {', '.join(names)}: no vote connects them to the rest."]
 
 
 def _provisional(found: Leaderboard) -> list[str]:
