@@ -17,7 +17,6 @@ from arena_kit.matchmaking.rules import (
     ContenderBand,
     PublicationStatus,
     QualityFloor,
-    Standing,
     contender_band,
     publication_status,
     quality_checks,
@@ -96,7 +95,7 @@ def leaderboard(
     coverage = Coverage.of(battles, policy, models=models, prompts=prompts)
     history, strengths = rated(battles, policy)
     states = _states(policy, coverage, final_states(history))
-    standings = _standings(policy, coverage, states)
+    standings = ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
     fairness = coverage.fairness(time_in_band(history, policy, order))
     known = beside(battles, coverage, strengths, states=states, fairness=fairness, order=order)
@@ -126,29 +125,6 @@ def _states(
     fresh = GlickoState(start.rating, start.rd, start.volatility)
     enabled = zip(coverage.models, coverage.enabled, strict=True)
     return {model: known.get(model, fresh) for model, is_enabled in enabled if is_enabled}
-
-
-def _standings(
-    policy: Policy, coverage: Coverage, states: Mapping[str, GlickoState]
-) -> list[Standing]:
-    """What the rules ask of every enabled model, best conservative score first."""
-    covered = coverage.prompt_coverage()
-    return ranked(
-        policy,
-        [
-            Standing(
-                model=model,
-                rating=state.rating,
-                rd=state.rd,
-                decisive=int(coverage.decisive[i]),
-                prompt_coverage=float(covered[i]),
-                votes=int(coverage.votes[i]),
-                both_bad=int(coverage.both_bad[i]),
-            )
-            for model, state in states.items()
-            for i in [coverage.index(model)]
-        ],
-    )
 
 
 def _movement(policy: Policy, earlier: Earlier | None) -> str:

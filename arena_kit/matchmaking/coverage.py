@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import BOTH_BAD, TIE, DataError
 from arena_kit.matchmaking.feasibility import due_shares
+from arena_kit.matchmaking.matchup import Rated
 from arena_kit.matchmaking.policy import Policy
-from arena_kit.matchmaking.rules import PairCoverage
+from arena_kit.matchmaking.rules import PairCoverage, Standing
 from arena_kit.rating.glicko2 import replay_order
 
 Counts = NDArray[np.int64]
@@ -191,6 +192,23 @@ class Coverage:
             for i, model in enumerate(self.models)
             if self.enabled[i]
         )
+
+    def standings(self, ratings: Mapping[str, Rated]) -> list[Standing]:
+        """What the rules ask of every enabled model."""
+        share = self.prompt_coverage().tolist()
+        return [
+            Standing(
+                model=model,
+                rating=ratings[model].rating,
+                rd=ratings[model].rd,
+                decisive=int(self.decisive[i]),
+                prompt_coverage=share[i],
+                votes=int(self.votes[i]),
+                both_bad=int(self.both_bad[i]),
+            )
+            for i, model in enumerate(self.models)
+            if self.enabled[i]
+        ]
 
     def pair(self, first: str, second: str) -> PairCoverage:
         """How well two models are compared (4)."""

@@ -9,7 +9,6 @@ from statistics import median
 
 from arena_kit.battle_log import BattleLog
 from arena_kit.matchmaking.coverage import Coverage
-from arena_kit.matchmaking.matchup import Rated
 from arena_kit.matchmaking.policy import Order, Policy
 from arena_kit.matchmaking.rules import (
     Standing,
@@ -221,24 +220,6 @@ def checkpoint(
         official=official,
         claim=claim(policy, standings, truth) if official else None,
     )
-
-
-def standings_of(coverage: Coverage, ratings: Mapping[str, Rated]) -> list[Standing]:
-    """What the rules ask of every enabled model."""
-    share = coverage.prompt_coverage()
-    return [
-        Standing(
-            model=model,
-            rating=ratings[model].rating,
-            rd=ratings[model].rd,
-            decisive=int(coverage.decisive[i]),
-            prompt_coverage=float(share[i]),
-            votes=int(coverage.votes[i]),
-            both_bad=int(coverage.both_bad[i]),
-        )
-        for i, model in enumerate(coverage.models)
-        if coverage.enabled[i]
-    ]
 
 
 def _true_order(models: Sequence[str], truth: Mapping[str, float]) -> list[str]:

@@ -27,7 +27,6 @@ from arena_kit.matchmaking.measures import (
     Run,
     checkpoint,
     fitted_closeness,
-    standings_of,
 )
 from arena_kit.matchmaking.policy import Phase, Policy
 from arena_kit.matchmaking.world import Planted, World, planted
@@ -137,7 +136,7 @@ def _measured(arena: Arena, truth: Mapping[str, float]) -> Checkpoint:
     return checkpoint(
         policy,
         coverage,
-        standings_of(coverage, arena.ratings),
+        coverage.standings(arena.ratings),
         arena.elo,
         truth,
         band=arena.order()[: policy.contenders.band],

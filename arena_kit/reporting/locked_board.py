@@ -82,7 +82,7 @@ def _cells(found: Leaderboard, row: BoardRow) -> dict[str, str]:
     tip = f' title="{escape(told)}"' if diagnostics else ""
     badge = _badge(row) if diagnostics else ""
     return {
-        "Rank": f"{escape(rank_text(row))}{_change(row)}",
+        "Rank": f'<span style="white-space: nowrap">{escape(rank_text(row))}{_change(row)}</span>',
         "Model": f"<b>{escape(row.model)}</b>{badge}",
         "Rating": f"<div{tip}><b>{escape(value)}</b></div>{under}",
     }
@@ -149,7 +149,7 @@ def metrics(found: Leaderboard) -> Shown:
         gt = gt.tab_style(look_of.css("white-space: nowrap"), loc.body())
         gt = gt.tab_source_note(
             "BT is Bradley–Terry: the ratings under which all votes together are likeliest, with "
-            "their standard error (SE), which unlike RD shrinks as votes are added."
+            "their standard error (SE), which unlike RD rests on the evidence alone."
         )
         for note in (*_unmet(found), *_provisional(found)):
             gt = gt.tab_source_note(note)

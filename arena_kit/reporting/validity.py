@@ -155,6 +155,7 @@ def objectives(report: Validity) -> Shown:
         from great_tables import loc, style
 
         gt = gt.tab_style(style.text(weight="600"), loc.body(columns="objective"))
+        gt = gt.tab_source_note(note) if (note := order_note(report)) else gt
         return gt.tab_style(style.css("white-space: nowrap"), loc.body(columns="met"))
 
     title = board_objectives.verdict(found)
