@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from arena_kit.battle_files import read_battles
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import DataError
@@ -248,7 +250,7 @@ def _prompts(coverage: Coverage) -> str:
     n = int(coverage.active.sum())
     if not n:
         return "none are named or active, so nothing can be said about their coverage"
-    mean = coverage.by_prompt[:, coverage.active].mean()
+    mean = coverage.by_prompt[np.ix_(coverage.enabled, coverage.active)].mean()
     thin = mean < coverage.policy.prompts.floor
     said = f"{n}; a model has {mean:.2g} decisive votes on each, on average"
     return said + (": too few for the coverage that the policy asks for" if thin else "")

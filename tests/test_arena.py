@@ -40,11 +40,24 @@ def test_8_3_both_bad_moves_no_rating() -> None:
     """
     found = arena(("a", "b"))
     found.vote(found.next_matchup().matchup_id, BAD)
-    assert not found.ratings or {s.rating for s in found.ratings.values()} == {1500.0}
     assert found.elo == {"a": 1492.0, "b": 1492.0}
     matchup = found.vote(found.next_matchup().matchup_id, A)
     assert (found.elo[matchup.model_a], found.elo[matchup.model_b]) == (1500.0, 1484.0)
     assert found.ratings[matchup.model_a].rating == pytest.approx(1662.3109, abs=1e-4)
+    before = dict(found.ratings)
+    found.vote(found.next_matchup().matchup_id, BAD)
+    assert dict(found.ratings) == before
+
+
+def test_8_1_a_decisive_vote() -> None:
+    """Section 8.1: the winner of two new models stands at 1662.3109 and the loser at 1337.6891,
+    both at RD 290.3190 (Glickman's example of two fresh players).
+    """
+    found = arena(("a", "b"))
+    matchup = found.vote(found.next_matchup().matchup_id, B)
+    lost, won = found.ratings[matchup.model_a], found.ratings[matchup.model_b]
+    assert (won.rating, lost.rating) == pytest.approx((1662.3109, 1337.6891), abs=1e-4)
+    assert (won.rd, lost.rd) == pytest.approx((290.3190, 290.3190), abs=1e-4)
 
 
 def test_8_2_a_tie_is_half() -> None:
@@ -54,6 +67,11 @@ def test_8_2_a_tie_is_half() -> None:
     assert {round(state.rating, 9) for state in found.ratings.values()} == {1500.0}
     assert all(state.rd < 350 for state in found.ratings.values())
     assert found.elo == {"a": 1500.0, "b": 1500.0}
+    found.vote(found.next_matchup().matchup_id, A)
+    ahead, behind = found.order()
+    gap = found.ratings[ahead].rating - found.ratings[behind].rating
+    found.vote(found.next_matchup().matchup_id, TIE)
+    assert 0 < found.ratings[ahead].rating - found.ratings[behind].rating < gap
 
 
 def test_restart_from_the_log() -> None:
@@ -95,7 +113,8 @@ def test_a_vote_from_before_a_restart() -> None:
     old = found.next_matchup()
     again = Arena(Policy(), MODELS, PROMPTS, rng=rng(8), battles=log)
     new = again.next_matchup()
-    assert (old.model_a, old.model_b, old.prompt) != (new.model_a, new.model_b, new.prompt)
+    assert new.matchup_id.partition("-")[0] == old.matchup_id.partition("-")[0] == "11"
+    assert new.matchup_id != old.matchup_id
     with pytest.raises(MatchmakingError, match="does not wait for a vote"):
         again.vote(old.matchup_id, A)
 
@@ -115,7 +134,7 @@ def test_12_order(phase: Phase) -> None:
 
 
 def test_a_vote_counts_once() -> None:
-    """A second vote on the same matchup is refused and moves nothing."""
+    """Section 11: a second vote on the same matchup is refused and moves nothing."""
     found = arena()
     matchup = found.next_matchup("someone")
     found.vote(matchup.matchup_id, A)

@@ -182,8 +182,6 @@ def test_4_contender_band() -> None:
     """Section 4: the band is the top eight by conservative score, or all when they are fewer."""
     found = contender_band(POLICY, board(12))
     assert found.models == tuple("abcdefgh")
-    assert found.adjacent[0] == ("a", "b")
-    assert len(found.adjacent) == 7
     assert "last in is h at 1610.0, first out i at 1590.0" in found.reasons[0]
     assert contender_band(POLICY, board(5)).reasons == ("all 5 models, as the band holds 8",)
 

@@ -12,14 +12,14 @@ import pytest
 
 from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
 from arena_kit.board import weekly_sentences
-from arena_kit.board.churn import Place, churn
+from arena_kit.board.churn import Move, Place, churn
 from arena_kit.board.detail import RECENT, model_detail
 from arena_kit.board.integrity import integrity, lane_mix
 from arena_kit.board.leaderboard import leaderboard
 from arena_kit.board.objectives import objectives, verdict
 from arena_kit.board.policy_ratings import rated, time_in_band
 from arena_kit.board.validity_record import detail_values, validity_values
-from arena_kit.board.weekly import Retired, Validity, weekly_report
+from arena_kit.board.weekly import Retired, Validity, _places, weekly_report
 from arena_kit.board.weeks import Week, chosen_weeks, numbered, week_numbers
 from arena_kit.matchmaking.policy import Contenders, Phase, Policy
 from arena_kit.matchmaking.rules import PublicationStatus, Status
@@ -219,6 +219,44 @@ class TestReport:
             assert row.coverage == report.now[model].prompt_coverage
             assert 0 <= row.target <= row.coverage
 
+    def test_top_band_target(self) -> None:
+        """7.2: of two prompts a model has four decisive votes on one and three on the other."""
+        rows = [("x", "y", "ab"[n % 2], "q1") for n in range(4)]
+        rows += [("x", "y", "ab"[n % 2], "q2") for n in range(3)]
+        found = {row.model: row for row in weekly_report(timed(log(*rows), days=1)).prompts}
+        assert (found["x"].coverage, found["x"].target) == (1.0, 0.5)
+
+    def test_votes_of_the_week(self, report: Validity, votes: BattleLog) -> None:
+        """12: the last of three weeks with evenly spread votes has a third of them."""
+        assert int(report.in_week.sum()) == len(votes) // 3
+
+    def test_bands_are_two_deviations(self, report: Validity) -> None:
+        """12: the band of churn begins at the conservative score and ends as far above."""
+        for place in _places(report.now):
+            row = report.now[place.model]
+            assert place.low == pytest.approx(row.conservative)
+            assert place.high == pytest.approx(row.rating + 2 * row.rd)
+
+    def test_bradley_terry_agrees(self, report: Validity) -> None:
+        """12: a move counts the models passed that all votes put on the same side."""
+        top, low = (report.now[name] for name in (report.now.order[0], report.now.order[-1]))
+        assert top.bt_rating and low.bt_rating and top.bt_rating > low.bt_rating  # noqa: PT018
+        for model, other, agreed in ((top, low, 1), (low, top, 1)):
+            move = Move(model=model.model, before=5, now=1, crossed=(other.model,), apart=())
+            assert validity._agreed(report, move) == f"{agreed} of 1"
+        rows = [replace(row, bt_rating=-row.bt_rating) for row in report.now.rows if row.bt_rating]
+        turned = replace(report, now=replace(report.now, rows=tuple(rows)))
+        assert validity._agreed(turned, move) == "0 of 1"
+
+    def test_kinds_of_votes(self) -> None:
+        """8: every kind of vote is counted, with what it does."""
+        rows = [("x", "y", kind, "q") for kind in "aab--!"]
+        shown = str(vote_tables.votes(weekly_report(timed(log(*rows), days=1))))
+        counts = dict(zip(("A or B", "tie", "both bad"), (3, 2, 1), strict=True))
+        for kind, n in counts.items():
+            (line,) = (each for each in shown.splitlines() if each.strip().startswith(kind))
+            assert line.strip().removeprefix(kind).split()[0] == str(n)
+
     def test_pairs(self, report: Validity) -> None:
         """7.3: the seven adjacent pairs of eight contenders against the floor."""
         assert len(report.pairs) == 7
@@ -226,8 +264,8 @@ class TestReport:
             found = report.now.coverage.pair(pair.above, pair.below)
             assert (pair.votes, pair.prompts) == (found.votes, found.prompts)
             assert pair.meets_floor == (pair.votes >= 12 and pair.prompts >= 6)
-            assert pair.votes_before is not None
-            assert pair.votes_before <= pair.votes
+            assert report.before
+            assert pair.votes_before == report.before.coverage.pair(pair.above, pair.below).votes
 
     def test_confidence(self, report: Validity) -> None:
         """12: RD then and now beside the standard error, and that RD stops falling near 60."""
@@ -392,6 +430,8 @@ class TestStatus:
         conditions = report.now.status.conditions
         assert len(conditions) == 3
         page = locked_board.status(report).html
+        official = report.now.status.status is Status.OFFICIAL
+        assert ("stays visible, with this caveat" in page) is not official
         assert page.count("✓") == sum(met for met, _ in conditions)
         assert page.count("✗") == sum(not met for met, _ in conditions)
 
@@ -483,6 +523,11 @@ class TestIntegrity:
         assert integrity(votes(49), Policy()).session_repeats == 1
         assert integrity(votes(50), Policy()).session_repeats == 0
 
+    def test_ids_used_twice(self) -> None:
+        """11: a battle id that comes twice is counted."""
+        row = Battle(model_a="a", model_b="b", winner="tie", battle_id="v")  # type: ignore[arg-type]
+        assert integrity(BattleLog.from_battles([row, row]), Policy()).same_ids == 1
+
     def test_missing_responses(self) -> None:
         """6.2: where models lack most responses the scheduler repeats as seldom as it can, and
         that is no breach of the rule.
@@ -564,8 +609,42 @@ class TestDetail:
         assert (second.name, second.votes, second.score, second.both_bad) == ("q2", 2, 0.5, 1)
         assert second.last_seen == datetime(2026, 9, 13)  # noqa: DTZ001 (UTC, as in the log)
         (near,) = found.neighbours
-        assert (near.wins, near.losses, near.ties, near.votes) == (2, 1, 1, 3)
+        assert (near.wins, near.losses, near.ties, near.votes) == (2, 1, 1, 3), "9.2"
         assert not near.meets_floor
+
+    def test_delta_of_the_last_ten(self) -> None:
+        """9.1: with twelve votes, recent delta begins where the second vote left the rating."""
+        rows = [("x", "y", "aabababaabba"[n], f"q{n}") for n in range(12)]
+        board, early = leaderboard(log(*rows)), leaderboard(log(*rows[:2]))
+        delta = model_detail(board, "x").summary.delta
+        assert delta == pytest.approx(board["x"].rating - early["x"].rating)
+
+    def test_better_than_its_rating(self) -> None:
+        """9.1: a model that wins all on one prompt and loses all on another is above expectation
+        on the first.
+        """
+        rows = [("x", "y", "a", "good")] * 8 + [("x", "y", "b", "bad")] * 4
+        rows += [("y", "z", "ab"[n % 2], "good") for n in range(12)]
+        board = leaderboard(log(*rows))
+        pages = {row.name: row for row in model_detail(board, "x").prompts}
+        assert (pages["good"].surprise or 0) > 0 > (pages["bad"].surprise or 0)
+
+    def test_above_a_neighbour(self, report: Validity) -> None:
+        """9.2: a model is probably above a neighbour whose Bradley–Terry rating is lower."""
+        board = report.now
+        for model in board.order:
+            own = board[model].bt_rating or 0.0
+            for near in model_detail(board, model).neighbours:
+                assert near.above is not None
+                assert (near.above > 0.5) == (own > (board[near.model].bt_rating or 0.0))
+
+    def test_history_of_responses(self) -> None:
+        """9.1: which prompts a model's responses were shown on, and when, the latest first."""
+        votes = timed(log(*[("x", "y", "a", q) for q in ("q1", "q2", "q2")]), days=3)
+        shown = str(model_pages.responses([model_detail(leaderboard(votes), "x")]))
+        rows = [line.split() for line in shown.splitlines() if " q" in line]
+        assert [row[1:3] for row in rows] == [["q2", "2"], ["q1", "1"]]
+        assert rows[0][3:] == ["2026-09-08", "00:00", "2026-09-09", "00:00"]
 
     def test_confidence_history(self, report: Validity) -> None:
         """9.2: the path ends at the rating and RD of the board."""
@@ -595,6 +674,9 @@ class TestDetail:
         # x is a contender: 4 votes wanted per prompt; an equal share against two is 2
         assert found.joint[at["y"]].tolist() == [0.25, 0.75]
         assert found.joint[at["z"]].tolist() == [0.75, 1.25]
+        narrow = Policy(contenders=Contenders(band=2))
+        outside = model_detail(leaderboard(log(*rows), narrow), "z").deficits
+        assert outside.on_prompt.tolist() == [1.0, 0.0], "two votes suffice outside the band"
 
     def test_opponents_add_up(self, report: Validity) -> None:
         """9.1: opponents and prompts break the same votes down."""

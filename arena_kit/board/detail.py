@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battle_log import BattleLog
-from arena_kit.battles import A_WINS, BOTH_BAD
+from arena_kit.battles import A_WINS, BOTH_BAD, TIE
 from arena_kit.board.leaderboard import Leaderboard
 from arena_kit.board.prompt_scores import Sides, expected, rating_of
 from arena_kit.board.weeks import numbered, untimed, week_numbers
@@ -133,7 +133,7 @@ class ModelDetail:
 
 def model_detail(board: Leaderboard, model: str) -> ModelDetail:
     """The page of a model of the board."""
-    board[model]
+    board[model]  # raises where it is not on the board
     sides = _own(board.battles, model)
     path = _path(board, model)
     return ModelDetail(
@@ -167,18 +167,18 @@ def _summary(battles: BattleLog, sides: Sides, path: Path, initial: float) -> Su
         votes=len(sides.battle),
         win_rate=float(np.mean(_won(battles, decided))) if len(decided.score) else None,
         score=float(np.mean(counted)) if len(counted) else None,
-        form="".join(_letter(battles, recent, i) for i in range(len(recent.battle))),
+        form="".join(_letters(battles, recent)),
         delta=float(path.rating[-1] - start) if len(path.rating) else None,
     )
 
 
-def _letter(battles: BattleLog, sides: Sides, i: int) -> str:
-    row = sides.battle[i]
-    if np.isnan(sides.score[i]):
-        return "B" if battles.outcome[row] == BOTH_BAD else "–"
-    if not battles.decisive()[row]:
-        return "D"
-    return "W" if _won(battles, sides)[i] else "L"
+def _letters(battles: BattleLog, sides: Sides) -> list[str]:
+    """A letter per vote; a judgment whose orders disagree has a dash."""
+    outcome = battles.outcome[sides.battle]
+    kinds = [outcome == BOTH_BAD, battles.flags()[sides.battle], outcome == TIE]
+    won = np.where(_won(battles, sides), "W", "L")
+    found: list[str] = np.select(kinds, ["B", "–", "D"], won).tolist()
+    return found
 
 
 def _won(battles: BattleLog, sides: Sides) -> NDArray[np.bool_]:
@@ -194,7 +194,7 @@ def _deficits(board: Leaderboard, model: str) -> Deficits:
     rows = [coverage.index(name) for name in others]
     own, rule = coverage.index(model), board.policy.prompts
     wanted = rule.top_target if model in board.band.models else rule.floor
-    lack = np.maximum(0.0, 1 - coverage.by_prompt[own] / wanted)
+    lack = coverage.prompt_deficits(board.band.models)[own] / wanted
     met = coverage.by_pair[own, rows]
     equal = max(1e-9, float(met.mean())) if len(met) else 1.0
     against = np.maximum(0.0, 1 - met / equal)
@@ -234,11 +234,11 @@ def _neighbours(board: Leaderboard, model: str, sides: Sides) -> tuple[Neighbour
 def _record(battles: BattleLog, sides: Sides, other: str) -> dict[str, int]:
     code = battles.models.index(other) if other in battles.models else -1
     met = sides.where(sides.other == code)
-    decided, won = battles.decisive()[met.battle], _won(battles, met)
+    letters = _letters(battles, met)
     return {
-        "wins": int(won.sum()),
-        "losses": int((decided & ~won).sum()),
-        "ties": int((~decided & ~np.isnan(met.score)).sum()),
+        "wins": letters.count("W"),
+        "losses": letters.count("L"),
+        "ties": letters.count("D"),
     }
 
 

@@ -20,7 +20,7 @@ from arena_kit.matchmaking.memory import Meetings, Sessions
 from arena_kit.matchmaking.policy import Policy
 from arena_kit.rating.glicko2 import replay_order
 
-_RARE = NormalDist()  # one arena in a hundred has a model further off, if sides are drawn evenly
+_RARE = 0.01  # how often some model would be further off, if sides are drawn evenly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def integrity(battles: BattleLog, policy: Policy) -> Integrity:
         left_of=battles.models[most],
         left=float(share[most]),
         left_errors=float(errors[most]),
-        left_chance=bool(errors[most] < _RARE.inv_cdf(1 - 0.005 / n)),
+        left_chance=bool(errors[most] < NormalDist().inv_cdf(1 - _RARE / (2 * n))),
         left_wins=float(np.mean(battles.outcome[decided] == A_WINS)) if decided.any() else None,
         prompt_repeats=_prompt_repeats(battles, policy),
         session_repeats=_session_repeats(battles, policy),
@@ -111,7 +111,7 @@ def _prompt_repeats(battles: BattleLog, policy: Policy) -> int | None:
     met, repeats = Meetings(policy.repeats), 0
     shared = _Shared(battles)
     for pair, prompt, _ in _in_order(battles):
-        if prompt in met.used_up(pair, policy.repeats.meetings):
+        if prompt in met.used_up(pair, policy.repeats.meetings):  # else no need to count prompts
             repeats += prompt in met.used_up(pair, shared(pair))
         met.begin(pair, prompt)
         met.end(pair, prompt)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arena_kit.battle_log import BattleLog
-from arena_kit.battles import A_WINS
+from arena_kit.battles import A_WINS, TIE
 from arena_kit.board.prompt_scores import ScoreSummary, adjusted_scores, raw_scores
 from arena_kit.matchmaking.coverage import Coverage, ExposureFairness
 from arena_kit.matchmaking.legacy_elo import legacy_elo
@@ -23,7 +23,7 @@ from arena_kit.matchmaking.rules import (
     quality_floor,
     stability_badge,
 )
-from arena_kit.rating.base import Rating, Ratings, kinds
+from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.glicko2 import GlickoState
 
 _NOTHING = ScoreSummary(average=None, spread=None, consistency=None, prompts=0)
@@ -115,12 +115,12 @@ def beside(
 
 
 def records(battles: BattleLog) -> dict[str, tuple[int, int, int]]:
-    """Wins, losses and draws of every model; a draw is a tie that is one (8.2)."""
-    n, masks = len(battles.models), kinds(battles)
+    """Wins, losses and draws of every model; a draw is a tie, whatever its share (8.2)."""
+    n, tied = len(battles.models), (battles.outcome == TIE) & ~battles.flags()
     first_won, decided = battles.outcome == A_WINS, battles.decisive()
     winner = np.where(first_won, battles.a, battles.b)[decided]
     loser = np.where(first_won, battles.b, battles.a)[decided]
-    drawn = np.concatenate([side[masks["tie"]] for side in (battles.a, battles.b)])
+    drawn = np.concatenate([side[tied] for side in (battles.a, battles.b)])
     counts = [np.bincount(each, minlength=n).tolist() for each in (winner, loser, drawn)]
     return {model: (w, x, d) for model, w, x, d in zip(battles.models, *counts, strict=True)}
 

@@ -9,11 +9,10 @@ the equal one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor, log, pi, sqrt
+from math import ceil, floor, pi, sqrt
 
 from arena_kit.matchmaking.policy import Glicko, Policy
-
-_SCALE = 400 / log(10)
+from arena_kit.rating.glicko2_steps import SCALE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +125,11 @@ def settled_rd(glicko: Glicko) -> float:
     Before a vote the volatility adds to the deviation, and the vote takes away what a game
     between equals tells: the two cancel here.
     """
-    phi, noise = glicko.rd / _SCALE, glicko.volatility**2
+    phi, noise = glicko.rd / SCALE, glicko.volatility**2
     for _ in range(2000):
         told = 0.25 / (1 + 3 * phi**2 / pi**2)
         phi = 1 / sqrt(1 / (phi**2 + noise) + told)
-    return min(max(phi * _SCALE, glicko.rd_min), glicko.rd_max)
+    return min(max(phi * SCALE, glicko.rd_min), glicko.rd_max)
 
 
 def _all_equal(n_models: int) -> ExposureShares:

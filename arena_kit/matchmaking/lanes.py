@@ -16,6 +16,7 @@ from arena_kit.matchmaking.policy import Policy
 Floats = NDArray[np.float64]
 
 _FAR = 1e6  # sets those who come first apart from all others
+_ANCHOR = 0.05, 2.0  # weights of a contender far above its exposure target, and far below it
 _JOINED = 3.0  # tolerances by which all may be above their targets because others have joined
 
 
@@ -146,10 +147,13 @@ def _coverage_reason(table: Table, anchor: int) -> str:
 
 
 def propose_contender(table: Table) -> Iterator[Proposal]:
-    """Neighbours at the top below the floor of comparisons first (7.3), then close rivals (6.2)."""
+    """Neighbours at the top below the floor of comparisons first (7.3), then close rivals (6.2).
+
+    Contenders are drawn as anchors by how far they are below their exposure target (7.1).
+    """
     yield from _below_floor(table)
     band, rule = table.band, table.policy.contenders
-    for anchor in table.drawn(np.minimum(2.0, np.maximum(0.05, 1 + table.want[band])), band):
+    for anchor in table.drawn(np.clip(1 + table.want[band], *_ANCHOR), band):
         draw = table.rng.random()
         if draw < rule.nearest:
             kinds = [_neighbours, _close_contenders, _challengers]

@@ -99,11 +99,6 @@ class ContenderBand:
     models: tuple[str, ...]
     reasons: tuple[str, ...]
 
-    @property
-    def adjacent(self) -> tuple[tuple[str, str], ...]:
-        """Neighbours within the band, the better one first."""
-        return tuple(pairwise(self.models))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityFloor:

@@ -49,7 +49,8 @@ class Scheduler:
         disabled and inactive.
     ratings
         Where models stood before each of those votes, which tells who was a contender then;
-        without it today's contenders are taken for all of them.
+        without it today's contenders are taken for all of them. Each is asked for right
+        before its vote is counted, so it may be one mapping that changes.
     """
 
     def __init__(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles import OUTCOMES, Outcome
 from arena_kit.matchmaking.coverage import Bools, Counts
+from arena_kit.rating.glicko2_steps import SCALE
 
 Floats = NDArray[np.float64]
 
-_SCALE = 400 / log(10)
 _CENTRE = 1500.0
 _EARLIEST, _LATEST = 0.3, 0.5  # when newcomers join, as parts of the whole
 
@@ -186,8 +186,8 @@ def _voters(world: World, rng: np.random.Generator) -> Voters:
     button = rng.integers(len(OUTCOMES), size=world.matchups)
     width = len(str(world.matchups))
     return Voters(
-        left=rng.gumbel(0, _SCALE, world.matchups),
-        right=rng.gumbel(0, _SCALE, world.matchups),
+        left=rng.gumbel(0, SCALE, world.matchups),
+        right=rng.gumbel(0, SCALE, world.matchups),
         button=np.where(blind[voter], button, -1),
         session=tuple(f"voter-{v + 1:0{width}}" for v in voter.tolist()),
     )

@@ -134,7 +134,7 @@ def _notes(found: Leaderboard) -> list[str]:
     if found.movement:
         notes.append(f"No rank changes are shown: {found.movement}.")
     else:
-        notes.append("▲▼: change of official rank since the comparison week.")
+        notes.append("▲▼: change of official rank since the board compared with.")
     return [note for note in notes if note]
 
 

@@ -129,11 +129,13 @@ def _agreed(report: Validity, move: Move) -> str:
     board = report.now
     if not move.crossed or move.now is None:
         return DASH
-    own, agreed = board[move.model], 0
-    for other in (board[name] for name in move.crossed):
-        ahead = own.conservative_rank < other.conservative_rank
-        agreed += ((own.bt_rating or 0.0) > (other.bt_rating or 0.0)) == ahead
-    return f"{agreed} of {len(move.crossed)}"
+    own = board[move.model]
+    agreed = [
+        (own.bt_rating > other.bt_rating) == (own.conservative_rank < other.conservative_rank)
+        for other in (board[name] for name in move.crossed)
+        if own.bt_rating is not None and other.bt_rating is not None
+    ]
+    return f"{sum(agreed)} of {len(agreed)}" if agreed else DASH
 
 
 def objectives(report: Validity) -> Shown:

@@ -101,21 +101,25 @@ def bands(report: Validity) -> Figure:
     change = "Did the top change by more than its confidence bands?"
     title = change if report.before else "Do confidence bands tell the top apart?"
     figure, (ax,) = panels_of(9, 1.5 + 0.36 * len(names), 1, title)
+    drawn: dict[str, Any] = {}
     for y, model in enumerate(names):
         row = board[model]
-        ax.hlines(y + 0.12, row.rating - n * row.rd, row.rating + n * row.rd, color=ACCENT,
-                  linewidth=3, label="" if y else "now")  # fmt: skip
+        now = ax.hlines(y + 0.12, row.rating - n * row.rd, row.rating + n * row.rd, color=ACCENT,
+                        linewidth=3)  # fmt: skip
+        drawn["now"] = now
         ax.plot(row.rating, y + 0.12, "o", color=ACCENT, markersize=5.5)
         if old := was.get(model):
-            ax.hlines(y - 0.18, old.rating - n * old.rd, old.rating + n * old.rd, color="#b6c2cd",
-                      linewidth=2, label="" if y else "comparison week")  # fmt: skip
+            then = ax.hlines(y - 0.18, old.rating - n * old.rd, old.rating + n * old.rd,
+                             color="#b6c2cd", linewidth=2)  # fmt: skip
+            drawn["comparison week"] = then
             ax.plot(old.rating, y - 0.18, "o", color="#8a97a3", markersize=4)
     moved = {m: _moved(board[m].conservative_rank, was.get(m), bool(was)) for m in names}
     ax.set_yticks(range(len(names)), [f"{plain(m)}   {moved[m]}" for m in names])
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.set_xlabel(f"raw rating (bar: ± {n:g} RD; #: rank by its lower end, the conservative score)")
     ax.tick_params(length=0)
-    figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=8.5)
+    figure.legend(drawn.values(), drawn, loc="outside lower left", ncols=2, frameon=False,
+                  fontsize=8.5)  # fmt: skip
     return figure
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from arena_kit.battles import BOTH_BAD, TIE
 from arena_kit.board.integrity import Integrity, LaneShare
 from arena_kit.board.weekly import Validity
-from arena_kit.rating.base import kinds
-from arena_kit.reporting.tables import DASH, Shown, facts, percent, said, table
+from arena_kit.reporting.tables import Shown, facts, percent, said, table
 
 if TYPE_CHECKING:
     from great_tables import GT
@@ -21,15 +21,21 @@ def votes(report: Validity) -> Shown:
     import pandas as pd
 
     battles = report.now.battles
-    found = {kind: int(mask.sum()) for kind, mask in kinds(battles).items()}
+    flags = battles.flags()
+    tied = (battles.outcome == TIE) & ~flags
+    bad = battles.outcome == BOTH_BAD
     rows = [
-        ("A or B", int(battles.decisive().sum()), "moves both ratings (8.1)"),
-        ("tie", found["tie"], "half a win for each (8.2)"),
-        ("both bad", found["both_bad"], "moves no rating; lowers the quality floor (8.3)"),
-        ("judged inconsistently", found["inconsistent"], "moves no rating"),
+        ("A or B", battles.decisive(), "moves both ratings (8.1)"),
+        ("tie", tied, "half a win for each (8.2)"),
+        ("both bad", bad, "moves no rating; lowers the quality floor (8.3)"),
+        ("judged inconsistently", flags, "moves no rating"),
     ]
     frame = pd.DataFrame(
-        [{"vote": vote, "votes": n, "what it does": does} for vote, n, does in rows if n]
+        [
+            {"vote": vote, "votes": int(which.sum()), "what it does": does}
+            for vote, which, does in rows
+            if which.any()
+        ]
     )
     return table(frame, name="votes")
 
@@ -39,15 +45,15 @@ def quality(report: Validity) -> Shown:
     import pandas as pd
 
     board, rule = report.now, report.now.policy.quality
-    worst = sorted(board.rows, key=lambda row: (row.quality_floor or 0.0, row.model))
+    voted = [row for row in board.rows if row.quality_floor is not None]
+    worst = sorted(voted, key=lambda row: (row.quality_floor, row.model))
     rows = [
         {
             "model": row.model,
             "both bad": row.both_bad,
             "votes": row.votes,
-            "both-bad rate": DASH if row.quality_floor is None
-            else percent(1 - row.quality_floor, ".1f"),
-            "quality floor": DASH if row.quality_floor is None else f"{row.quality_floor:.3f}",
+            "both-bad rate": percent(row.both_bad / row.votes, ".1f"),
+            "quality floor": f"{row.quality_floor:.3f}",
             "check": "due" if row.quality_check else "",
         }
         for row in worst[:_MODELS]
