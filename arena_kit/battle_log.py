@@ -168,6 +168,11 @@ class BattleLog:
         """Which battles are inconsistent judgments."""
         return np.zeros(len(self), bool) if self.inconsistent is None else self.inconsistent
 
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """The questions that battles name, sorted."""
+        return () if self.question_id is None else tuple(map(str, self.question_id.names))
+
     def decisive(self) -> NDArray[np.bool_]:
         """Which battles name a winner."""
         return self.outcome <= B_WINS

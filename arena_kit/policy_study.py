@@ -14,7 +14,7 @@ from arena_kit.battle_files import read_battles
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import DataError
 from arena_kit.board.detail import ModelDetail, model_detail
-from arena_kit.board.formats import csv_rows, earlier_of, to_dict, to_latex, to_markdown
+from arena_kit.board.formats import earlier_of, to_csv, to_dict, to_latex, to_markdown
 from arena_kit.board.integrity import Integrity, LaneShare, integrity, lane_mix
 from arena_kit.board.leaderboard import Earlier, Leaderboard
 from arena_kit.board.validity_record import detail_values, validity_values
@@ -26,7 +26,7 @@ from arena_kit.policy_file import read_policy
 from arena_kit.recording import Recorded, claimed_record
 from arena_kit.runs import Record, find_root
 from arena_kit.settings import validated
-from arena_kit.store import file_hash, read_json, write_csv, write_json, write_text
+from arena_kit.store import file_hash, read_json, write_json, write_text
 
 MODE = "policy_validity"
 SHOWN, CHECKED = 3, 2
@@ -142,9 +142,9 @@ class PolicyStudy(Recorded):
     def save(self) -> Record:
         """Write the leaderboard (JSON, CSV, Markdown, LaTeX), validity.json, model_detail.json."""
         with self._failing():
-            folder, rows = self.record.path, csv_rows(self.board)
+            folder = self.record.path
             write_json(folder / "leaderboard.json", {"arena": self.arena} | to_dict(self.board))
-            write_csv(folder / "leaderboard.csv", rows, list(rows[0]))
+            write_text(folder / "leaderboard.csv", to_csv(self.board))
             write_text(folder / "leaderboard.md", to_markdown(self.board))
             write_text(folder / "leaderboard.tex", to_latex(self.board))
             found = validity_values(self.report, self.lanes, self.controls)
@@ -219,15 +219,14 @@ def _votes(root: Path, params: PolicyParams) -> BattleLog:
 
 def _check_retired(battles: BattleLog, params: PolicyParams) -> None:
     """Refuse to retire what there is not, or all but one model."""
-    asked = () if battles.question_id is None else battles.question_id.names
     for what, names, known in (
         ("model", params.retired_models, battles.models),
-        ("prompt", params.retired_prompts, asked),
+        ("prompt", params.retired_prompts, battles.prompts),
     ):
         for name in names:
             if name not in known:
                 raise DataError(f"retired_{what}s: no {what} {name!r} in {params.battles}; "
-                                f"there: {', '.join(map(str, known)) or 'none'}")  # fmt: skip
+                                f"there: {', '.join(known) or 'none'}")  # fmt: skip
     left = len(set(battles.models) - set(params.retired_models))
     if left < 2:
         raise DataError(f"retired_models: {left} of {len(battles.models)} are left, 2 needed")

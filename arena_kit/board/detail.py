@@ -143,7 +143,7 @@ def model_detail(board: Leaderboard, model: str) -> ModelDetail:
         neighbours=_neighbours(board, model, sides),
         trend=_trend(board.battles, sides),
         path=path,
-        prompts=_breakdown(board, sides, _prompt_names(board.battles), sides.prompt),
+        prompts=_breakdown(board, sides, board.battles.prompts, sides.prompt),
         opponents=_breakdown(board, sides, board.battles.models, sides.other),
     )
 
@@ -151,7 +151,7 @@ def model_detail(board: Leaderboard, model: str) -> ModelDetail:
 def _own(battles: BattleLog, model: str) -> Sides:
     """The model's votes in order of time, as it saw them."""
     code = battles.models.index(model) if model in battles.models else -1
-    place = np.argsort(replay_order(battles, np.ones(len(battles), bool)))
+    place = np.argsort(replay_order(battles))
     both = Sides.of(battles)
     own = both.where(both.model == code)
     order = np.argsort(place[own.battle], kind="stable")
@@ -265,10 +265,6 @@ def _path(board: Leaderboard, model: str) -> Path:
         return Path(moments=None if times is None else times[:0], rating=empty, rd=empty)
     votes, rating, rd, _ = board.history.of(model)
     return Path(moments=None if times is None else times[votes], rating=rating, rd=rd)
-
-
-def _prompt_names(battles: BattleLog) -> tuple[str, ...]:
-    return () if battles.question_id is None else tuple(battles.question_id.names)
 
 
 def _breakdown(

@@ -149,7 +149,7 @@ def _session_repeats(battles: BattleLog, policy: Policy) -> int | None:
 
 def _in_order(battles: BattleLog) -> Iterator[tuple[tuple[int, int], int, int]]:
     """Pair, prompt and session of every vote by time, in codes; -1 is none."""
-    rows = replay_order(battles, np.ones(len(battles), bool))
+    rows = replay_order(battles)
     none = np.full(len(battles), -1)
     prompt = none if battles.question_id is None else battles.question_id.codes
     session = none if battles.session is None else battles.session.codes

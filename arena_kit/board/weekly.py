@@ -123,7 +123,6 @@ def weekly_report(
 def _board(
     battles: BattleLog, policy: Policy, retired: Retired, earlier: Earlier | None = None
 ) -> Leaderboard:
-    asked = () if battles.question_id is None else battles.question_id.names
     models = [name for name in battles.models if name not in retired.models]
     if len(battles) and len(models) < 2:
         n = len(battles.models)
@@ -133,7 +132,7 @@ def _board(
         policy,
         earlier=earlier,
         models=models,
-        prompts=[str(name) for name in asked if name not in retired.prompts],
+        prompts=[name for name in battles.prompts if name not in retired.prompts],
     )
 
 

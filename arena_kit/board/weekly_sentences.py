@@ -31,7 +31,7 @@ def fairness(report: Validity) -> str:
     """Coverage fairness, judged against the lane-adjusted target."""
     rows, rule = report.now.fairness, report.now.policy.exposure
     outside = [
-        f"{row.model} {100 * row.deviation:+.0f}%"
+        f"{row.model} {100 * row.deviation:+.0f} %"
         for row in sorted(rows, key=lambda row: -abs(row.deviation or 0))
         if not row.within and row.deviation is not None
     ]

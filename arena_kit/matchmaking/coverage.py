@@ -125,10 +125,9 @@ class Coverage:
         """
         check_single_votes(battles)
         policy = policy or Policy()
-        asked = () if battles.question_id is None else tuple(battles.question_id.names)
-        rows, columns = _names(battles.models, models), _names(asked, prompts)
+        rows, columns = _names(battles.models, models), _names(battles.prompts, prompts)
         votes = _Votes.of(battles, rows, columns)
-        recent = replay_order(battles, np.ones(len(battles), bool))[-policy.exposure.window :]
+        recent = replay_order(battles)[-policy.exposure.window :]
         cells, cell_votes = votes.cells()
         return cls(
             policy=policy,

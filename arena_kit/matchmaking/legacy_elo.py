@@ -46,7 +46,7 @@ def votes_in_order(battles: BattleLog) -> Iterator[tuple[str, str, float | None]
 
     None is both-bad, and NaN a judgment whose two orders disagree: it moves nothing.
     """
-    rows, names = replay_order(battles, np.ones(len(battles), bool)), battles.models
+    rows, names = replay_order(battles), battles.models
     bad = (battles.outcome[rows] == BOTH_BAD).tolist()
     got = np.where(battles.flags(), np.nan, scores(battles))[rows].tolist()
     columns = battles.a[rows].tolist(), battles.b[rows].tolist(), got

@@ -270,7 +270,7 @@ class Scheduler:
     def _replay(self, battles: BattleLog, ratings: Iterable[Mapping[str, Rated]] | None) -> None:
         """Count votes as if they had been handed out here."""
         check_single_votes(battles)
-        battles = battles.select(replay_order(battles, np.ones(len(battles), bool)))
+        battles = battles.select(replay_order(battles))
         models = [self._model(name) for name in battles.models]
         prompts = _numbers(battles.question_id, self._prompt, len(battles))
         sessions = [None] * len(battles) if battles.session is None else battles.session.values()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import numpy as np
 
@@ -15,15 +15,10 @@ from arena_kit.matchmaking.policy import Policy
 class CoverageTally:
     """Votes counted as they come; `coverage()` is then what `Coverage.of` finds in their log.
 
-    Models and prompts are numbered in the order in which they are given or first seen.
+    Models and prompts are numbered in the order in which they are first seen.
     """
 
-    def __init__(
-        self,
-        models: Iterable[str] = (),
-        prompts: Iterable[str] = (),
-        policy: Policy | None = None,
-    ) -> None:
+    def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy or Policy()
         self.models: dict[str, int] = {}
         self.prompts: dict[str, int] = {}
@@ -31,10 +26,6 @@ class CoverageTally:
         self.by_prompt, self.by_pair = _zeros(0, 0), _zeros(0, 0)
         self._cells: dict[tuple[int, int, int], int] = {}
         self._window: deque[tuple[int, int]] = deque()
-        for model in models:
-            self.model(model)
-        for prompt in prompts:
-            self.prompt(prompt)
 
     def model(self, name: str) -> int:
         """The number of a model, which is counted from now on."""

@@ -280,9 +280,11 @@ def _check_score(score: float) -> None:
         raise ValueError(f"a score must be from 0 to 1, not {score!r}")
 
 
-def replay_order(log: BattleLog, keep: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Rows of the kept battles by timestamp, then by battle id, then as they stand."""
-    rows = np.flatnonzero(keep)
+def replay_order(log: BattleLog, keep: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+    """Rows of the kept battles, by default all, by timestamp, then by battle id, then as they
+    stand.
+    """
+    rows = np.arange(len(log)) if keep is None else np.flatnonzero(keep)
     moment = np.zeros(len(rows), np.int64)
     if log.timestamp is not None:
         rows = rows[np.argsort(log.timestamp[rows], kind="stable")]  # NaT comes last
