@@ -193,12 +193,12 @@ class TestRows:
     def test_provisional_are_visible(self, votes: BattleLog) -> None:
         """5.3: provisional models keep their place in the order and have no official rank."""
         strict = Threshold(decisive=10_000, prompt_coverage=0.8, rd=90)
-        loose = leaderboard(votes, Policy(established=replace(strict, decisive=750)))
+        loose = leaderboard(votes, Policy(established=replace(strict, decisive=750), stable=strict))
         assert [row.rank for row in loose.rows] == [1, 2, 3, 4, 5, 6]
         named = [row.official_rank for row in loose.rows if not row.provisional]
         assert named == list(range(1, len(named) + 1))
         assert 0 < len(named) < 6
-        none = leaderboard(votes, Policy(established=strict))
+        none = leaderboard(votes, Policy(established=strict, stable=strict))
         assert all(row.official_rank is None for row in none.rows)
 
     def test_counts(self, votes: BattleLog, board: Leaderboard) -> None:

@@ -303,6 +303,13 @@ def test_reasons_tell_values_from_their_limits(rd: float, said: str) -> None:
     assert said in "; ".join(found.reasons)
 
 
+def test_stable_is_not_weaker_than_established() -> None:
+    """A Stable model must be an Established one as well, or the badges make no order."""
+    for weaker in ({"decisive": 79}, {"prompt_coverage": 0.7}, {"rd": 91.0}):
+        with pytest.raises(ValueError, match="stable must ask for no less than established"):
+            Policy(stable=replace(POLICY.stable, **weaker))
+
+
 def test_settings_are_checked() -> None:
     """Weights that do not add up are refused where the policy is made in code, too."""
     with pytest.raises(ValueError, match=r"must add up to 1, not 1\.6"):

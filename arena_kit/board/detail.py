@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import A_WINS, BOTH_BAD, TIE
 from arena_kit.board.leaderboard import Leaderboard
-from arena_kit.board.prompt_scores import Sides, expected, rating_of
+from arena_kit.board.prompt_scores import Sides, rating_of
 from arena_kit.board.weeks import numbered, untimed, week_numbers
 from arena_kit.rating import claims
-from arena_kit.rating.base import known
+from arena_kit.rating.base import expected_share, known
 from arena_kit.rating.glicko2 import replay_order
 
 Floats = NDArray[np.float64]
@@ -272,7 +272,7 @@ def _breakdown(
 ) -> tuple[Breakdown, ...]:
     """The votes by what `codes` stand for, most votes first."""
     battles, rating = board.battles, rating_of(board.battles, board.strengths)
-    surprise = sides.score - expected(rating[sides.model] - rating[sides.other])
+    surprise = sides.score - expected_share(rating[sides.model] - rating[sides.other])
     order = np.argsort(codes, kind="stable")
     found, begins = np.unique(codes[order], return_index=True)
     groups = np.split(order, begins[1:]) if len(found) else []

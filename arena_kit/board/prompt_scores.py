@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import BOTH_BAD
 from arena_kit.matchmaking.policy import PromptScores
-from arena_kit.rating.base import Ratings, scores
+from arena_kit.rating.base import Ratings, expected_share, scores
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -113,16 +113,10 @@ def adjusted_scores(
     sides = Sides.of(battles)
     rating = rating_of(battles, strengths)
     average = float(np.nanmean(rating))
-    return summaries(battles, sides.score - expected(average - rating[sides.other]), rule)
+    return summaries(battles, sides.score - expected_share(average - rating[sides.other]), rule)
 
 
 def rating_of(battles: BattleLog, strengths: Ratings) -> Floats:
     """The ratings of a log's models, NaN where there is none."""
     known = {row.model: row.rating for row in strengths.ratings}
     return np.array([known.get(model, np.nan) for model in battles.models])
-
-
-def expected(gap: Floats) -> Floats:
-    """The share of a win that each rating gap promises, ties as half of one."""
-    share: Floats = 1 / (1 + 10 ** (-gap / 400))
-    return share

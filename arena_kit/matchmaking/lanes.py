@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from arena_kit.matchmaking.coverage import Bools, Counts
 from arena_kit.matchmaking.matchup import Lane
 from arena_kit.matchmaking.policy import Policy
+from arena_kit.rating.base import expected_share
 
 Floats = NDArray[np.float64]
 
@@ -222,7 +223,7 @@ def propose_uncertainty(table: Table) -> Iterator[Proposal]:
     coverage = covered.sum(axis=1) / np.count_nonzero(table.active)
     weights = table.rd * (2 - coverage)
     for anchor in table.drawn(weights[table.order], table.order):
-        expected = 1 / (1 + 10 ** ((table.rating - table.rating[anchor]) / 400))
+        expected = expected_share(table.rating[anchor] - table.rating)
         tells = 1 - 2 * np.abs(expected - 0.5)
         tells += table.policy.coverage_bonus / (table.by_pair[anchor] + 1)
         for other in table.best_first(tells, table.mates[anchor]):

@@ -10,7 +10,7 @@ import numpy as np
 from arena_kit.battle_log import BattleLog
 from arena_kit.battles import BOTH_BAD
 from arena_kit.matchmaking.policy import LegacyElo
-from arena_kit.rating.base import scores
+from arena_kit.rating.base import expected_share, scores
 from arena_kit.rating.glicko2 import replay_order
 
 
@@ -32,11 +32,11 @@ def update_elo(
     """
     if score is None:
         for model in (a, b):
-            rating[model] -= rule.k * _expected(rating[model] - rule.initial)
+            rating[model] -= rule.k * expected_share(rating[model] - rule.initial)
         return
     if isnan(score):
         return
-    step = rule.k * (score - _expected(rating[a] - rating[b]))
+    step = rule.k * (score - expected_share(rating[a] - rating[b]))
     rating[a] += step
     rating[b] -= step
 
@@ -52,8 +52,3 @@ def votes_in_order(battles: BattleLog) -> Iterator[tuple[str, str, float | None]
     columns = battles.a[rows].tolist(), battles.b[rows].tolist(), got
     for a, b, score, both_bad in zip(*columns, bad, strict=True):
         yield names[a], names[b], None if both_bad else score
-
-
-def _expected(gap: float) -> float:
-    """The share of a win that a rating gap promises."""
-    return float(1 / (1 + 10.0 ** (-gap / 400)))

@@ -162,6 +162,11 @@ class Threshold:
         _least(self, decisive=0, rd=0)
         _between(self, "prompt_coverage", 0, 1)
 
+    def implies(self, other: Threshold) -> bool:
+        """Whether a model that has this has the other as well."""
+        more = self.decisive >= other.decisive and self.prompt_coverage >= other.prompt_coverage
+        return more and self.rd <= other.rd
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
@@ -275,6 +280,8 @@ class Policy:
 
     def __post_init__(self) -> None:
         _least(self, deviations=0, coverage_bonus=0)
+        if not self.stable.implies(self.established):
+            raise ValueError("stable must ask for no less than established")
         object.__setattr__(self, "phase", Phase(self.phase))
 
 

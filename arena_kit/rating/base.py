@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from arena_kit.battles import A_WINS, B_WINS, BOTH_BAD, TIE
 NORMAL_95 = 1.959963984540054
 #: Questions a model must be seen on before its interval is shown; see design/.
 MIN_QUESTIONS = 10
+
+
+Number = TypeVar("Number", float, NDArray[np.float64])
 
 
 class RatingError(ValueError):
@@ -151,6 +154,11 @@ def questions_seen(
     sides = np.concatenate([a, b]).astype(np.int64)
     cells = np.unique(sides * n + np.tile(clusters, 2))
     return np.bincount(cells // n, minlength=n_models)
+
+
+def expected_share(gap: Number) -> Number:
+    """The share of a win that a rating gap promises, ties as half of one."""
+    return 1 / (1 + 10 ** (-gap / 400))
 
 
 def known(value: float) -> float | None:
