@@ -3,11 +3,12 @@
     .venv/bin/python benchmarks/matchmaking.py
 
 Every matchup is voted on and rated at once; the mean over all lanes is printed. At most 1 ms is
-allowed with 50 models and 150 prompts.
+allowed with 50 models and 150 prompts; the exit status is 1 where it takes more.
 """
 
 from __future__ import annotations
 
+import sys
 from time import perf_counter
 
 import numpy as np
@@ -45,5 +46,7 @@ def milliseconds(models: int, prompts: int) -> float:
 
 
 if __name__ == "__main__":
-    for size in SIZES:
-        print("{} models x {} prompts:".format(*size), f"{milliseconds(*size):.2f} ms a matchup")
+    spent = {size: milliseconds(*size) for size in SIZES}
+    for (models, prompts), each in spent.items():
+        print(f"{models} models x {prompts} prompts: {each:.2f} ms a matchup")
+    sys.exit(spent[50, 150] > 1)

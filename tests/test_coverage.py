@@ -46,7 +46,9 @@ def same(one: Coverage, other: Coverage) -> None:
 
 
 def test_counted_by_hand() -> None:
-    """Votes of each kind are counted for both models, whatever side they stood on."""
+    """Section 4: votes of each kind, exposure and pair coverage are counted for both models,
+    whatever side they stood on.
+    """
     found = Coverage.of(
         log(
             [

@@ -71,7 +71,11 @@ def test_7_1_equal_within_tolerance_up_to() -> None:
 
 
 def test_limit_moves_with_the_policy() -> None:
-    """A lighter contender lane serves more models, and without one there is no limit."""
+    """A lighter contender lane serves more models, and without one there is no limit.
+
+    Half the lane gives (2.24 - 0.6) / (0.15 · 1.85625 / 8) = 47.1, and a band of 16, of whose
+    neighbours one in 32 is below it, 1.64 / (0.3 · (1.9 - 0.7 / 32) / 16) = 46.6.
+    """
     light = LaneWeights(coverage=0.55, contender=0.15)
     assert equal_up_to(replace(POLICY, lanes=light)) == 47
     none = LaneWeights(coverage=0.7, contender=0.0)
@@ -111,7 +115,11 @@ def test_too_few_prompts_are_named() -> None:
 
 
 def test_settled_rd_is_where_votes_lead() -> None:
-    """After 2000 even votes between two models RD is where the calculation says, within 1."""
+    """After 2000 even votes between two models RD is where the calculation says, within 1.
+
+    By hand: 60.28 / 173.718 = 0.3470, and 1 / 0.3470² = 8.305 is 1 / (0.3470² + 0.06²) = 8.064
+    plus what a game between equals tells, 0.25 / (1 + 3 · 0.3470² / π²) = 0.241.
+    """
     a = b = GlickoState(1500.0, 350.0, 0.06)
     for n in range(2000):
         a, b = Glicko2().updated(a, b, float(n % 2))

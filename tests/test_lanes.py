@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -670,19 +669,6 @@ def test_nothing_to_serve(models: Any, prompts: Any, available: Any, why: str) -
     """Where no matchup can be served the error names the cause."""
     with pytest.raises(MatchmakingError, match=f"no matchup can be served: {why}"):
         arena(Policy(), models, prompts, available=available).next_matchup(FLAT)
-
-
-def test_the_next_matchup_is_quick() -> None:
-    """50 models and 150 prompts: at most 1 ms a matchup, in the best of three hundreds."""
-    scheduler = arena(Policy(), [f"m{n:02}" for n in range(50)], [f"p{n:03}" for n in range(150)])
-    ratings = ladder(scheduler.enabled, step=10.0)
-    played(scheduler, 100, ratings)
-    spent = []
-    for _ in range(3):
-        begin = perf_counter()
-        played(scheduler, 100, ratings)
-        spent.append(perf_counter() - begin)
-    assert min(spent) <= 0.1
 
 
 def test_a_whole_arena() -> None:

@@ -316,6 +316,14 @@ class TestPhases:
         assert rating_cell(board, board.rows[0]) == rating_cell(shadow, shadow.rows[0])
         assert not to_dict(board)["status"]["published"]
 
+    def test_9_3_tooltips(self, votes: BattleLog) -> None:
+        """9.3: advanced metrics are in tooltips: RD on the rating, what it lacks on the badge."""
+        board = leaderboard(votes)
+        page = locked_board.board(board).html
+        for row in board.rows:
+            assert f'title="RD {row.rd:.1f}, volatility {row.volatility:.4f}"' in page
+        assert 'title="not Stable: RD ' in page
+
     def test_migration(self, votes: BattleLog) -> None:
         """Phase 3: ordered by conservative score, legacy Elo as a second field."""
         board = leaderboard(votes, Policy(phase=MIGRATION))

@@ -31,7 +31,7 @@ from arena_kit.matchmaking.simulation import (
 )
 from arena_kit.matchmaking.world import Planted, World, planted
 from arena_kit.reporting.simulation_plots import against_votes
-from arena_kit.reporting.simulations import METRICS, difference, promises, sentence
+from arena_kit.reporting.simulations import METRICS, _t95, difference, promises, sentence
 
 TRUTH = {"a": 1600.0, "b": 1580.0, "c": 1540.0, "d": 1400.0}
 ENDS = (Phase.GOVERNANCE, Phase.SHADOW)  # the policy in force, and the scheme before it
@@ -279,6 +279,14 @@ def test_difference_by_hand(duels: list[Duel]) -> None:
     back = difference(left, [Duel(v2=d.baseline, baseline=d.v2) for d in made])
     assert back is not None
     assert back.mean == pytest.approx(-0.2)
+
+
+@pytest.mark.parametrize(
+    ("df", "quantile"), [(2, 4.303), (9, 2.262), (10, 2.228), (19, 2.093), (120, 1.980)]
+)
+def test_quantiles_of_student(df: int, quantile: float) -> None:
+    """The 97.5 % quantiles of Student's t as tables print them, to 0.2 %."""
+    assert _t95(df) == pytest.approx(quantile, rel=2e-3)
 
 
 def _with_rd(each: Duel, rd: float) -> Any:

@@ -37,7 +37,7 @@ def _robust(report: Validity) -> Objective:
         objective="Top ranks are robust to sampling noise",
         met=None if found is None else not found.swaps_inside,
         why=weekly_sentences.churn(report),
-        rule="no two models at the top change order in a week while their bands overlap",
+        rule="no two models at the top changed order while their bands overlap",
     )
 
 

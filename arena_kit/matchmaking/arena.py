@@ -14,6 +14,7 @@ from arena_kit.battles import Outcome, read_outcome
 from arena_kit.matchmaking.legacy_elo import update_elo, votes_in_order
 from arena_kit.matchmaking.matchup import Matchup
 from arena_kit.matchmaking.policy import Policy
+from arena_kit.matchmaking.rules import ranked
 from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.rating.glicko2 import Glicko2, GlickoState
 
@@ -73,12 +74,10 @@ class Arena:
 
     def order(self) -> list[str]:
         """The enabled models as they are published, best first."""
-        score = self.elo
-        if self.policy.phase.orders_by == "conservative":
-            n = self.policy.deviations
-            states = {model: self.ratings[model] for model in self.scheduler.enabled}
-            score = {model: state.rating - n * state.rd for model, state in states.items()}
-        return sorted(self.scheduler.enabled, key=lambda model: (-score[model], model))
+        if self.policy.phase.orders_by == "legacy_elo":
+            return sorted(self.scheduler.enabled, key=lambda model: (-self.elo[model], model))
+        standings = self.scheduler.coverage().standings(self.ratings)
+        return [standing.model for standing in ranked(self.policy, standings)]
 
     def _before_each(self, battles: BattleLog | None) -> Iterator[Mapping[str, GlickoState]]:
         """The ratings as they stood before each vote, which is then taken in."""

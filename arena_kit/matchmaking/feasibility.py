@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil, floor, pi, sqrt
 
 from arena_kit.matchmaking.policy import Glicko, Policy
+from arena_kit.rating.base import Number
 from arena_kit.rating.glicko2_steps import SCALE
 
 
@@ -27,7 +28,7 @@ class ExposureShares:
     band: float
     others: float
 
-    def due(self, part: float) -> float:
+    def due(self, part: Number) -> Number:
         """The share of a model that was in the band for this part of the time."""
         return self.others + part * (self.band - self.others)
 

@@ -175,8 +175,8 @@ class Scheduler:
         more = len(memory.pending) + 1
         exposure = tally.exposure + planned.waiting
         part = self._times_in_band(order, more=more)
-        due = shares.others * (tally.matchups + more) + (shares.band - shares.others) * part
-        due *= (exposure[roster.enabled].sum() + 2) / (2 * (tally.matchups + more))
+        places = float(exposure[roster.enabled].sum()) + 2
+        due = places / 2 * shares.due(part / (tally.matchups + more))
         return Table(
             policy=self.policy,
             rng=self.rng,

@@ -10,6 +10,7 @@ from typing import Any
 
 from arena_kit.matchmaking.measures import CLAIM_MARGIN, Duel, Run
 from arena_kit.matchmaking.policy import Policy
+from arena_kit.rating.base import NORMAL_95
 from arena_kit.reporting.tables import DASH
 
 #: Two-sided 95 % quantiles of Student's t, by degrees of freedom from 1 on.
@@ -226,4 +227,8 @@ def _share(found: Sequence[bool]) -> float | None:
 
 
 def _t95(df: int) -> float:
-    return _T95[df - 1] if df <= len(_T95) else 1.96 + 2.4 / df
+    """The quantile; beyond the table by its expansion in 1 / df (Abramowitz and Stegun 26.7.5)."""
+    if df <= len(_T95):
+        return _T95[df - 1]
+    z = NORMAL_95
+    return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
