@@ -1,0 +1,55 @@
+"""The public names and where they live: read by editors, by mypy, and by `__init__.py`."""
+
+from arena_kit.battle_files import battles_from_frame as battles_from_frame
+from arena_kit.battle_files import read_battles as read_battles
+from arena_kit.battle_files import write_battles as write_battles
+from arena_kit.battle_log import BattleLog as BattleLog
+from arena_kit.battles import Battle as Battle
+from arena_kit.battles import DataError as DataError
+from arena_kit.battles import Outcome as Outcome
+from arena_kit.battles import Source as Source
+from arena_kit.board.leaderboard import Leaderboard as Leaderboard
+from arena_kit.board.leaderboard import leaderboard as leaderboard
+from arena_kit.board.weekly import weekly_report as weekly_report
+from arena_kit.judging.quality import readiness as readiness
+from arena_kit.judging.records import Judgment as Judgment
+from arena_kit.judging.records import Settlement as Settlement
+from arena_kit.judging.records import Status as Status
+from arena_kit.judging.records import Verdict as Verdict
+from arena_kit.judging.tournament import OfflineError as OfflineError
+from arena_kit.matchmaking.arena import Arena as Arena
+from arena_kit.matchmaking.matchup import Matchup as Matchup
+from arena_kit.matchmaking.policy import Policy as Policy
+from arena_kit.pair_counts import read_pair_counts as read_pair_counts
+from arena_kit.pair_counts import write_pair_counts as write_pair_counts
+from arena_kit.placing import PlacementStudy as PlacementStudy
+from arena_kit.policy_file import read_policy as read_policy
+from arena_kit.policy_study import PolicyStudy as PolicyStudy
+from arena_kit.prompts import Pair as Pair
+from arena_kit.prompts import Prompt as Prompt
+from arena_kit.prompts import Response as Response
+from arena_kit.rating import claims as claims
+from arena_kit.rating.base import Rating as Rating
+from arena_kit.rating.base import RatingError as RatingError
+from arena_kit.rating.base import Ratings as Ratings
+from arena_kit.rating.bradley_terry import BradleyTerry as BradleyTerry
+from arena_kit.rating.elo import PermutationElo as PermutationElo
+from arena_kit.rating.elo import k_sweep as k_sweep
+from arena_kit.rating.glicko2 import Glicko2 as Glicko2
+from arena_kit.rating.glicko2 import GlickoState as GlickoState
+from arena_kit.rating.placement import Placed as Placed
+from arena_kit.rating.placement import Placement as Placement
+from arena_kit.reporting import costs as costs
+from arena_kit.reporting import locked_board as locked_board
+from arena_kit.reporting import model_detail as model_detail
+from arena_kit.reporting import model_detail_plots as model_detail_plots
+from arena_kit.reporting import placements as placements
+from arena_kit.reporting import plots as plots
+from arena_kit.reporting import strengths as strengths
+from arena_kit.reporting import tables as tables
+from arena_kit.reporting import validity as validity
+from arena_kit.reporting import validity_plots as validity_plots
+from arena_kit.reporting import vote_tables as vote_tables
+from arena_kit.study import Study as Study
+
+__version__: str
