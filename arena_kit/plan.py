@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +27,6 @@ from arena_kit.settings import TournamentFile, read_tournament, validated
 from arena_kit.store import (
     read_prompts,
     read_responses,
-    read_text,
     read_value,
     read_yaml,
 )
@@ -83,7 +81,7 @@ class Plan:
                 prompts={p.prompt_id: p for p in bank},
                 responses=responses,
                 rubrics=rubrics,
-                salt=Ledger(root / tournament.verdicts).secret("salt", lambda: _salt(root)),
+                salt=Ledger(root / tournament.verdicts).salt(),
             ),
             judge=make_judge(mode, params, tournament, root),
         )
@@ -162,17 +160,3 @@ def read_plan(file: Path, overrides: Mapping[str, str]) -> Plan:
             raise DataError(f"-p: unknown parameter {key!r}; allowed: {', '.join(fields)}")
         given[key] = text if fields[key].annotation is str else read_value(key, text)
     return Plan.read("headline", given)
-
-
-def _salt(root: Path) -> bytes:
-    """A new secret behind the boundaries, or the one that an earlier version kept in a file."""
-    path = root / ".arena_kit" / "salt"
-    if not path.exists():
-        return secrets.token_bytes(32)
-    try:
-        salt = bytes.fromhex(read_text(path))
-    except ValueError:
-        salt = b""
-    if len(salt) != 32:
-        raise DataError(f"{path}: not a salt of 32 bytes; delete it to make a new one")
-    return salt

@@ -20,7 +20,7 @@ import pytest
 
 from arena_kit.batches import Desk
 from arena_kit.battles import DataError
-from arena_kit.judging.cache_keys import cache_key
+from arena_kit.judging.cache_keys import cache_keys
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.judges.base import Batch, PausedError, ServiceError
@@ -454,7 +454,7 @@ def test_an_unconfirmed_batch_of_another_key_pauses(slow: Emulator, ledger: Ledg
     """Whether a batch exists can be seen only with the key that made it: nothing is sent."""
     judge = batch_judge(slow)
     requests = MATERIAL.requests(PAIRS)
-    by_key = {cache_key(judge, request): request for request in requests}
+    by_key = dict(zip(cache_keys(judge, requests), requests, strict=True))
     intent = ledger.plan(by_key, transport="batches", judge=judge, purpose="judge", run="first")
     words = rf"unconfirmed batch {intent.intent} .* with another key.*--give-up {intent.intent}"
     with pytest.raises(PausedError, match=words) as caught:
@@ -560,51 +560,6 @@ def test_an_unconfirmed_batch_cannot_be_cancelled_yet(
     assert desk.under_way() == []
 
 
-# Older ledgers
-
-_FIRST_SCHEMA = """
-CREATE TABLE answers (
-    key TEXT PRIMARY KEY,
-    judge_model TEXT NOT NULL,
-    request_id TEXT NOT NULL,
-    text TEXT NOT NULL,
-    served_model TEXT NOT NULL,
-    usage TEXT NOT NULL,
-    cost_usd REAL NOT NULL,
-    detail TEXT NOT NULL,
-    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
-) WITHOUT ROWID;
-PRAGMA user_version = 1;
-"""
-
-
-def test_a_ledger_of_the_first_schema_keeps_its_answers(emulator: Emulator, ledger: Ledger) -> None:
-    """An older file is brought up to date with every answer in it, and they serve a paid judge:
-    only what it lacks is sent.
-    """
-    judge = batch_judge(emulator)
-    text = '{"justification": "Known.", "winner": "B"}'
-    requests = MATERIAL.requests(PAIRS)
-    with sqlite3.connect(ledger.path) as con:
-        con.executescript(_FIRST_SCHEMA)
-        con.executemany(
-            "INSERT INTO answers (key, judge_model, request_id, text, served_model, usage, "
-            "cost_usd, detail) VALUES (?, ?, ?, ?, 'served', '{\"output_tokens\": 7}', 0.25, '')",
-            [(cache_key(judge, r), judge.model, r.request_id, text) for r in requests[:9]],
-        )
-    con.close()
-    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
-    assert set(statuses(judgments)) == {Status.OK}
-    assert sizes(emulator) == [3]
-    kept = judgments[0].forward
-    assert (kept.raw_text, kept.served_model, kept.cost_usd) == (text, "served", 0.25)
-    assert (kept.usage, kept.cached) == ({"output_tokens": 7}, True)
-    assert len(ledger) == 12
-    with sqlite3.connect(ledger.path) as con:
-        assert con.execute("PRAGMA user_version").fetchone() == (2,)
-    con.close()
-
-
 # Lines and strangers
 
 
@@ -628,7 +583,8 @@ def test_a_line_that_makes_no_sense_holds_nothing_back(
 def test_strangers_that_keep_coming_do_not_delay_for_ever(slow: Emulator, ledger: Ledger) -> None:
     """Running batches of the same size that appear after the grace period are not waited for."""
     judge = batch_judge(slow)
-    by_key = {cache_key(judge, request): request for request in MATERIAL.requests(PAIRS)}
+    requests = MATERIAL.requests(PAIRS)
+    by_key = dict(zip(cache_keys(judge, requests), requests, strict=True))
     intent = ledger.plan(by_key, transport="batches", judge=judge, purpose="judge", run="first")
     enough = threading.Event()
 

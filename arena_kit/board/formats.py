@@ -1,6 +1,6 @@
-"""The leaderboard for people and programs: frame, JSON, CSV, Markdown and LaTeX.
+"""The leaderboard for people and programs: JSON, CSV, Markdown and LaTeX.
 
-Frame, JSON and CSV hold every metric under its plain name. Markdown and LaTeX show the board in
+JSON and CSV hold every metric under its plain name. Markdown and LaTeX show the board in
 its locked form (9.3); names may come from anywhere and are escaped.
 """
 
@@ -10,15 +10,12 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from arena_kit.battles import DataError
 from arena_kit.board.leaderboard import Earlier, Leaderboard
 from arena_kit.board.prompt_scores import ScoreSummary
 from arena_kit.board.rows import BoardRow
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DASH = "–"
 _LEFT = ("Model", "Record")
@@ -93,13 +90,6 @@ def csv_rows(board: Leaderboard) -> list[dict[str, Any]]:
         {k: "; ".join(v) if isinstance(v, list) else v for k, v in flat(row).items()}
         for row in board.rows
     ]
-
-
-def to_frame(board: Leaderboard) -> pd.DataFrame:
-    """Every metric of every model as a pandas frame."""
-    import pandas as pd
-
-    return pd.DataFrame(csv_rows(board))
 
 
 def to_csv(board: Leaderboard) -> str:

@@ -29,11 +29,6 @@ def settings_digest(judge: Judge) -> str:
     ]
 
 
-def cache_key(judge: Judge, request: Asked) -> str:
-    """Hash of everything that could change the answer to one request."""
-    return cache_keys(judge, [request])[0]
-
-
 def _key(head: bytes, request: Asked) -> str:
     parts = (
         head,

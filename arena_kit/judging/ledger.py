@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,12 +162,13 @@ class Ledger:
         with opened(self.path) as con, transaction(con):
             con.execute("UPDATE batches SET status = 'canceling' WHERE intent = ?", [intent.intent])
 
-    def secret(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """A secret that belongs to this ledger, made at first use."""
+    def salt(self) -> bytes:
+        """The secret from which this ledger's boundaries are derived, made at first use."""
         with opened(self.path) as con, transaction(con):
-            con.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (name, make()))
-            found = con.execute("SELECT value FROM secrets WHERE name = ?", [name])
-            return bytes(found.fetchone()[0])
+            fresh = secrets.token_bytes(32)
+            con.execute("INSERT OR IGNORE INTO secrets VALUES ('salt', ?)", [fresh])
+            (salt,) = con.execute("SELECT value FROM secrets WHERE name = 'salt'").fetchone()
+            return bytes(salt)
 
     def close(self, intent: Intent, state: Literal["closed", "void", "given_up"]) -> None:
         """End an intent: nothing more will come, the service never took it, or the user gave

@@ -1,7 +1,4 @@
-"""The tables of the ledger, how older files become current ones, and how one is opened.
-
-`user_version` counts the migrations that a file has been through; each runs once, whole.
-"""
+"""The tables of the ledger, and how a file of them is opened; `user_version` names the schema."""
 
 from __future__ import annotations
 
@@ -16,27 +13,13 @@ from arena_kit.battles import DataError
 
 _PATIENCE = 60.0
 
-_FIRST = """
-CREATE TABLE answers (
-    key TEXT PRIMARY KEY,
-    judge_model TEXT NOT NULL,
-    request_id TEXT NOT NULL,
-    text TEXT NOT NULL,
-    served_model TEXT NOT NULL,
-    usage TEXT NOT NULL,
-    cost_usd REAL NOT NULL,
-    detail TEXT NOT NULL,
-    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
-) WITHOUT ROWID;
-"""
-
-#: Second version: what is paid for. An intent is written before a batch is created and
+#: What is paid for. An intent is written before a batch is created and
 #: names each of its requests; the batch's id follows, then every result line; `answers`
 #: keeps what is final, whatever its status. An attempt belongs to the run that got its
 #: result, which may not be the run that sent it. The index and the trigger are the guard: no
 #: request is ever under way twice, and none is sent that has an answer.
-_SECOND = """
-CREATE TABLE final (
+_SCHEMA = """
+CREATE TABLE answers (
     key TEXT NOT NULL PRIMARY KEY,
     judge_model TEXT NOT NULL,
     request_id TEXT NOT NULL,
@@ -49,15 +32,6 @@ CREATE TABLE final (
     run TEXT NOT NULL DEFAULT '',
     created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 );
-
-INSERT INTO final (key, judge_model, request_id, status, text, served_model, usage, cost_usd,
-                   detail, created_at)
-    SELECT key, judge_model, request_id, 'ok', text, served_model, usage, cost_usd, detail,
-           created_at FROM answers;
-
-DROP TABLE answers;
-
-ALTER TABLE final RENAME TO answers;
 
 CREATE TABLE requests (
     request INTEGER PRIMARY KEY,
@@ -131,8 +105,7 @@ CREATE VIEW costs AS
     GROUP BY attempts.run, model, purpose, transport, outcome;
 """
 
-MIGRATIONS = (_FIRST, _SECOND)
-SCHEMA_VERSION = len(MIGRATIONS)
+SCHEMA_VERSION = 2
 
 
 _kept = threading.local()
@@ -151,7 +124,7 @@ def kept_open(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to a current ledger file, made or brought up to date where needed."""
+    """A connection to a ledger file, made where there is none."""
     if getattr(_kept, "path", None) == path:
         with _explained(path):
             yield _kept.con
@@ -165,7 +138,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         con.execute("PRAGMA synchronous = FULL")
         con.execute("PRAGMA wal_autocheckpoint = 10000")
         con.execute("PRAGMA cache_size = -64000")
-        _bring_up_to_date(con, path)
+        _create_tables(con, path)
         yield con
 
 
@@ -203,19 +176,18 @@ def _write_ahead(con: sqlite3.Connection) -> None:
             return
 
 
-def _bring_up_to_date(con: sqlite3.Connection, path: Path) -> None:
-    version = _version(con)
-    if version > SCHEMA_VERSION:
+def _create_tables(con: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a new file; a file of another schema is refused."""
+    if _version(con) == 0:
+        with transaction(con):
+            if _version(con) == 0:  # no other process has done it meanwhile
+                for statement in _SCHEMA.split(";\n\n"):
+                    con.execute(statement)
+                con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    if (version := _version(con)) != SCHEMA_VERSION:
         raise DataError(
-            f"{path}: made by a newer arena_kit (schema {version}, this one knows {SCHEMA_VERSION})"
+            f"{path}: a ledger of schema {version}, and this arena_kit knows {SCHEMA_VERSION} only"
         )
-    if version == SCHEMA_VERSION:
-        return
-    with transaction(con):
-        for number in range(_version(con), SCHEMA_VERSION):  # another process may have done it
-            for statement in MIGRATIONS[number].split(";\n\n"):
-                con.execute(statement)
-        con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _version(con: sqlite3.Connection) -> int:

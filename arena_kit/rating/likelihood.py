@@ -195,10 +195,6 @@ class Fit:
         """The tie parameter; 0 where there is none."""
         return float(self.theta[self.n_models]) if self.ties.start is not None else 0.0
 
-    @property
-    def coefficients(self) -> Floats:
-        return self.theta[self.n_models + (self.ties.start is not None) :]
-
     def terms(self, cells: Cells) -> Terms:
         """The likelihood's terms at the peak, per cell."""
         return _terms(self.theta, cells, self.n_models, self.ties)
