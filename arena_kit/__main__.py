@@ -1,5 +1,5 @@
 """`python -m arena_kit` is the command line."""
 
-from arena_kit.cli import main
+from arena_kit.cli.main import main
 
 main()

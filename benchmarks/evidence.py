@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 from arena_kit import BattleLog, PermutationElo
-from arena_kit.battle_log import Labels
+from arena_kit.battles.log import Labels
 from arena_kit.rating import elo
 
 

@@ -32,10 +32,10 @@ from anthropic.resources.models import Models  # noqa: E402
 from arena_kit.judging.judges.anthropic import AnthropicBatches  # noqa: E402
 from arena_kit.judging.ledger import Ledger  # noqa: E402
 from arena_kit.judging.prices import Price  # noqa: E402
+from arena_kit.judging.prompts import Pair, Prompt, Response  # noqa: E402
 from arena_kit.judging.rendering import Rubric  # noqa: E402
 from arena_kit.judging.terms import Pace, Terms  # noqa: E402
 from arena_kit.judging.tournament import Material, judge_pairs  # noqa: E402
-from arena_kit.prompts import Pair, Prompt, Response  # noqa: E402
 
 N_PAIRS = int(os.environ.get("ARENA_KIT_BENCH_PAIRS", "50000"))
 MICROSECONDS, GIGABYTES = 150.0, 2.0

@@ -15,9 +15,9 @@ import numpy as np
 
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import Matchup
-from arena_kit.matchmaking.policy import Policy
 from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import World, planted
+from arena_kit.policy.constants import Policy
 
 SIZES = ((20, 15), (50, 150), (100, 500))
 MATCHUPS = 5000

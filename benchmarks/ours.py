@@ -52,7 +52,7 @@ def names(kind: str, n: int) -> np.ndarray:
 def make_data(folder: Path) -> None:
     """Write what every work reads."""
     from arena_kit import write_battles
-    from arena_kit.battle_log import Labels
+    from arena_kit.battles.log import Labels
 
     for name, size in SIZES.items():
         np.savez(folder / f"{name}.npz", **battles(*size))
@@ -89,7 +89,7 @@ def columns(folder: Path, name: str) -> dict[str, Any]:
 
 def questions(folder: Path, name: str) -> Any:
     """The question of every battle."""
-    from arena_kit.battle_log import Labels
+    from arena_kit.battles.log import Labels
 
     codes = np.load(folder / f"{name}.npz")["question"]
     return Labels(names("question", int(codes.max()) + 1), codes)

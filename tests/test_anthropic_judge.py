@@ -14,19 +14,18 @@ from typing import Any
 import anthropic
 import pytest
 
-from arena_kit.battles import DataError
-from arena_kit.judging.asking import ask
+from arena_kit.files import DataError
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges import anthropic as claude
 from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages
 from arena_kit.judging.judges.base import ServiceError
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.prices import Price
+from arena_kit.judging.prompts import Pair
 from arena_kit.judging.records import Settlement, Slot, Status
 from arena_kit.judging.rendering import HEADER, Rubric
 from arena_kit.judging.terms import Pace, Terms
-from arena_kit.judging.tournament import judge_pairs
-from arena_kit.prompts import Pair
+from arena_kit.judging.tournament import ask, judge_pairs
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.errors import ApiError
 from tests.test_tournament import ENTRANTS, MATERIAL, PAIRS, outcomes, statuses

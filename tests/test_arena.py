@@ -8,7 +8,7 @@ import pytest
 from arena_kit import BattleLog, Outcome
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
-from arena_kit.matchmaking.policy import Exposure, Phase, Policy
+from arena_kit.policy.constants import Exposure, Phase, Policy
 
 A, B, TIE, BAD = Outcome
 MODELS, PROMPTS = ("a", "b", "c", "d"), ("p", "q", "r", "s", "t")

@@ -18,17 +18,15 @@ from typing import Any
 
 import pytest
 
-from arena_kit.batches import Desk
-from arena_kit.battles import DataError
-from arena_kit.judging.cache_keys import cache_keys
+from arena_kit.files import DataError, LockedError
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.anthropic import AnthropicBatches
-from arena_kit.judging.judges.base import Batch, PausedError, ServiceError
+from arena_kit.judging.judges.base import Batch, PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.reconciling import reconcile
 from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.tournament import judge_pairs
-from arena_kit.store import LockedError
+from arena_kit.runs.judges import Desk
 from tests.emulator import Emulator, Fault
 from tests.test_anthropic_judge import (
     KEY,

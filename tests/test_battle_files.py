@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battle_files import battles_from_frame, read_battles, write_battles
-from arena_kit.battle_log import BattleLog
-from arena_kit.battles import OUTCOMES, Battle, DataError, Outcome, Source
-from arena_kit.pair_counts import read_pair_counts, write_pair_counts
+from arena_kit.battles.battle import OUTCOMES, Battle, Outcome, Source
+from arena_kit.battles.files import battles_from_frame, read_battles, write_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.readers.pair_counts import read_pair_counts, write_pair_counts
+from arena_kit.files import DataError
 
 KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
 UNZIPPED = [".jsonl", ".csv", ".parquet"]

@@ -14,11 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battle_log import BattleLog, Labels
-from arena_kit.battles import (
+from arena_kit.battles.battle import (
     OUTCOMES,
     Battle,
-    DataError,
     Outcome,
     Source,
     check_id,
@@ -26,6 +24,8 @@ from arena_kit.battles import (
     read_outcome,
     read_source,
 )
+from arena_kit.battles.log import BattleLog, Labels
+from arena_kit.files import DataError
 
 NOON = datetime(2024, 8, 14, 12, 0, tzinfo=UTC)
 TEXT = ("question_id", "dimension", "judge_model", "battle_id", "session", "lane")

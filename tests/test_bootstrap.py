@@ -15,12 +15,12 @@ import pytest
 from numpy.typing import NDArray
 
 from arena_kit import Battle, BattleLog, BradleyTerry, RatingError, Ratings
-from arena_kit.rating import bootstrap
-from arena_kit.rating.bootstrap import Priors, replicates
+from arena_kit.rating import uncertainty
 from arena_kit.rating.evidence import Evidence, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted
 from arena_kit.rating.resampling import ClusterRedraw, resampled_sets
 from arena_kit.rating.tie_models import TIE_MODELS
+from arena_kit.rating.uncertainty import Priors, replicates
 from tests.test_bradley_terry import sparse
 
 UNIT = 400 / math.log(10)
@@ -560,7 +560,7 @@ def test_a_pair_that_needs_the_prior_has_it_in_every_resample(
     """
     if compiled:
         pytest.importorskip("numba")
-    monkeypatch.setattr(bootstrap, "COMPILED_FROM", 0 if compiled else math.inf)
+    monkeypatch.setattr(uncertainty, "COMPILED_FROM", 0 if compiled else math.inf)
     log = BattleLog.from_counts(["x", "y"], ["y", "z"], [30, 6], [0, 2])
     _, votes, _ = refits(log, BradleyTerry(prior_when="always"), 1)
     found = PERCENTILE(log).replicates

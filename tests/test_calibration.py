@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from arena_kit import BattleLog, BradleyTerry, Placement, RatingError, Source, read_battles
-from arena_kit.battle_log import Labels
+from arena_kit.battles.log import Labels
 from arena_kit.rating.calibration import (
     MIN_MODELS,
     MIN_SHARED,

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arena_kit import __version__
-from arena_kit.cli import main
+from arena_kit.cli.main import main
 
 BATTLES = """\
 {"model_a": "x", "model_b": "y", "winner": "model_a", "question_id": "1"}

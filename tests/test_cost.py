@@ -12,15 +12,15 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from arena_kit.battles import DataError
-from arena_kit.cli import main
+from arena_kit.cli.main import main
+from arena_kit.files import DataError
 from arena_kit.judging.cost import Budget, CostError, Estimator, Forecast, Forecaster, Spending
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Answer, Status
 from arena_kit.judging.tournament import judge_pairs
-from arena_kit.plan import Plan
-from arena_kit.settings import read_prices
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.settings import read_prices
 from tests.emulator import Emulator, Fault
 from tests.test_anthropic_judge import (
     KEY,

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, DataError, Outcome
-from arena_kit.matchmaking.coverage import Coverage
-from arena_kit.matchmaking.policy import Contenders, Exposure, Policy
-from arena_kit.matchmaking.rules import PairCoverage
-from arena_kit.matchmaking.tally import CoverageTally
+from arena_kit.matchmaking.state import CoverageTally
+from arena_kit.policy.constants import Contenders, Exposure, Policy
+from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.rules import PairCoverage
 
 Vote = tuple[str, str, str | None, str]
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, Outcome, PermutationElo, RatingError, k_sweep
-from arena_kit.battle_log import Labels
+from arena_kit.battles.log import Labels
 
 QUICK = PermutationElo(n_perms=40, evidence_replicates=40, evidence_orders=4)
 SIDES = {"left": "model_a", "right": "model_b", "tie": "tie"}

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from arena_kit.matchmaking.feasibility import (
+from arena_kit.policy.constants import Contenders, Glicko, LaneWeights, Phase, Policy
+from arena_kit.policy.feasibility import (
     due_shares,
     equal_is_feasible,
     equal_up_to,
@@ -14,7 +15,6 @@ from arena_kit.matchmaking.feasibility import (
     feasibility,
     settled_rd,
 )
-from arena_kit.matchmaking.policy import Contenders, Glicko, LaneWeights, Phase, Policy
 from arena_kit.rating.glicko2 import Glicko2, GlickoState
 
 POLICY = Policy()

@@ -16,14 +16,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from arena_kit import generation
-from arena_kit.battles import DataError
-from arena_kit.cli import main
-from arena_kit.generation import Generation
+from arena_kit.cli.main import main
+from arena_kit.files import DataError, append_lines
 from arena_kit.judging.cost import CostError
-from arena_kit.plan import Plan
-from arena_kit.runs import Record, open_record
-from arena_kit.store import append_lines
+from arena_kit.runs import generation
+from arena_kit.runs.generation import Generation
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.record import Record, open_record
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.errors import ApiError
 from tests.test_anthropic_judge import KEY, sizes

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, Outcome, RatingError, Ratings
 from arena_kit.rating import glicko2_replay, glicko2_steps
+from arena_kit.rating.elo_replay import Games
 from arena_kit.rating.glicko2 import Glicko2, GlickoState
 from arena_kit.rating.glicko2_replay import GlickoRule, States, replay, replay_sets
 from arena_kit.rating.glicko2_steps import SCALE
-from arena_kit.rating.replay import Games
 from tests import naive
 
 PLAIN = Glicko2(evidence_replicates=0)

@@ -12,7 +12,7 @@ import pytest
 from nbformat import v4
 
 from arena_kit.reporting.html import clean_html, export_report
-from arena_kit.reporting.tables import table
+from arena_kit.reporting.show import table
 
 HOSTILE = [
     "<script>document.title='PWNED'</script>",

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from arena_kit.battles import DataError
+from arena_kit.files import DataError
 from arena_kit.judging.judges.base import ImmediateJudge
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.parsing import read_verdict
+from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.records import Answer, JudgeRequest, Settlement, Slot, Status, Verdict
 from arena_kit.judging.rendering import Reference, Rubric, render
 from arena_kit.judging.verdicts import presentations, settle, verdict_of
-from arena_kit.prompts import Pair, Prompt, Response
-from arena_kit.store import read_prompts, read_responses
 
 SAMPLE = Path(__file__).parent.parent / "sample"
 ENTRANTS = ["aspen", "birch", "cedar", "dogwood"]

@@ -16,17 +16,10 @@ from hypothesis import strategies as st
 from arena_kit import Battle, BattleLog, Outcome
 from arena_kit.matchmaking.lanes import _prompt_lack, lane_weights
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
-from arena_kit.matchmaking.memory import Meetings
-from arena_kit.matchmaking.policy import (
-    Contenders,
-    Exposure,
-    LaneWeights,
-    Phase,
-    Policy,
-    Repeats,
-)
-from arena_kit.matchmaking.rules import Standing, contender_band
 from arena_kit.matchmaking.scheduler import Scheduler
+from arena_kit.matchmaking.state import Meetings
+from arena_kit.policy.constants import Contenders, Exposure, LaneWeights, Phase, Policy, Repeats
+from arena_kit.policy.rules import Standing, contender_band
 from arena_kit.rating.glicko2 import Glicko2, GlickoState
 
 A, B, TIE, BAD = Outcome

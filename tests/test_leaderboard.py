@@ -12,9 +12,15 @@ import numpy as np
 import pytest
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Glicko2, PermutationElo, RatingError
-from arena_kit.battles import BOTH_BAD
-from arena_kit.board.detail import model_detail
-from arena_kit.board.formats import (
+from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.matchmaking.arena import Arena
+from arena_kit.policy.constants import LegacyElo, Phase, Policy, PromptScores, Threshold
+from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.ratings import final_states, legacy_elo, rated, time_in_band
+from arena_kit.policy.rules import Badge
+from arena_kit.reporting import board_tables
+from arena_kit.reporting.html import clean_html
+from arena_kit.validity.formats import (
     earlier_of,
     rating_cell,
     shown,
@@ -23,17 +29,10 @@ from arena_kit.board.formats import (
     to_latex,
     to_markdown,
 )
-from arena_kit.board.leaderboard import Earlier, Leaderboard, leaderboard
-from arena_kit.board.policy_ratings import final_states, rated, time_in_band
-from arena_kit.board.prompt_scores import adjusted_scores, raw_scores, summary
-from arena_kit.board.weekly import weekly_report
-from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.coverage import Coverage
-from arena_kit.matchmaking.legacy_elo import legacy_elo
-from arena_kit.matchmaking.policy import LegacyElo, Phase, Policy, PromptScores, Threshold
-from arena_kit.matchmaking.rules import Badge
-from arena_kit.reporting import locked_board
-from arena_kit.reporting.html import clean_html
+from arena_kit.validity.leaderboard import Earlier, Leaderboard, leaderboard
+from arena_kit.validity.model_page import model_detail
+from arena_kit.validity.prompt_scores import adjusted_scores, raw_scores, summary
+from arena_kit.validity.weekly import weekly_report
 from tests.test_html import HOSTILE, Elements
 
 SHADOW, LANES, MIGRATION, GOVERNANCE = Phase
@@ -262,7 +261,7 @@ class TestRows:
         for row in leaderboard(votes).rows:
             assert board[row.model].rating == row.rating
             assert board[row.model].bt_rating == pytest.approx(row.bt_rating, abs=1e-6)
-        assert "No Bradley–Terry rating for" in locked_board.metrics(board).html
+        assert "No Bradley–Terry rating for" in board_tables.metrics(board).html
         assert model_detail(board, "x").neighbours
 
     def test_input_untouched(self, votes: BattleLog, board: Leaderboard) -> None:
@@ -300,11 +299,11 @@ class TestPhases:
         texts = shown(board)[0]
         assert texts["Rating"] == f"{board.rows[0].legacy_elo:.0f}"
         assert not {"Confidence", "Coverage"} & set(texts)
-        page = locked_board.board(board).html
+        page = board_tables.board(board).html
         assert all(badge not in page for badge in Badge)
         assert "RD" not in page
         report = weekly_report(votes, Policy(phase=SHADOW))
-        assert "not published in phase 1" in str(locked_board.status(report))
+        assert "not published in phase 1" in str(board_tables.status(report))
 
     def test_lanes_add_diagnostics(self, votes: BattleLog) -> None:
         """Phase 2: the same order and label, with badges, confidence and coverage beside it."""
@@ -318,7 +317,7 @@ class TestPhases:
     def test_9_3_tooltips(self, votes: BattleLog) -> None:
         """9.3: advanced metrics are in tooltips: RD on the rating, what it lacks on the badge."""
         board = leaderboard(votes)
-        page = locked_board.board(board).html
+        page = board_tables.board(board).html
         for row in board.rows:
             assert f'title="RD {row.rd:.1f}, volatility {row.volatility:.4f}"' in page
         assert 'title="not Stable: RD ' in page
@@ -371,7 +370,7 @@ class TestEpochs:
         now = leaderboard(votes, Policy(phase=MIGRATION), earlier=before.earlier())
         assert all(row.rank_change is None for row in now.rows)
         assert "a change of method is not shown as movement" in now.movement
-        assert "▲" not in locked_board.board(now).html
+        assert "▲" not in board_tables.board(now).html
 
     def test_settings_are_part_of_the_method(self, board: Leaderboard, votes: BattleLog) -> None:
         """Another tau or another number of deviations begins a new epoch; a phase may not."""
@@ -449,7 +448,7 @@ class TestFormats:
 
     def test_html(self, hostile: Leaderboard) -> None:
         """Nothing in the table is active, whatever the names, and cleaning keeps its look."""
-        for made in (locked_board.board(hostile), locked_board.metrics(hostile)):
+        for made in (board_tables.board(hostile), board_tables.metrics(hostile)):
             found = Elements(made.html)
             assert found.tags <= {
                 "div", "style", "table", "thead", "tbody", "tfoot", "tr", "th", "td", "span", "b",
@@ -462,7 +461,7 @@ class TestFormats:
         """9.3: one Rating column with the raw rating in small text, Confidence and Coverage
         columns, the badge in the model cell and nowhere else.
         """
-        html = clean_html(locked_board.board(board).html)
+        html = clean_html(board_tables.board(board).html)
         heads = [part.split("</th>")[0].split(">")[-1] for part in html.split("<th ")[1:]]
         assert heads == [
             "Rank", "Model", "Rating", "Confidence", "Coverage", "Consistency", "Spread",
@@ -481,4 +480,4 @@ class TestFormats:
         few = leaderboard(log(("x", "y", "a", "q1"), ("y", "x", "a", "q2")))
         texts: dict[str, Any] = shown(few)[0]
         assert texts["Consistency"] == texts["Spread"] == texts["Avg score"] == "–"
-        assert "–" in locked_board.board_text(few)
+        assert "–" in board_tables.board_text(few)

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from arena_kit.battles import DataError
-from arena_kit.judging.cache_keys import cache_keys
+from arena_kit.files import DataError
+from arena_kit.judging.judges.base import cache_keys
 from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.prompts import Pair
 from arena_kit.judging.records import Answer, JudgeRequest, Status
 from arena_kit.judging.verdicts import presentations
-from arena_kit.prompts import Pair
 
 PAIR = Pair(dimension="tone", prompt_id="q1", entrant_a="ash", entrant_b="beech")
 FORWARD, BACKWARD = presentations(PAIR)

@@ -12,9 +12,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from arena_kit.parameters import parameters_of
-from arena_kit.runner import notebook_parameters
-from arena_kit.store import read_yaml
+from arena_kit.files import read_yaml
+from arena_kit.runs.notebooks import notebook_parameters
+from arena_kit.runs.parameters import parameters_of
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battles import DataError
+from arena_kit.files import DataError
 from arena_kit.judging.pairing import build_pairs, select_subset
-from arena_kit.prompts import Prompt
-from arena_kit.store import read_prompts, read_responses
+from arena_kit.judging.prompts import Prompt, read_prompts, read_responses
 
 ENTRANTS = ["ash", "beech", "cherry"]
 GOLD_ONLY = {"facts": True, "tone": False}

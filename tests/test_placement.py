@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
-from arena_kit.battle_log import Labels
+from arena_kit.battles.log import Labels
 from arena_kit.rating.claims import above, rank_ranges
 
 UNIT = 400 / math.log(10)

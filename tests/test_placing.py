@@ -31,13 +31,13 @@ from arena_kit import (
     read_battles,
     write_battles,
 )
-from arena_kit.cli import main
-from arena_kit.parameters import PlacementParams
+from arena_kit.cli.main import main
+from arena_kit.cli.terminal import show_board
+from arena_kit.files import read_yaml
 from arena_kit.reporting.html import export_report
-from arena_kit.runner import RunFailedError, run_notebook
-from arena_kit.runs import Record
-from arena_kit.store import read_yaml
-from arena_kit.terminal import show_board
+from arena_kit.runs.notebooks import RunFailedError, run_notebook
+from arena_kit.runs.parameters import PlacementParams
+from arena_kit.runs.record import Record
 from tests.test_bradley_terry import naive
 from tests.test_html import HOSTILE, Elements, browse, chromium  # noqa: F401 (a fixture)
 from tests.test_study import SMALL

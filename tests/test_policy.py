@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from arena_kit import DataError
-from arena_kit.matchmaking.policy import LaneWeights, Phase, Policy, Publication, Threshold
-from arena_kit.matchmaking.rules import (
+from arena_kit.policy.constants import LaneWeights, Phase, Policy, Publication, Threshold
+from arena_kit.policy.rules import (
     Badge,
     PairCoverage,
     Standing,
@@ -25,7 +25,7 @@ from arena_kit.matchmaking.rules import (
     ranked,
     stability_badge,
 )
-from arena_kit.policy_file import read_policy
+from arena_kit.runs.settings import read_policy
 
 SHIPPED = Path(__file__).parent.parent / "params" / "policy.yaml"
 POLICY = Policy()

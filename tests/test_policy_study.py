@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from arena_kit import BattleLog, DataError, PolicyStudy, write_battles
-from arena_kit.cli import main
-from arena_kit.parameters import PolicyParams
-from arena_kit.runs import Record
-from arena_kit.settings import validated
-from arena_kit.terminal import show_board
+from arena_kit.cli.main import main
+from arena_kit.cli.terminal import show_board
+from arena_kit.runs.parameters import PolicyParams
+from arena_kit.runs.record import Record
+from arena_kit.runs.settings import validated
 from tests.test_html import Elements, browse, chromium  # noqa: F401 (a fixture)
 from tests.test_leaderboard import log, season
 from tests.test_validity import timed

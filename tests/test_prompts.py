@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battles import DataError
-from arena_kit.prompts import ExpectedBehavior, Pair, Prompt, Response
+from arena_kit.files import DataError
+from arena_kit.judging.prompts import ExpectedBehavior, Pair, Prompt, Response
 
 
 def prompt(**changes: object) -> Prompt:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arena_kit.judging.prompts import Pair
 from arena_kit.judging.quality import Check, PositionBias, position_bias, readiness
 from arena_kit.judging.records import Judgment, Slot, Status, Verdict
 from arena_kit.judging.verdicts import presentations, settle
-from arena_kit.prompts import Pair
 
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
 Said = Slot | Status

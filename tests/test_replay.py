@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.rating.replay import (
+from arena_kit.rating import elo_replay
+from arena_kit.rating.elo_replay import (
     EloRule,
     Games,
     _shuffled,
@@ -104,14 +105,12 @@ def test_orders_are_uniform() -> None:
 
 def test_large_work_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the stated amount of work the compiled engine runs; below it, never."""
-    from arena_kit.rating import replay
-
     used: list[str] = []
-    monkeypatch.setattr(replay, "COMPILED_FROM", 100)
+    monkeypatch.setattr(elo_replay, "COMPILED_FROM", 100)
     for name in ("_lockstep", "_compiled"):
-        engine = getattr(replay, name)
+        engine = getattr(elo_replay, name)
         monkeypatch.setattr(
-            replay, name, lambda *args, n=name, e=engine: (used.append(n), e(*args))[1]
+            elo_replay, name, lambda *args, n=name, e=engine: (used.append(n), e(*args))[1]
         )
     games = as_games([(0, 1, 1.0)] * 10, 2)
     rule = EloRule(k=16.0, initial=0.0, scale=400.0)

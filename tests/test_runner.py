@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from arena_kit import runner
-from arena_kit.compare import compare_records
+from arena_kit.runs import notebooks
+from arena_kit.runs.compare import compare_records
 from tests.test_study import ARTIFACTS
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
@@ -77,9 +77,11 @@ def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(runner, "export_report", full)
-    with pytest.raises(runner.RunFailedError, match="No space left") as caught:
-        runner.run_notebook("pilot", root=workspace, overrides={"limit_pairs": "2"}, progress=False)
+    monkeypatch.setattr(notebooks, "export_report", full)
+    with pytest.raises(notebooks.RunFailedError, match="No space left") as caught:
+        notebooks.run_notebook(
+            "pilot", root=workspace, overrides={"limit_pairs": "2"}, progress=False
+        )
     assert caught.value.record.read()["status"] == "failed"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 
 from arena_kit import Response
-from arena_kit.store import read_prompts, read_responses
+from arena_kit.judging.prompts import read_prompts, read_responses
 
 SAMPLE = Path(__file__).parent.parent / "sample"
 ENTRANTS = ("aspen", "birch", "cedar", "dogwood")

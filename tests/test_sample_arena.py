@@ -14,8 +14,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, PlacementStudy, Study, placements, read_battles
-from arena_kit.store import read_yaml
+from arena_kit import BattleLog, BradleyTerry, PlacementStudy, Study, placement, read_battles
+from arena_kit.files import read_yaml
 
 ROOT = Path(__file__).parent.parent
 ARENA = ROOT / "sample" / "arena"
@@ -117,7 +117,7 @@ def test_the_params_file_says_so() -> None:
     assert re.search(r"votes are simulated", first)
     for name in ("board", "forest"):
         (cell,) = [
-            c for c in notebook["cells"] if f"placements.{name}(" in "".join(c.get("source", []))
+            c for c in notebook["cells"] if f"placement.{name}(" in "".join(c.get("source", []))
         ]
         assert "study.note" in "".join(cell["source"]), f"{name} without the note"
 
@@ -135,8 +135,8 @@ def test_artifacts_and_figures_say_so(workspace: Path) -> None:
     assert "simulated" in manifest["human_battles"]["file"]
     assert NOTE in study.facts()["arena"]
     note = study.note
-    assert f"People's votes: {NOTE}." in placements.board(study.placed, note).html
-    figure = placements.forest(study.placed, note)
+    assert f"People's votes: {NOTE}." in placement.board(study.placed, note).html
+    figure = placement.forest(study.placed, note)
     assert NOTE in figure.axes[0].get_xlabel()
     hidden = study.placed.hidden
     assert hidden is not None

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from arena_kit import DataError
-from arena_kit.parameters import RunParams
-from arena_kit.settings import read_tournament, validated
+from arena_kit.runs.parameters import RunParams
+from arena_kit.runs.settings import read_tournament, validated
 
 
 def edited(workspace: Path, **changes: Any) -> Path:

@@ -15,23 +15,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arena_kit import Outcome
-from arena_kit.cli import main
-from arena_kit.cli_simulate import simulated
+from arena_kit.cli.main import main
+from arena_kit.cli.simulate import simulated
+from arena_kit.matchmaking.accuracy import Duel, claim, order_accuracy, rank_correlation
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.coverage import Coverage
 from arena_kit.matchmaking.lanes import lane_weights
-from arena_kit.matchmaking.measures import Duel, claim, order_accuracy, rank_correlation
-from arena_kit.matchmaking.policy import Phase, Policy
-from arena_kit.matchmaking.rules import Standing
-from arena_kit.matchmaking.simulation import (
-    Vote,
-    duel,
-    played,
-    season,
-)
+from arena_kit.matchmaking.simulation import Vote, duel, played, season
 from arena_kit.matchmaking.world import Planted, World, planted
+from arena_kit.policy.constants import Phase, Policy
+from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.rules import Standing
+from arena_kit.reporting.simulation import METRICS, _t95, difference, promises, sentence
 from arena_kit.reporting.simulation_plots import against_votes
-from arena_kit.reporting.simulations import METRICS, _t95, difference, promises, sentence
 
 TRUTH = {"a": 1600.0, "b": 1580.0, "c": 1540.0, "d": 1400.0}
 ENDS = (Phase.GOVERNANCE, Phase.SHADOW)  # the policy in force, and the scheme before it

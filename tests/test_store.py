@@ -13,14 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battles import DataError
-from arena_kit.prompts import ExpectedBehavior, Prompt, Response
-from arena_kit.store import (
+from arena_kit.files import (
+    DataError,
     file_hash,
     read_json,
     read_lines,
-    read_prompts,
-    read_responses,
     read_text,
     read_yaml,
     whole_file,
@@ -28,6 +25,13 @@ from arena_kit.store import (
     write_json,
     write_jsonl,
     write_text,
+)
+from arena_kit.judging.prompts import (
+    ExpectedBehavior,
+    Prompt,
+    Response,
+    read_prompts,
+    read_responses,
 )
 
 SAMPLE = Path(__file__).parent.parent / "sample"
@@ -100,10 +104,10 @@ def test_two_writers_do_not_share_a_part(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from arena_kit import store
-from arena_kit.battle_files import write_battles
-from arena_kit.battle_log import (BattleLog)
-from arena_kit.battles import (Battle)
+from arena_kit import files
+from arena_kit.battles.files import write_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.battle import Battle
 
 path, how = Path(sys.argv[1]), sys.argv[2]
 battle = Battle(model_a="ash", model_b="beech", winner="tie", question_id="q" * 9000)
@@ -113,10 +117,10 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 rows = [{"n": "x" * 100} for _ in range(1000)]
 try:
     match how:
-        case "text": store.write_text(path, "x" * 100_000)
-        case "json": store.write_json(path, rows)
-        case "jsonl": store.write_jsonl(path, rows)
-        case "csv": store.write_csv(path, rows, ["n"])
+        case "text": files.write_text(path, "x" * 100_000)
+        case "json": files.write_json(path, rows)
+        case "jsonl": files.write_jsonl(path, rows)
+        case "csv": files.write_csv(path, rows, ["n"])
         case "battles": write_battles(path, log)
 except Exception as error:
     print("refused:", type(error).__name__)

@@ -23,10 +23,10 @@ from matplotlib.text import Text
 
 from arena_kit import BattleLog, BradleyTerry, PermutationElo, Placed, Placement, Ratings, Study
 from arena_kit import k_sweep as swept
-from arena_kit.cli import main
+from arena_kit.cli.main import main
 from arena_kit.rating import claims
-from arena_kit.reporting import placements, strengths
-from arena_kit.reporting.tables import Shown
+from arena_kit.reporting import bradley_terry, placement
+from arena_kit.reporting.show import Shown
 from tests.test_calibration import World, steps
 from tests.test_html import HOSTILE, Elements
 from tests.test_placement import NEW, judged, log, won
@@ -83,7 +83,7 @@ def test_the_board_shows_both_ratings() -> None:
     """Per dimension and entrant: Bradley–Terry with its interval, rank, possible ranks, and the
     Elo of the same battles; a dash where there is no Elo.
     """
-    rows = [row for row in cells(strengths.board(BY_ELO, FOUND)) if len(row) > 1]
+    rows = [row for row in cells(bradley_terry.board(BY_ELO, FOUND)) if len(row) > 1]
     assert len(rows) == 6
     for row, (dimension, model) in zip(
         rows, [(d, m) for d in FOUND for m in FOUND[d].order], strict=True
@@ -104,7 +104,7 @@ def test_neighbours_are_separated_by_their_gap() -> None:
     """The text says for each pair of neighbours how far apart they are, how probable the order
     is, and that they are separated only where the 95 % interval of the gap leaves out 0.
     """
-    lines = strengths.text(FOUND).splitlines()
+    lines = bradley_terry.text(FOUND).splitlines()
     assert [line for line in lines if not line.startswith(" ")] == list(FOUND)
     for dimension, found in FOUND.items():
         own = lines[lines.index(dimension) + 1 :][:2]
@@ -127,13 +127,13 @@ def test_neighbours_are_separated_by_their_gap() -> None:
 )  # fmt: skip
 def test_no_probability_is_certain(value: float, told: str) -> None:
     """A probability is never shown as 0 % or 100 %, and an unknown one is a dash."""
-    assert strengths.share_text(value) == told
+    assert bradley_terry.share_text(value) == told
 
 
 @pytest.mark.parametrize(("ranks", "told"), [(None, "–"), ((2, 2), "2"), ((1, 3), "1 to 3")])
 def test_ranks_in_words(ranks: tuple[int, int] | None, told: str) -> None:
     """A range of one rank is that rank; no range is a dash."""
-    assert strengths.ranks_text(ranks) == told
+    assert bradley_terry.ranks_text(ranks) == told
 
 
 def test_shrinkage_is_a_slope() -> None:
@@ -143,7 +143,7 @@ def test_shrinkage_is_a_slope() -> None:
     battles = league("ann", "bob", "cy", "di", rounds=20)
     sweep = {"taste": swept(ELO, battles, [1.0, 8.0, 32.0])}
     reference = METHOD(battles)
-    (row,) = cells(strengths.shrinkage(sweep, {"taste": reference}))
+    (row,) = cells(bradley_terry.shrinkage(sweep, {"taste": reference}))
     x = [reference[model].rating for model in reference.models]
     slopes = [
         linear_regression(x, [found[model].rating for model in reference.models]).slope
@@ -158,7 +158,7 @@ def test_shrinkage_of_equals() -> None:
     """Entrants that are all equal have no slope: a dash, never a 'nan'."""
     even = log(won("ann", "bob", 10, 10) + won("bob", "cy", 10, 10) + won("cy", "ann", 10, 10))
     sweep = {"taste": swept(ELO, even, [16.0])}
-    shown = strengths.shrinkage(sweep, {"taste": METHOD(even)})
+    shown = bradley_terry.shrinkage(sweep, {"taste": METHOD(even)})
     assert "nan" not in shown.html
     assert "nan" not in shown.text
 
@@ -167,7 +167,7 @@ def test_the_matrix_of_probabilities() -> None:
     """The picture has a panel per dimension, entrants best first, and in each cell the chance
     that the row's is above the column's.
     """
-    figure = strengths.above(FOUND)
+    figure = bradley_terry.above(FOUND)
     panels = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in panels] == list(FOUND)
     for ax, found in zip(panels, FOUND.values(), strict=True):
@@ -178,24 +178,24 @@ def test_the_matrix_of_probabilities() -> None:
         chance = claims.above(found)
         for (row, column), told in shown.items():
             i, j = (found.models.index(found.order[int(at)]) for at in (row, column))
-            assert told == strengths.share_text(float(chance[i, j]))
+            assert told == bradley_terry.share_text(float(chance[i, j]))
 
 
 def test_nothing_rated(tmp_path: Path) -> None:
     """Without any rating every table says so in a sentence, the text is empty, and the pictures
     are still pictures.
     """
-    for shown in (strengths.board({}, {}), strengths.shrinkage({}, {})):
+    for shown in (bradley_terry.board({}, {}), bradley_terry.shrinkage({}, {})):
         assert shown.text == "No dimension has a rating."
         assert shown.html == "<p>No dimension has a rating.</p>"
-    assert strengths.text({}) == ""
-    figure = strengths.above({})
+    assert bradley_terry.text({}) == ""
+    figure = bradley_terry.above({})
     assert texts(figure) == ["Nothing to show: no dimension has a rating."]
     assert drawn(figure, tmp_path).startswith(b"\x89PNG")
 
 
 def board_rows(placed: Placed) -> list[list[str]]:
-    return [row for row in cells(placements.board(placed, "cast in 2023")) if len(row) > 1]
+    return [row for row in cells(placement.board(placed, "cast in 2023")) if len(row) > 1]
 
 
 def test_the_leaderboard_of_a_placement() -> None:
@@ -203,7 +203,7 @@ def test_the_leaderboard_of_a_placement() -> None:
     placed model is above, battles and who decided; the placed model alone is marked.
     """
     placed = placed_among("ann", "bob", "cy", NEW)
-    shown = placements.board(placed, "cast in 2023")
+    shown = placement.board(placed, "cast in 2023")
     rows = board_rows(placed)
     ranges = claims.rank_ranges(placed.joint)
     chance = claims.above(placed.joint)[placed.joint.models.index(NEW)]
@@ -211,10 +211,10 @@ def test_the_leaderboard_of_a_placement() -> None:
     for row in rows:
         rating, ranks = placed.joint[row[1]], ranges[row[1]]
         own = row[1] == NEW
-        told = strengths.share_text(float(chance[placed.joint.models.index(row[1])]))
+        told = bradley_terry.share_text(float(chance[placed.joint.models.index(row[1])]))
         assert row[2] == f"{rating.rating:.0f}"
         assert row[3] == f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
-        assert row[4] == strengths.ranks_text(ranks)
+        assert row[4] == bradley_terry.ranks_text(ranks)
         assert row[5] == ("–" if own else told)
         assert row[6:] == [str(rating.n_battles), "judge" if own else "people"]
     assert "People's votes: cast in 2023." in shown.html
@@ -229,7 +229,7 @@ def test_the_ways_of_placing() -> None:
     """
     placed = placed_among("ann", "bob", "cy", NEW)
     assert placed.hidden is not None
-    rows = {row[0]: row[1:] for row in cells(placements.ways(placed)) if len(row) > 1}
+    rows = {row[0]: row[1:] for row in cells(placement.ways(placed)) if len(row) > 1}
     for name, rating in (
         ("joint fit", placed.joint[NEW]),
         ("others held fixed", placed.anchored[NEW]),
@@ -240,13 +240,13 @@ def test_the_ways_of_placing() -> None:
         assert rows[name][3] == str(rating.n_battles)
     moved = max(abs(placed.joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     assert moved > 1
-    assert f"by at most {moved:.1f} points" in placements.ways(placed).html
+    assert f"by at most {moved:.1f} points" in placement.ways(placed).html
 
 
 def test_the_answer_in_words() -> None:
     """The text names rank, number of models, battles, and each way's rating with its interval."""
     placed = placed_among("ann", "bob", "cy", NEW)
-    told = placements.text(placed)
+    told = placement.text(placed)
     rank = placed.joint.order.index(NEW) + 1
     assert told.startswith(f"{NEW} is placed at rank {rank} of 4 (possible: ")
     assert f"by {placed.n_judged} judged battles" in told
@@ -257,14 +257,14 @@ def test_the_answer_in_words() -> None:
 
 def test_the_calibration_in_words() -> None:
     """Verdicts in full are called so; toned down, the table says by how much and on what."""
-    assert "count in full" in placements.calibration(placed_among("a", "b", "c", NEW)).text
+    assert "count in full" in placement.calibration(placed_among("a", "b", "c", NEW)).text
     world = World([*steps(6, 50), 90.0], 3000, 2)
     placed = Placement(model=NEW, min_battles=0, soft=True, method=BradleyTerry())(
         world.human, world.sure()
     )
     found = placed.calibration
     assert found is not None
-    rows = dict(cells(placements.calibration(placed)))
+    rows = dict(cells(placement.calibration(placed)))
     assert rows["battles that people and the judge both decided"] == str(found.n_shared)
     assert rows["same winner, where both name one"] == f"{100 * found.agreement:.1f}%"
     assert rows["a clear verdict is worth"] == f"{found.worth:.3f} of a win"
@@ -275,11 +275,11 @@ def test_the_forest_of_a_placement(tmp_path: Path) -> None:
     votes, and says what is known about the votes.
     """
     placed = placed_among("ann", "bob", "cy", NEW)
-    figure = placements.forest(placed, "simulated")
+    figure = placement.forest(placed, "simulated")
     (ax,) = figure.axes
     assert tuple(t.get_text() for t in ax.get_yticklabels()) == placed.joint.order[::-1]
     assert "votes simulated" in ax.get_xlabel()
-    assert "votes" not in placements.forest(placed).axes[0].get_xlabel()
+    assert "votes" not in placement.forest(placed).axes[0].get_xlabel()
     assert any(f"Where does {NEW} stand" in text for text in texts(figure))
     labelled = {line.get_label(): line.get_xdata()[0] for line in ax.lines}
     assert placed.hidden is not None
@@ -288,7 +288,7 @@ def test_the_forest_of_a_placement(tmp_path: Path) -> None:
     assert labelled["by people's own votes, set aside"] == placed.hidden.rating
     points = {float(line.get_xdata()[0]) for line in ax.lines}
     assert points >= {row.rating for row in placed.joint.ratings}
-    assert drawn(figure, tmp_path) == drawn(placements.forest(placed, "simulated"), tmp_path)
+    assert drawn(figure, tmp_path) == drawn(placement.forest(placed, "simulated"), tmp_path)
 
 
 def test_few_verdicts(tmp_path: Path) -> None:
@@ -298,9 +298,9 @@ def test_few_verdicts(tmp_path: Path) -> None:
     (own,) = [row for row in board_rows(placed) if row[1] == NEW]
     assert own[3:6] == ["–", "–", "–"]
     assert all(row[5] == "–" for row in board_rows(placed))
-    assert "nan" not in placements.ways(placed).html
-    assert "(possible: –)" in placements.text(placed)
-    assert drawn(placements.forest(placed), tmp_path).startswith(b"\x89PNG")
+    assert "nan" not in placement.ways(placed).html
+    assert "(possible: –)" in placement.text(placed)
+    assert drawn(placement.forest(placed), tmp_path).startswith(b"\x89PNG")
 
 
 @cache
@@ -313,10 +313,10 @@ def hostile(name: str) -> Placed:
 
 
 SHOWN: dict[str, Callable[[Placed], Shown]] = {
-    "board": lambda placed: placements.board(placed, f"{placed.model} voted"),
-    "ways": placements.ways,
-    "strengths": lambda placed: strengths.board({}, {placed.model: placed.joint}),
-    "shrinkage": lambda placed: strengths.shrinkage(
+    "board": lambda placed: placement.board(placed, f"{placed.model} voted"),
+    "ways": placement.ways,
+    "strengths": lambda placed: bradley_terry.board({}, {placed.model: placed.joint}),
+    "shrinkage": lambda placed: bradley_terry.shrinkage(
         {placed.model: {16.0: placed.joint}}, {placed.model: placed.joint}
     ),
 }
@@ -341,7 +341,7 @@ def test_hostile_names_in_tables(shown: str, name: str) -> None:
 def test_hostile_names_in_pictures(name: str, tmp_path: Path) -> None:
     """Any name can be drawn, and is drawn as it is."""
     placed = hostile(name)
-    for figure in (placements.forest(placed, name), strengths.above({name: placed.joint})):
+    for figure in (placement.forest(placed, name), bradley_terry.above({name: placed.joint})):
         assert drawn(figure, tmp_path).startswith(b"\x89PNG")
         assert {*texts(figure)} >= {*placed.joint.models}
 
@@ -351,7 +351,7 @@ def test_long_names_in_pictures(length: int, tmp_path: Path) -> None:
     """Names of 80 characters leave room for the picture; those of 256 do not end the run."""
     placed = placed_among(*(letter * length for letter in "abcd"))
     with warnings.catch_warnings(action="error" if length < 100 else "ignore"):
-        for figure in (placements.forest(placed), strengths.above({"taste": placed.joint})):
+        for figure in (placement.forest(placed), bradley_terry.above({"taste": placed.joint})):
             assert drawn(figure, tmp_path).startswith(b"\x89PNG")
 
 
@@ -361,7 +361,7 @@ def test_dollars_in_pictures(name: str, tmp_path: Path) -> None:
     the run.
     """
     placed = placed_among("ann", "bob", "cy", name)
-    for figure in (placements.forest(placed, name), strengths.above({name: placed.joint})):
+    for figure in (placement.forest(placed, name), bradley_terry.above({name: placed.joint})):
         drawn(figure, tmp_path)
         read = [t for t in figure.findobj(Text) if name in t.get_text() and t.get_parse_math()]
         assert not read
@@ -400,7 +400,9 @@ def test_a_tournament_record_holds_strengths(workspace: Path) -> None:
         for a, row in entry["above"].items():
             assert all(row[b] + entry["above"][b][a] == pytest.approx(1) for b in row)
     elo = json.loads((record / "elo_results.json").read_text())["k_sensitivity"]
-    table = {row[0]: row[1:] for row in cells(strengths.shrinkage(study.sweep, study.strengths))}
+    table = {
+        row[0]: row[1:] for row in cells(bradley_terry.shrinkage(study.sweep, study.strengths))
+    }
     for dimension, by_k in elo.items():
         x = {row["model"]: row["rating"] for row in found[dimension]["ratings"]}
         slopes = [
@@ -418,8 +420,8 @@ def test_a_tournament_without_ratings(workspace: Path) -> None:
     study = Study.open("pilot", **SMALL)
     record = study.save().path
     assert json.loads((record / "bradley_terry.json").read_text()) == {d: {} for d in DIMENSIONS}
-    assert strengths.board(study.ratings, study.strengths).text == "No dimension has a rating."
-    assert texts(strengths.above(study.strengths)) == [
+    assert bradley_terry.board(study.ratings, study.strengths).text == "No dimension has a rating."
+    assert texts(bradley_terry.above(study.strengths)) == [
         "Nothing to show: no dimension has a rating."
     ]
 
@@ -428,7 +430,7 @@ def test_ratings_are_not_changed_by_showing() -> None:
     """Tables and pictures leave what they show as it was."""
     placed = placed_among("ann", "bob", "cy", NEW)
     before: list[Ratings] = [replace(each) for each in (placed.joint, placed.anchored)]
-    _ = placements.board(placed), placements.forest(placed), strengths.above({"d": placed.joint})
+    _ = placement.board(placed), placement.forest(placed), bradley_terry.above({"d": placed.joint})
     for one, two in zip(before, (placed.joint, placed.anchored), strict=True):
         assert one.ratings == two.ratings
         assert np.array_equal(one.replicates, two.replicates)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from arena_kit import DataError, OfflineError, PermutationElo, Study, read_battles
-from arena_kit.store import LockedError
+from arena_kit.files import LockedError
 from tests.test_settings import edited
 
 SMALL = {"strata": {"open_recall": 4, "vignette": 4, "curated": 4}, "n_perms": 20}

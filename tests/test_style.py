@@ -24,7 +24,7 @@ from arena_kit import (
     read_battles,
     write_battles,
 )
-from arena_kit.style import FEATURES, style_differences, style_of
+from arena_kit.battles.style import FEATURES, style_differences, style_of
 from tests.test_tie_models import Naive, centred
 
 UNIT = 400 / math.log(10)

@@ -9,10 +9,10 @@ import pytest
 
 from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.prompts import Pair, Prompt, Response
 from arena_kit.judging.records import JudgeRequest, Judgment, Settlement, Status
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.tournament import Material, OfflineError, judge_pairs
-from arena_kit.prompts import Pair, Prompt, Response
 
 ENTRANTS = ["ash", "beech", "cherry"]
 PROMPTS = ["q1", "q2"]

@@ -11,28 +11,22 @@ import numpy as np
 import pytest
 
 from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
-from arena_kit.board import weekly_sentences
-from arena_kit.board.churn import Move, Place, churn
-from arena_kit.board.detail import RECENT, model_detail
-from arena_kit.board.integrity import integrity, lane_mix
-from arena_kit.board.leaderboard import leaderboard
-from arena_kit.board.objectives import objectives, verdict
-from arena_kit.board.policy_ratings import rated, time_in_band
-from arena_kit.board.validity_record import detail_values, validity_values
-from arena_kit.board.weekly import Retired, Validity, _places, weekly_report
-from arena_kit.board.weeks import Week, chosen_weeks, numbered, week_numbers
-from arena_kit.matchmaking.policy import Contenders, Phase, Policy
-from arena_kit.matchmaking.rules import PublicationStatus, Status
 from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.matchmaking.world import World
-from arena_kit.reporting import (
-    locked_board,
-    model_detail_plots,
-    validity,
-    validity_plots,
-    vote_tables,
-)
-from arena_kit.reporting import model_detail as model_pages
+from arena_kit.policy.constants import Contenders, Phase, Policy
+from arena_kit.policy.ratings import rated, time_in_band
+from arena_kit.policy.rules import PublicationStatus, Status
+from arena_kit.reporting import board_tables, model_page, weekly_plots, weekly_tables
+from arena_kit.reporting import model_page as model_pages
+from arena_kit.validity import sentences
+from arena_kit.validity.churn import Move, Place, churn
+from arena_kit.validity.formats import detail_values, validity_values
+from arena_kit.validity.integrity import integrity, lane_mix
+from arena_kit.validity.leaderboard import leaderboard
+from arena_kit.validity.model_page import RECENT, model_detail
+from arena_kit.validity.sentences import objectives, verdict
+from arena_kit.validity.weekly import Retired, Validity, _places, weekly_report
+from arena_kit.validity.weeks import Week, chosen_weeks, numbered, week_numbers
 from tests.test_html import HOSTILE
 from tests.test_leaderboard import log, season
 
@@ -206,10 +200,10 @@ class TestReport:
         """7.1: exposure of every model in the window, with the feasibility sentence."""
         assert sum(row.exposure for row in report.now.fairness) == 2 * 2000
         assert report.now.fairness[0].equal_target == 400
-        said = weekly_sentences.fairness(report)
+        said = sentences.fairness(report)
         assert "within 12 % of their lane-adjusted target in the last 2000" in said
         assert "equal exposure within 12 % is possible for up to" in report.feasibility.reasons[0]
-        assert "is possible for up to" in validity.fairness(report).html
+        assert "is possible for up to" in weekly_tables.fairness(report).html
 
     def test_prompts(self, report: Validity) -> None:
         """7.2: coverage now and then, and the top-band target for contenders."""
@@ -243,15 +237,15 @@ class TestReport:
         assert top.bt_rating and low.bt_rating and top.bt_rating > low.bt_rating  # noqa: PT018
         for model, other, agreed in ((top, low, 1), (low, top, 1)):
             move = Move(model=model.model, before=5, now=1, crossed=(other.model,), apart=())
-            assert validity._agreed(report, move) == f"{agreed} of 1"
+            assert weekly_tables._agreed(report, move) == f"{agreed} of 1"
         rows = [replace(row, bt_rating=-row.bt_rating) for row in report.now.rows if row.bt_rating]
         turned = replace(report, now=replace(report.now, rows=tuple(rows)))
-        assert validity._agreed(turned, move) == "0 of 1"
+        assert weekly_tables._agreed(turned, move) == "0 of 1"
 
     def test_kinds_of_votes(self) -> None:
         """8: every kind of vote is counted, with what it does."""
         rows = [("x", "y", kind, "q") for kind in "aab--!"]
-        shown = str(vote_tables.votes(weekly_report(timed(log(*rows), days=1))))
+        shown = str(weekly_tables.votes(weekly_report(timed(log(*rows), days=1))))
         counts = dict(zip(("A or B", "tie", "both bad"), (3, 2, 1), strict=True))
         for kind, n in counts.items():
             (line,) = (each for each in shown.splitlines() if each.strip().startswith(kind))
@@ -269,7 +263,7 @@ class TestReport:
 
     def test_confidence(self, report: Validity) -> None:
         """12: RD then and now beside the standard error, and that RD stops falling near 60."""
-        said = weekly_sentences.confidence(report)
+        said = sentences.confidence(report)
         assert "it stops falling near 60.3 whatever the evidence" in said
         assert "Bradley–Terry standard error" in said
         for row in report.confidence:
@@ -289,7 +283,7 @@ class TestReport:
 
     def test_status_and_checks(self, report: Validity) -> None:
         """10 and 8.3: status with its reasons, and the quality checks, in text and JSON."""
-        text = validity.text(report)
+        text = weekly_tables.text(report)
         assert "Publication status: " in text
         assert "Quality checks due: none." in text
         found = validity_values(report, (), integrity(report.now.battles, Policy()))
@@ -304,7 +298,7 @@ class TestReport:
         rows += [("z", "y", "!", f"q{n % 8}") for n in range(15)]
         found = weekly_report(timed(log(*rows)))
         assert [check.model for check in found.now.checks] == ["z"]
-        shown = str(vote_tables.quality(found))
+        shown = str(weekly_tables.quality(found))
         assert "42.9%" in shown
         assert shown.count("due") == 1, "z alone is; y is at 20 % and not above"
 
@@ -313,25 +307,25 @@ class TestReport:
         """12: only governance publishes the report; before it, it is computed and says so."""
         found = weekly_report(votes, Policy(phase=phase))
         assert found.published == (phase is Phase.GOVERNANCE)
-        assert ("not published in phase" in validity.text(found)) != found.published
+        assert ("not published in phase" in weekly_tables.text(found)) != found.published
         assert found.churn is not None
 
     def test_phase_changes_no_figure(self, votes: BattleLog, report: Validity) -> None:
         """12: shadow mode computes the same figures, and says that ranks are not the board's."""
         shadow = weekly_report(votes, Policy(phase=Phase.SHADOW))
-        assert weekly_sentences.sentences(shadow) == weekly_sentences.sentences(report)
+        assert sentences.sentences(shadow) == sentences.sentences(report)
         note = (
             "Ranks in this report are by conservative score; the published order is legacy Elo's."
         )
-        assert note in validity.weekly(shadow).html.replace("&#x27;", "'")
-        assert weekly_sentences.order_note(report) == ""
+        assert note in weekly_tables.weekly(shadow).html.replace("&#x27;", "'")
+        assert sentences.order_note(report) == ""
         assert shadow.now.epoch != report.now.epoch
 
     def test_no_timestamps(self) -> None:
         """Without timestamps one sentence replaces the comparison, and the rest is there."""
         found = weekly_report(season(n=600))
         assert (found.week, found.compared, found.churn) == (None, None, None)
-        assert weekly_sentences.churn(found) == (
+        assert sentences.churn(found) == (
             "No weeks can be compared: 600 of 600 battles have no timestamp, so all count, by "
             "their ids as texts."
         )
@@ -378,7 +372,7 @@ class TestObjectives:
         assert self.met(report) == wanted
         found = objectives(report)
         assert verdict(found) == f"{sum(wanted)} of 4 objectives are met."
-        assert verdict(found) in validity.objectives(report).html
+        assert verdict(found) in weekly_tables.objectives(report).html
 
     def test_swaps_inside_the_bands_are_noise(self, report: Validity) -> None:
         """Two models at the top that change order while their bands overlap break the first."""
@@ -418,18 +412,18 @@ class TestStatus:
         now = replace(report.now, status=loose)
         moved = replace(report, now=now, before=replace(report.before, status=tight))
         said = "In the comparison week it was calibrating: RD is 80."
-        assert weekly_sentences.status(moved).endswith(said)
-        assert said in locked_board.status(moved).html
-        assert "not that the ranks are certain" in locked_board.status(moved).html
+        assert sentences.status(moved).endswith(said)
+        assert said in board_tables.status(moved).html
+        assert "not that the ranks are certain" in board_tables.status(moved).html
         same = replace(report, now=now, before=replace(report.before, status=loose))
-        assert weekly_sentences.status(same).endswith("It was officially stable in the comparison "
+        assert sentences.status(same).endswith("It was officially stable in the comparison "
                                                       "week, too.")  # fmt: skip
 
     def test_every_condition_is_marked(self, report: Validity) -> None:
         """All three conditions are shown, met or not."""
         conditions = report.now.status.conditions
         assert len(conditions) == 3
-        page = locked_board.status(report).html
+        page = board_tables.status(report).html
         official = report.now.status.status is Status.OFFICIAL
         assert ("stays visible, with this caveat" in page) is not official
         assert page.count("✓") == sum(met for met, _ in conditions)
@@ -694,7 +688,7 @@ class TestDetail:
         assert found.prompts == ()
         assert "names no prompts" in str(model_pages.prompts([found]))
         assert "names no prompts" in str(model_pages.responses([found]))
-        model_detail_plots.deficits([found], board)
+        model_page.deficits([found], board)
 
 
 def test_everything_can_be_drawn() -> None:
@@ -708,9 +702,10 @@ def test_everything_can_be_drawn() -> None:
     report = weekly_report(timed(log(*rows)))
     pages = [model_detail(report.now, model) for model in report.now.order]
     shown = [
-        locked_board.status(report), validity.fairness(report), validity.pairs(report),
-        validity.churn(report), vote_tables.quality(report), validity.objectives(report),
-        vote_tables.controls(integrity(report.now.battles, Policy())),
+        board_tables.status(report), weekly_tables.fairness(report), weekly_tables.pairs(report),
+        weekly_tables.churn(report), weekly_tables.quality(report),
+        weekly_tables.objectives(report),
+        weekly_tables.controls(integrity(report.now.battles, Policy())),
         model_pages.summary(pages, report.now), model_pages.neighbours(pages, report.now),
         model_pages.prompts(pages), model_pages.opponents(pages), model_pages.responses(pages),
     ]  # fmt: skip
@@ -719,10 +714,10 @@ def test_everything_can_be_drawn() -> None:
         assert "<img" not in each.html
     assert names[0] in model_pages.text(pages, report.now)
     for figure in (
-        validity_plots.exposure(report), validity_plots.confidence(report),
-        validity_plots.bands(report), model_detail_plots.deficits(pages[:2], report.now),
-        model_detail_plots.quality(pages[:2], report.now),
-        model_detail_plots.history(pages[:2], report.now),
+        weekly_plots.exposure(report), weekly_plots.confidence(report),
+        weekly_plots.bands(report), model_page.deficits(pages[:2], report.now),
+        model_page.quality(pages[:2], report.now),
+        model_page.history(pages[:2], report.now),
     ):  # fmt: skip
         figure.set_dpi(40)
         figure.canvas.draw()

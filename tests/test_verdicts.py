@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from arena_kit.battles import Outcome, Source
+from arena_kit.battles.battle import Outcome, Source
+from arena_kit.judging.prompts import Pair
 from arena_kit.judging.records import (
     Answer,
     JudgeRequest,
@@ -23,7 +24,6 @@ from arena_kit.judging.verdicts import (
     to_battles,
     verdict_of,
 )
-from arena_kit.prompts import Pair
 
 PAIR = Pair(dimension="tone", prompt_id="q1", entrant_a="ash", entrant_b="beech")
 NOT_OK = [status for status in Status if status is not Status.OK]

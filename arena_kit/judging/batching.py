@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from arena_kit.judging.bulk import undisturbed
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import (
     Batch,
@@ -30,7 +29,7 @@ from arena_kit.judging.judges.base import (
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Awaited, Intent
 from arena_kit.judging.reconciling import named, recent, reconcile
-from arena_kit.judging.records import Answer, Asked
+from arena_kit.judging.records import Answer, Asked, undisturbed
 from arena_kit.judging.terms import OnSettled, Terms
 
 #: Results made durable together: so many, or what came in so many seconds.

@@ -18,9 +18,8 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from arena_kit.judging.bulk import undisturbed
-from arena_kit.judging.cache_keys import settings_digest
-from arena_kit.judging.judges.base import Batch, PaidJudge, Result
+from arena_kit.files import LockedError
+from arena_kit.judging.judges.base import Batch, PaidJudge, Result, settings_digest
 from arena_kit.judging.ledger_rows import (
     INSERT_ANSWER,
     Awaited,
@@ -34,8 +33,7 @@ from arena_kit.judging.ledger_rows import (
     set_state,
 )
 from arena_kit.judging.ledger_schema import kept_open, opened, transaction
-from arena_kit.judging.records import Answer, Asked
-from arena_kit.store import LockedError
+from arena_kit.judging.records import Answer, Asked, undisturbed
 
 _CHUNK = 500
 #: What becomes of attempts without a result when their intent ends.

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from arena_kit.battles import whole_text
+from arena_kit.files import whole_text
 from arena_kit.judging.judges.base import Result, Service
 from arena_kit.judging.records import Answer, Asked, Status
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from arena_kit.battles import DataError
+from arena_kit.files import DataError
 
 _PATIENCE = 60.0
 

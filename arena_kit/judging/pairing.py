@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from arena_kit.battles import DataError
-from arena_kit.prompts import Pair, Prompt
+from arena_kit.files import DataError
+from arena_kit.judging.prompts import Pair, Prompt
 
 Missing = Literal["listwise", "pairwise"]
 

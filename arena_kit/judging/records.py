@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from arena_kit.prompts import Pair
+from arena_kit.judging.prompts import Pair
 
 #: The JSON schema of a verdict, for judges that can be held to one.
 VERDICT_SCHEMA: dict[str, object] = {
@@ -195,3 +197,15 @@ class Judgment:
     winner: str | None
     forward: Verdict
     backward: Verdict
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Records that all stay: looking for garbage among them costs a third of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from arena_kit.judging.prompts import Prompt, Response
 from arena_kit.judging.records import JudgeRequest, Presentation
-from arena_kit.prompts import Prompt, Response
 
 HEADER = """\
 You compare two responses to the same question and decide which one is better on a single

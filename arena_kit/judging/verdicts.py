@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from arena_kit.battle_log import BattleLog
-from arena_kit.battles import Battle, Outcome, Source, whole_text
+from arena_kit.battles.battle import Battle, Outcome, Source
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import whole_text
 from arena_kit.judging.parsing import read_verdict
+from arena_kit.judging.prompts import Pair
 from arena_kit.judging.records import (
     Answer,
     JudgeRequest,
@@ -18,7 +20,6 @@ from arena_kit.judging.records import (
     Status,
     Verdict,
 )
-from arena_kit.prompts import Pair
 
 
 def presentations(pair: Pair) -> tuple[Presentation, Presentation]:

@@ -1,1 +1,1 @@
-"""Matchmaking: who meets whom next, how well all are covered, and what may be claimed of it."""
+"""Who meets whom next: lanes, scheduler, arena and simulation; the rng is an argument."""

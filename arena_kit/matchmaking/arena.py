@@ -9,14 +9,14 @@ from math import isnan
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena_kit.battle_log import BattleLog
-from arena_kit.battles import Outcome, read_outcome
-from arena_kit.matchmaking.legacy_elo import update_elo, votes_in_order
+from arena_kit.battles.battle import Outcome, read_outcome
+from arena_kit.battles.log import BattleLog
 from arena_kit.matchmaking.matchup import Matchup
-from arena_kit.matchmaking.policy import Policy
-from arena_kit.matchmaking.rules import ranked
 from arena_kit.matchmaking.scheduler import Scheduler
-from arena_kit.rating.glicko2 import Glicko2, GlickoState
+from arena_kit.policy.constants import Policy
+from arena_kit.policy.ratings import glicko2_of, update_elo, votes_in_order
+from arena_kit.policy.rules import ranked
+from arena_kit.rating.glicko2 import GlickoState
 
 _SCORES = {
     Outcome.MODEL_A: 1.0,
@@ -91,17 +91,3 @@ class Arena:
         if score is not None and not isnan(score):
             states = self.ratings
             states[a], states[b] = self._method.updated(states[a], states[b], score)
-
-
-def glicko2_of(policy: Policy) -> Glicko2:
-    """The method that the policy asks for (5.1), its settings the policy's, without intervals."""
-    rule = policy.glicko
-    return Glicko2(
-        initial=rule.rating,
-        rd=rule.rd,
-        volatility=rule.volatility,
-        tau=rule.tau,
-        rd_min=rule.rd_min,
-        rd_max=rule.rd_max,
-        evidence_replicates=0,
-    )

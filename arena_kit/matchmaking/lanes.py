@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.matchmaking.coverage import Bools, Counts
 from arena_kit.matchmaking.matchup import Lane
-from arena_kit.matchmaking.policy import Policy
+from arena_kit.policy.constants import Policy
+from arena_kit.policy.coverage import Bools, Counts
 from arena_kit.rating.base import expected_share
 
 Floats = NDArray[np.float64]

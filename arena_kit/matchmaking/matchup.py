@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
-from arena_kit.battles import Battle, Outcome
+from arena_kit.battles.battle import Battle, Outcome
 
 
 class MatchmakingError(ValueError):
@@ -21,16 +21,6 @@ class Lane(StrEnum):
     UNCERTAINTY = "uncertainty"
     EXPLORATION = "exploration"
     BASELINE = "baseline"
-
-
-class Rated(Protocol):
-    """What matchmaking reads of a model's rating state."""
-
-    @property
-    def rating(self) -> float: ...
-
-    @property
-    def rd(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena_kit.battle_log import BattleLog, Labels
-from arena_kit.battles import OUTCOMES, Outcome, read_outcome
-from arena_kit.matchmaking.coverage import Coverage, check_single_votes
-from arena_kit.matchmaking.feasibility import due_shares
+from arena_kit.battles.battle import OUTCOMES, Outcome, read_outcome
+from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.matchmaking.lanes import (
     PROPOSE,
     Floats,
@@ -23,10 +21,12 @@ from arena_kit.matchmaking.lanes import (
     explored_prompt,
     lane_weights,
 )
-from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup, Rated
-from arena_kit.matchmaking.memory import Memory, Pair
-from arena_kit.matchmaking.policy import Policy
-from arena_kit.matchmaking.roster import Roster
+from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
+from arena_kit.matchmaking.state import Memory, Pair, Roster
+from arena_kit.policy.constants import Policy
+from arena_kit.policy.coverage import Coverage, check_single_votes
+from arena_kit.policy.feasibility import due_shares
+from arena_kit.policy.rules import Rated
 from arena_kit.rating.glicko2 import replay_order
 
 

@@ -16,20 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arena_kit.battle_log import BattleLog
-from arena_kit.battles import Battle, Outcome
+from arena_kit.battles.battle import Battle, Outcome
+from arena_kit.battles.log import BattleLog
+from arena_kit.matchmaking.accuracy import Checkpoint, Duel, Run, checkpoint, fitted_closeness
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
-from arena_kit.matchmaking.measures import (
-    Checkpoint,
-    Duel,
-    Run,
-    checkpoint,
-    fitted_closeness,
-)
-from arena_kit.matchmaking.policy import Phase, Policy
 from arena_kit.matchmaking.world import Planted, World, planted
+from arena_kit.policy.constants import Phase, Policy
 
 EVERY = 250
 

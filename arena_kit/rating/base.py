@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battle_log import BattleLog
-from arena_kit.battles import A_WINS, B_WINS, BOTH_BAD, TIE
+from arena_kit.battles.battle import A_WINS, B_WINS, BOTH_BAD, TIE
+from arena_kit.battles.log import BattleLog
 
 #: Standard errors to either side of a 95 % interval.
 NORMAL_95 = 1.959963984540054

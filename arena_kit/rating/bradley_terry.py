@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from math import log as ln
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battle_log import BattleLog
+from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import (
     MIN_QUESTIONS,
     NORMAL_95,
@@ -21,13 +23,14 @@ from arena_kit.rating.base import (
     kinds,
     known,
 )
-from arena_kit.rating.blas import one_thread
-from arena_kit.rating.bootstrap import Priors, replicates
 from arena_kit.rating.evidence import Cluster, Evidence
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, check_told_apart, fitted, unanimous
 from arena_kit.rating.resampling import interval
-from arena_kit.rating.sandwich import covariance
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
+from arena_kit.rating.uncertainty import Priors, covariance, replicates
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 #: Resamples without a finite rating, as a share, from which no interval is given.
 _MOST_LOST = 0.05
@@ -40,7 +43,7 @@ class BradleyTerry:
     The order of battles plays no part; a soft outcome counts as that share of a win. The
     interval is by default the robust (sandwich) one, clustered by question: battles on one
     question share that question, and counting them as independent claims more certainty
-    than there is. `P(a above b)` and rank ranges are in `arena_kit.claims`.
+    than there is. `P(a above b)` and rank ranges are in `claims`.
 
     Parameters
     ----------
@@ -291,3 +294,16 @@ class BradleyTerry:
             np.where(pinned, rating, low),
             np.where(pinned, rating, high),
         )
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """A block in which BLAS uses one thread; on a busy machine several take many times longer."""
+    limited: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
+    return limited
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -9,7 +9,7 @@ from math import log as ln
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battle_log import BattleLog
+from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import RatingError, check_connected, scores
 from arena_kit.rating.bradley_terry import BradleyTerry
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battle_log import BattleLog
+from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import (
     MIN_QUESTIONS,
     Rating,
@@ -20,7 +20,13 @@ from arena_kit.rating.base import (
     known,
     scores,
 )
-from arena_kit.rating.replay import EloRule, Games, replay_in_order, replay_orders, shuffle_seeds
+from arena_kit.rating.elo_replay import (
+    EloRule,
+    Games,
+    replay_in_order,
+    replay_orders,
+    shuffle_seeds,
+)
 from arena_kit.rating.resampling import denoised, evidence_sets, interval
 
 Treatment = Literal["drop", "half"]

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battle_log import BattleLog
+from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import questions_seen
 from arena_kit.rating.likelihood import Cells
 from arena_kit.rating.resampling import ClusterRedraw, PoissonRedraw, Redraw

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battle_log import BattleLog, Strings
-from arena_kit.battles import BOTH_BAD
+from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.battles.log import BattleLog, Strings
 from arena_kit.rating.base import (
     Rating,
     RatingError,
@@ -24,15 +24,9 @@ from arena_kit.rating.base import (
     known,
     scores,
 )
-from arena_kit.rating.glicko2_replay import (
-    GlickoRule,
-    States,
-    replay,
-    replay_sets,
-    replay_traced,
-)
+from arena_kit.rating.elo_replay import Games
+from arena_kit.rating.glicko2_replay import GlickoRule, States, replay, replay_sets, replay_traced
 from arena_kit.rating.glicko2_steps import SCALE, damping, evidence, settled
-from arena_kit.rating.replay import Games
 from arena_kit.rating.resampling import evidence_sets, interval
 
 Floats = NDArray[np.float64]

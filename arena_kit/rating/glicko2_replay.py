@@ -15,8 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.rating.elo_replay import Games
 from arena_kit.rating.glicko2_steps import DAMPING, Floats, replay_periods, replay_votes
-from arena_kit.rating.replay import Games
 
 #: Votes from which compiled code pays for its start (below it plain Python is quicker).
 COMPILED_FROM = 100_000

@@ -10,7 +10,7 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from arena_kit.rating import glicko2_steps
-from arena_kit.rating.replay import GAMMA, MIX1, MIX2
+from arena_kit.rating.splitmix import GAMMA, MIX1, MIX2
 
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
 _UNIT = 2.0**-53

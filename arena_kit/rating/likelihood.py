@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battle_log import BattleLog
-from arena_kit.battles import A_WINS, B_WINS, TIE
+from arena_kit.battles.battle import A_WINS, B_WINS, TIE
+from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import RatingError, scores, strong_groups, strongly_connected
 from arena_kit.rating.tie_models import Floats, Terms, TieModel
 

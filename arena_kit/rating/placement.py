@@ -8,7 +8,7 @@ from math import log as ln
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battle_log import BattleLog
+from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, Rating, RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.calibration import Calibration, JudgeError, calibrated, judge_error

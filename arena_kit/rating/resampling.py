@@ -12,7 +12,8 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
-from arena_kit.rating.replay import GAMMA, MIX1, MIX2, Games
+from arena_kit.rating.elo_replay import Games
+from arena_kit.rating.splitmix import GAMMA, MIX1, MIX2
 
 #: Indices held at once; larger logs are resampled in several chunks.
 _CHUNK = 20_000_000

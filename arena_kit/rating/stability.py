@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from arena_kit.battle_log import BattleLog
+from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 

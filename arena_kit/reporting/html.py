@@ -10,7 +10,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from arena_kit.store import write_text
+from arena_kit.files import write_text
 
 _TEMPLATES = Path(__file__).parent / "template"
 _SAFE_TYPES = ("text/html", "image/png", "text/plain")

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from arena_kit.matchmaking.measures import CLAIM_MARGIN, Checkpoint, Duel, Run
-from arena_kit.matchmaking.policy import Policy
-from arena_kit.reporting.look import ACCENT, LINE, SOFT, WARM, panels_of, styled
-from arena_kit.reporting.simulations import top_size
+from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Checkpoint, Duel, Run
+from arena_kit.policy.constants import Policy
+from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, styled
+from arena_kit.reporting.simulation import top_size
 
 _BAND = (10, 90)  # percentiles of the seeds that bands span
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from arena_kit import BattleLog, write_battles
-from arena_kit.battle_log import Labels
-from arena_kit.matchmaking.policy import Policy
+from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.simulation import season
 from arena_kit.matchmaking.world import World
+from arena_kit.policy.constants import Policy
 
 WORLD = World(models=18, prompts=15, matchups=6000, newcomers=2, answered=0.92, bad_below=1450)
 MONDAY = datetime(2026, 9, 7, tzinfo=UTC)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from arena_kit import BattleLog, Source, write_battles
-from arena_kit.battle_log import Labels
+from arena_kit.battles.log import Labels
 
 #: Planted skills in Elo points; yew has too few votes to be ranked.
 SKILLS = {

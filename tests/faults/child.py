@@ -14,13 +14,13 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
+from arena_kit.files import LockedError
 from arena_kit.judging import batching
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.judges.base import PausedError, ServiceError
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import judge_pairs
-from arena_kit.store import LockedError
 from tests.faults.dying import After, Death, Fate, mortal_judge, mortal_ledger
 from tests.faults.tournament import PAIRS, TERMS, judge_of, material
 

@@ -8,10 +8,10 @@ import anthropic
 
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.prices import Price
+from arena_kit.judging.prompts import Pair, Prompt, Response
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.terms import Pace, Terms
 from arena_kit.judging.tournament import Material
-from arena_kit.prompts import Pair, Prompt, Response
 
 MODEL = "claude-opus-5-5"
 PRICE = Price(

@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 import anthropic
 import httpx2
 
-from arena_kit.battles import DataError
-from arena_kit.judging.bulk import undisturbed
+from arena_kit.files import DataError
 from arena_kit.judging.judges.anthropic_wire import (
     message_params,
     read_message,
@@ -39,7 +38,7 @@ from arena_kit.judging.judges.base import (
     first_of_each,
 )
 from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Asked
+from arena_kit.judging.records import Asked, undisturbed
 
 OFFICIAL = "https://api.anthropic.com"
 _MOST_REQUESTS = 100_000

@@ -16,7 +16,7 @@ import anthropic
 import httpx2
 from pydantic_core import from_json
 
-from arena_kit.battles import whole_text
+from arena_kit.files import whole_text
 from arena_kit.judging.judges.base import (
     BusyError,
     PausedError,

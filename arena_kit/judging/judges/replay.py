@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arena_kit.battles import DataError
+from arena_kit.files import DataError, read_lines
 from arena_kit.judging.records import Answer, JudgeRequest, Status
-from arena_kit.store import read_lines
 
 Key = tuple[str, str, str, str]
 _KEY = ("dimension", "prompt_id", "first", "second")

@@ -1,0 +1,1 @@
+"""The waist: the battle, the log of many battles, and reading and writing it."""

@@ -1,0 +1,137 @@
+"""The battle: one comparison of two models, in the words the community uses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from arena_kit.files import DataError
+
+ID_RULE = "1 to 128 of the characters A-Z a-z 0-9 . _ : / @ + -, without '..'"
+_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9._:/@+-]{1,128}\Z")
+
+
+class Outcome(StrEnum):
+    """What a battle ended in. *Decisive* means `MODEL_A` or `MODEL_B`, nothing else."""
+
+    MODEL_A = "model_a"
+    MODEL_B = "model_b"
+    TIE = "tie"
+    BOTH_BAD = "both_bad"
+
+    @property
+    def decisive(self) -> bool:
+        return self in (Outcome.MODEL_A, Outcome.MODEL_B)
+
+
+class Source(StrEnum):
+    """Who decided a battle."""
+
+    LLM_JUDGE = "llm-judge"
+    HUMAN = "human"
+
+
+OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
+A_WINS, B_WINS, TIE, BOTH_BAD = range(4)
+
+#: Every spelling of an outcome that is read; any other label is an error.
+OUTCOME_LABELS: dict[str, Outcome] = {
+    "model_a": Outcome.MODEL_A,
+    "model_b": Outcome.MODEL_B,
+    "tie": Outcome.TIE,
+    "both_bad": Outcome.BOTH_BAD,
+    "bothbad": Outcome.BOTH_BAD,
+    "tie (bothbad)": Outcome.BOTH_BAD,
+    "tie_bothbad": Outcome.BOTH_BAD,
+    "a": Outcome.MODEL_A,
+    "b": Outcome.MODEL_B,
+}
+
+
+def read_outcome(label: object) -> Outcome:
+    """The outcome a label stands for."""
+    if isinstance(label, str) and label in OUTCOME_LABELS:
+        return OUTCOME_LABELS[label]
+    raise DataError(f"unknown winner {_clip(label)}; allowed: {', '.join(OUTCOME_LABELS)}")
+
+
+def read_source(label: object) -> Source:
+    """The source a label stands for."""
+    try:
+        return Source(str(label))
+    except ValueError:
+        allowed = ", ".join(Source)
+        raise DataError(f"unknown source {_clip(label)}; allowed: {allowed}") from None
+
+
+def check_id(value: object, what: str) -> str:
+    """`value` if it is a safe id (ids end up in file names and HTML), else an error."""
+    if isinstance(value, str) and _ID.match(value):
+        return value
+    raise DataError(f"{what} {_clip(value)} is not a valid id; allowed: {ID_RULE}")
+
+
+def check_model_name(value: object) -> str:
+    """`value` if it can name a model: published lists use spaces and brackets, so only
+    emptiness, control characters and more than 256 characters are refused.
+    """
+    if isinstance(value, str) and 0 < len(value) <= 256 and value.isprintable():
+        return value
+    raise DataError(
+        f"model name {_clip(value)} is not valid; allowed: 1 to 256 printable characters"
+    )
+
+
+def _clip(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Battle:
+    """One comparison of two models, under the names the community uses on disk.
+
+    `inconsistent` marks a judged pair whose two presentations disagreed: it has no
+    winner, its `winner` field reads `tie`, and every rating method has a named setting
+    for it. `share_a` is a soft outcome: the share of the win that goes to `model_a`, from 0
+    to 1, where more is known than a name; ratings then count it instead of the winner. A
+    timestamp without a zone is UTC; an empty text is none.
+    """
+
+    model_a: str
+    model_b: str
+    winner: Outcome
+    source: Source = Source.HUMAN
+    question_id: str | None = None
+    dimension: str | None = None
+    judge_model: str | None = None
+    battle_id: str | None = None
+    timestamp: datetime | None = None
+    session: str | None = None
+    lane: str | None = None
+    weight: float = 1.0
+    inconsistent: bool = False
+    share_a: float | None = None
+
+    def __post_init__(self) -> None:
+        check_model_name(self.model_a)
+        check_model_name(self.model_b)
+        if self.model_a == self.model_b:
+            raise DataError(f"a battle needs two different models, but both are {self.model_a!r}")
+        object.__setattr__(self, "winner", read_outcome(self.winner))
+        object.__setattr__(self, "source", read_source(self.source))
+        if self.inconsistent is True and self.winner is not Outcome.TIE:
+            raise DataError(f"an inconsistent battle has winner 'tie', not {self.winner!r}")
+        if not isinstance(self.weight, int | float) or not 0 < self.weight < float("inf"):
+            raise DataError(f"weight {_clip(self.weight)} is not a positive finite number")
+        share = self.share_a
+        if share is not None and not (isinstance(share, int | float) and 0 <= share <= 1):
+            raise DataError(f"share_a {_clip(share)} is not a number from 0 to 1")
+        if not isinstance(self.inconsistent, bool):
+            raise DataError(f"inconsistent {_clip(self.inconsistent)} is not true or false")
+        if self.timestamp is not None and self.timestamp.tzinfo is None:
+            object.__setattr__(self, "timestamp", self.timestamp.replace(tzinfo=UTC))
+        for name in ("question_id", "dimension", "judge_model", "battle_id", "session", "lane"):
+            object.__setattr__(self, name, getattr(self, name) or None)

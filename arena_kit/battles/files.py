@@ -1,0 +1,350 @@
+"""Reading and writing battle logs; DuckDB does the parsing, so a million rows is ordinary.
+
+Every column arrives as text, is checked once per distinct value, and becomes integer
+codes. Only when something is wrong is the file walked again, to name the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.battle import (
+    OUTCOME_LABELS,
+    OUTCOMES,
+    TIE,
+    check_model_name,
+    read_outcome,
+    read_source,
+)
+from arena_kit.battles.log import TEXT_COLUMNS, BattleLog, Labels
+from arena_kit.battles.style import FEATURES, style_differences
+from arena_kit.battles.tabular import (
+    column_name,
+    connection,
+    csv_line,
+    is_jsonl,
+    table_of,
+    write_columns,
+)
+from arena_kit.files import DataError, read_lines
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REQUIRED = ("model_a", "model_b", "winner")
+OPTIONAL = (*TEXT_COLUMNS, "battle_id", "timestamp", "weight", "inconsistent", "share_a")
+TEXTS = ("response_a", "response_b")
+_SECONDS = "try_cast(timestamp AS DOUBLE)"
+_MOMENT = (
+    f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
+    f"WHEN abs({_SECONDS}) < 1e11 THEN to_timestamp({_SECONDS}) END"
+)
+
+
+def read_battles(
+    path: str | Path, *, winner: str = "winner", covariates: Sequence[str] = ()
+) -> BattleLog:
+    """A battle log from JSONL, CSV (either may be gzipped) or Parquet.
+
+    Needs the columns model_a, model_b, winner; takes the other `Battle` fields where
+    present; ignores columns it does not know, refuses values it does not know. `winner`
+    names the column of the outcome, where a file has several voters. A covariate is a
+    column of numbers or, where the file has response_a and response_b, a feature of style
+    (see `arena_kit.battles.style`).
+    """
+    path = Path(path)
+    wanted = Wanted(winner, tuple(covariates))
+    with connection() as con:
+        return _log(con, table_of(path, wanted.columns), path, wanted)
+
+
+def battles_from_frame(
+    frame: pd.DataFrame, *, winner: str = "winner", covariates: Sequence[str] = ()
+) -> BattleLog:
+    """A battle log from a pandas frame with the same columns as a file."""
+    wanted = Wanted(winner, tuple(covariates))
+    with connection() as con:
+        con.register("incoming", frame[[c for c in frame.columns if c in wanted.columns]])
+        return _log(con, "incoming", None, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which columns of a table are read as what."""
+
+    winner: str = "winner"
+    covariates: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that may be read, under its name in the table."""
+        texts = TEXTS if self.covariates else ()
+        known = [self.winner if c == "winner" else c for c in (*REQUIRED, *OPTIONAL)]
+        return tuple(dict.fromkeys([*known, *texts, *self.covariates]))
+
+    def selected(self, present: Sequence[str]) -> list[str]:
+        """Expressions that pick the columns that are there, as text, under our names."""
+        ours = {self.winner: "winner"}
+        kept = [column for column in self.columns if column in present]
+        return [f"CAST({column_name(c)} AS VARCHAR) AS {column_name(ours.get(c, c))}" for c in kept]
+
+
+def write_battles(path: str | Path, log: BattleLog) -> None:
+    """Write a battle log as JSONL, CSV (either gzipped by its name) or Parquet."""
+    columns: dict[str, Any] = dict(log.columns())
+    if "timestamp" in columns:
+        columns["timestamp"] = _iso(columns["timestamp"])
+    write_columns(Path(path), columns)
+
+
+class _RowError(DataError):
+    """A complaint about one row, counted from 0."""
+
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+def _log(
+    con: duckdb.DuckDBPyConnection, table: str, path: Path | None, wanted: Wanted
+) -> BattleLog:
+    name = str(path) if path else "the frame"
+    try:
+        present = [row[0] for row in con.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
+        needed = [wanted.winner if column == "winner" else column for column in REQUIRED]
+        if missing := [column for column in needed if column not in present]:
+            raise DataError(f"{name}: missing column {', '.join(missing)}")
+        texts = ", ".join(wanted.selected(present))
+        con.execute(f"CREATE TEMP TABLE raw AS SELECT {texts} FROM {table}")
+    except duckdb.Error as error:
+        if path and is_jsonl(path):
+            for _ in read_lines(path):  # raises at the line that DuckDB stumbled over
+                pass
+        raise DataError(f"{name}: {str(error).splitlines()[0]}") from None
+    try:
+        log = _encode(con, _filled(con, [c for c in OPTIONAL if c in present]))
+        if wanted.covariates:
+            log = replace(log, covariates=_covariates(con, wanted.covariates, present, name))
+    except _RowError as error:
+        raise DataError(f"{name}{_place(path, error.row)}: {error}") from None
+    if path and is_jsonl(path) and _has_constants(log):
+        for _ in read_lines(path):  # refuses a bare NaN, which DuckDB reads as a name
+            pass
+    return log
+
+
+def _has_constants(log: BattleLog) -> bool:
+    columns = [getattr(log, column) for column in TEXT_COLUMNS]
+    names = {*log.models, *(name for c in columns if c is not None for name in c.names)}
+    return not names.isdisjoint(("NaN", "Infinity", "-Infinity"))
+
+
+def _place(path: Path | None, row: int) -> str:
+    """Where a row stands: `:line` in a text file, its number elsewhere."""
+    if path is None or path.suffix == ".parquet":
+        return f" row {row}"
+    if is_jsonl(path):
+        return f":{next(line for n, (line, _) in enumerate(read_lines(path)) if n == row)}"
+    return f":{csv_line(path, row)}"
+
+
+def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
+    """The optional columns that hold anything; a required one must be complete."""
+    for column in REQUIRED:
+        _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
+    return {column for column in kept if _any(con, column)}
+
+
+def _any(con: duckdb.DuckDBPyConnection, column: str) -> bool:
+    query = f"SELECT 1 FROM raw WHERE {column_name(column)} IS NOT NULL LIMIT 1"
+    return con.execute(query).fetchone() is not None
+
+
+def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
+    groups: dict[str, tuple[str, ...]] = {"model": ("model_a", "model_b")}
+    groups |= {column: (column,) for column in TEXT_COLUMNS if column in filled}
+    with ThreadPoolExecutor() as pool:  # names are looked up while DuckDB fetches the next
+        coding = {name: pool.submit(_coded, *_hashed(con, c)) for name, c in groups.items()}
+        outcome = _outcomes(con)
+        ids = _values(con, "battle_id") if "battle_id" in filled else None
+        labels = {name: _checked(name, future.result()) for name, future in coding.items()}
+    sides = labels.pop("model")
+    a, b = np.split(sides.codes, 2)
+    if np.any(same := a == b):
+        row = int(np.argmax(same))
+        raise _RowError(row, f"both models are {sides.names[a[row]]!r}")
+    return BattleLog(
+        models=tuple(sides.names),
+        a=a,
+        b=b,
+        outcome=outcome,
+        battle_id=ids,
+        timestamp=_timestamps(con) if "timestamp" in filled else None,
+        weight=_weights(con) if "weight" in filled else None,
+        inconsistent=_inconsistent(con, outcome) if "inconsistent" in filled else None,
+        share_a=_shares(con) if "share_a" in filled else None,
+        covariates=None,
+        **labels,
+    )
+
+
+def _outcomes(con: duckdb.DuckDBPyConnection) -> NDArray[np.int8]:
+    cases = " ".join(
+        f"WHEN '{label}' THEN {OUTCOMES.index(outcome)}"
+        for label, outcome in OUTCOME_LABELS.items()
+    )
+    codes = _values(con, f"CASE winner {cases} ELSE -1 END::TINYINT")
+    if np.any(codes < 0):
+        row = int(np.argmax(codes < 0))
+        try:
+            read_outcome(_values(con, "winner")[row])
+        except DataError as error:
+            raise _RowError(row, str(error)) from None
+    return codes
+
+
+def _hashed(
+    con: duckdb.DuckDBPyConnection, columns: Sequence[str]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The distinct names of some columns in order, their hashes, and the hash of every row:
+    64-bit hashes are quicker to fetch and to look up than strings.
+    """
+    distinct = " UNION ".join(f"SELECT {c} AS v FROM raw WHERE {c} IS NOT NULL" for c in columns)
+    ordered = f"SELECT v, hash(v) FROM (SELECT DISTINCT v FROM ({distinct})) ORDER BY v"
+    names, hashes = map(np.asarray, con.execute(ordered).fetchnumpy().values())
+    if len(np.unique(hashes)) < len(hashes):
+        raise DataError(f"two names in {columns[0]} share a 64-bit hash; rename one of them")
+    wanted = ", ".join(f"hash({column})" for column in columns)
+    rows = con.execute(f"SELECT {wanted} FROM raw").fetchnumpy().values()
+    return names, hashes, np.concatenate([np.asarray(row) for row in rows])
+
+
+def _coded(names: NDArray[Any], hashes: NDArray[Any], rows: NDArray[Any]) -> Labels:
+    """Codes of rows, found by their hashes; -1 where a hash is no name's, as that of NULL.
+
+    The upper bits of a hash lead to the place where names like it begin; a few steps on
+    find the name itself.
+    """
+    order = np.argsort(hashes).astype(np.int32)
+    known = np.append(hashes[order], np.uint64(2**64 - 1))
+    shift = np.uint64(64 - max(4, (8 * len(names)).bit_length()))
+    begins = np.searchsorted(known >> shift, np.arange(1 << (64 - int(shift)))).astype(np.int32)
+    place = begins[rows >> shift]
+    while np.any(later := known[place] < rows):
+        place += later
+    codes = np.append(order, np.int32(-1))[place]
+    codes[known[place] != rows] = -1
+    return Labels(names.astype(object), codes)
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {
+    "model": check_model_name,
+    "source": read_source,
+}
+
+
+def _checked(name: str, labels: Labels) -> Labels:
+    """The labels, if every name may stand in this column; an empty optional text is none."""
+    if name != "model" and len(labels.names) and not labels.names[0]:
+        labels = Labels(labels.names[1:], np.maximum(labels.codes - 1, -1))
+    for code, value in enumerate(labels.names):
+        try:
+            _CHECKS.get(name, str)(value)
+        except DataError as error:
+            first = int(np.argmax(labels.codes == code))
+            rows = len(labels.codes) // (2 if name == "model" else 1)
+            raise _RowError(first % rows, str(error)) from None
+    return labels
+
+
+def _values(con: duckdb.DuckDBPyConnection, expression: str) -> NDArray[Any]:
+    column = con.execute(f"SELECT {expression} AS v FROM raw").fetchnumpy()["v"]
+    if isinstance(column, np.ma.MaskedArray):
+        plain = column.data.astype(object)
+        plain[np.ma.getmaskarray(column)] = None
+        return plain
+    return np.asarray(column)
+
+
+def _timestamps(con: duckdb.DuckDBPyConnection) -> NDArray[np.datetime64]:
+    nowhere = -(2**63)
+    micros = _values(con, f"coalesce(epoch_us({_MOMENT}), {nowhere + 1} - 1)")
+    if np.any(micros == nowhere):
+        _refuse_value(con, "timestamp", f"{_MOMENT} IS NULL", "an ISO date or seconds since 1970")
+    return micros.astype("datetime64[us]")
+
+
+def _weights(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64] | None:
+    number = "try_cast(weight AS DOUBLE)"
+    wrong = f"{number} IS NULL OR NOT isfinite({number}) OR {number} <= 0"
+    _refuse_value(con, "weight", wrong, "a positive finite number")
+    weights = _values(con, f"coalesce({number}, 1.0)").astype(float)
+    return weights if np.any(weights != 1.0) else None
+
+
+def _shares(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64]:
+    number = "try_cast(share_a AS DOUBLE)"
+    wrong = f"{number} IS NULL OR NOT {number} BETWEEN 0 AND 1"
+    _refuse_value(con, "share_a", wrong, "a number from 0 to 1")
+    return _values(con, f"coalesce({number}, 'nan'::DOUBLE)").astype(float)
+
+
+def _covariates(
+    con: duckdb.DuckDBPyConnection, names: Sequence[str], present: Sequence[str], table: str
+) -> dict[str, NDArray[np.float64]]:
+    """Numbers per battle: columns of the table, or features of the two responses."""
+    found = {name: _numbers(con, name) for name in names if name in present and _any(con, name)}
+    rest = [name for name in names if name not in found]
+    texts = all(text in present and _any(con, text) for text in TEXTS)
+    if strangers := [name for name in rest if not texts or name not in FEATURES]:
+        raise DataError(
+            f"{table}: no covariate {', '.join(strangers)}; allowed: a column of numbers or, in a "
+            f"table with response_a and response_b, {', '.join(FEATURES)}"
+        )
+    if rest:
+        styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in TEXTS))
+        found |= {name: styles[name] for name in rest}
+    return {name: found[name] for name in names}
+
+
+def _numbers(con: duckdb.DuckDBPyConnection, column: str) -> NDArray[np.float64]:
+    name = column_name(column)
+    number = f"try_cast({name} AS DOUBLE)"
+    wrong = f"{number} IS NULL OR NOT isfinite({number})"
+    _refuse(con, name, wrong, f"{column} {{!r}} is not a finite number")
+    return _values(con, number).astype(float)
+
+
+def _inconsistent(
+    con: duckdb.DuckDBPyConnection, outcome: NDArray[np.int8]
+) -> NDArray[np.bool_] | None:
+    known = "lower(inconsistent) IN ('true', 'false')"
+    _refuse_value(con, "inconsistent", f"NOT {known}", "true or false")
+    flags = _values(con, "coalesce(lower(inconsistent) = 'true', false)").astype(bool)
+    if np.any(wrong := flags & (outcome != TIE)):
+        raise _RowError(int(np.argmax(wrong)), "an inconsistent battle must have winner 'tie'")
+    return flags if flags.any() else None
+
+
+def _refuse_value(con: duckdb.DuckDBPyConnection, column: str, wrong: str, allowed: str) -> None:
+    _refuse(con, column, f"{column} IS NOT NULL AND ({wrong})", f"{column} {{!r}} is not {allowed}")
+
+
+def _refuse(con: duckdb.DuckDBPyConnection, column: str, wrong: str, message: str) -> None:
+    query = f"SELECT rowid, {column} FROM raw WHERE {wrong} ORDER BY rowid LIMIT 1"
+    if (row := con.execute(query).fetchone()) is not None:
+        raise _RowError(row[0], message.format(str(row[1])[:60]))
+
+
+def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:
+    text = np.datetime_as_string(moments, unit="us", timezone="UTC").astype(object)
+    text[np.isnat(moments)] = None
+    return text

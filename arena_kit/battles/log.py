@@ -1,0 +1,326 @@
+"""The log: many battles as columns, which is what every rating method takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from arena_kit.battles.battle import B_WINS, OUTCOMES, Battle, Source
+from arena_kit.files import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = NDArray[np.int32]
+Strings = NDArray[np.object_]
+COUNT_COLUMNS = ("a_wins", "b_wins", "tie", "both_bad")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """A column of strings as integer codes into sorted `names`; -1 marks a missing value."""
+
+    names: Strings
+    codes: Ints
+
+    @classmethod
+    def of(cls, values: Iterable[str | None]) -> Self:
+        """Encode strings; the names come out sorted, so equal columns encode equally."""
+        found: dict[str | None, int] = {}
+        codes = np.fromiter((found.setdefault(v, len(found)) for v in values), np.int32)
+        return cls.sorted(list(found), codes)
+
+    @classmethod
+    def sorted(cls, names: Sequence[str | None], codes: NDArray[Any]) -> Self:
+        """Bring codes into an unsorted list of names (None among them) into order."""
+        known = sorted(name for name in names if name is not None)
+        place = {name: i for i, name in enumerate(known)}
+        rank = np.array([place.get(name, -1) for name in names], np.int32)  # type: ignore[arg-type]
+        return cls(np.array(known, object), rank[codes])
+
+    def values(self) -> Strings:
+        """The strings again, one per row, None where missing."""
+        names: Strings = np.array([*self.names, None], object)
+        return names[self.codes]
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """The same column for some rows, keeping only the names still in use."""
+        codes = self.codes[rows]
+        used = np.unique(codes[codes >= 0])
+        remap = np.full(len(self.names) + 1, -1, np.int32)
+        remap[used] = np.arange(len(used))
+        return type(self)(self.names[used], remap[codes])
+
+
+TEXT_COLUMNS = ("source", "question_id", "dimension", "judge_model", "session", "lane")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class BattleLog:
+    """Many battles as columns: what every rating method takes.
+
+    `a` and `b` index `models` (sorted names), `outcome` indexes `OUTCOMES`. A column that
+    no battle has is None; in `share_a`, NaN marks a battle without a soft outcome.
+    `covariates` are numbers per battle, each a difference of the first side to the second
+    (of length, say), that `BradleyTerry` can control for. Build one with `from_battles` or
+    `from_counts`, or read one with `read_battles` (a file) or `battles_from_frame` (pandas).
+    """
+
+    models: tuple[str, ...]
+    a: Ints
+    b: Ints
+    outcome: NDArray[np.int8]
+    source: Labels | None = None
+    question_id: Labels | None = None
+    dimension: Labels | None = None
+    judge_model: Labels | None = None
+    session: Labels | None = None
+    lane: Labels | None = None
+    battle_id: Strings | None = None
+    timestamp: NDArray[np.datetime64] | None = None
+    weight: NDArray[np.float64] | None = None
+    inconsistent: NDArray[np.bool_] | None = None
+    share_a: NDArray[np.float64] | None = None
+    covariates: Mapping[str, NDArray[np.float64]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def __repr__(self) -> str:
+        return f"BattleLog({len(self)} battles, {len(self.models)} models)"
+
+    @classmethod
+    def from_battles(cls, battles: Iterable[Battle]) -> Self:
+        """Columns of these records, in their order."""
+        rows = list(battles)
+        sides = Labels.of([x.model_a for x in rows] + [x.model_b for x in rows])
+        text = {name: _labels_or_none([getattr(x, name) for x in rows]) for name in TEXT_COLUMNS}
+        ids = [x.battle_id for x in rows]
+        times = [x.timestamp for x in rows]
+        weights = np.array([x.weight for x in rows], float)
+        flags = np.array([x.inconsistent for x in rows], bool)
+        shares = np.array([np.nan if x.share_a is None else x.share_a for x in rows], float)
+        return cls(
+            models=tuple(sides.names),
+            a=sides.codes[: len(rows)],
+            b=sides.codes[len(rows) :],
+            outcome=np.array([OUTCOMES.index(x.winner) for x in rows], np.int8),
+            battle_id=np.array(ids, object) if any(i is not None for i in ids) else None,
+            timestamp=_moments(times) if any(t is not None for t in times) else None,
+            weight=weights if np.any(weights != 1.0) else None,
+            inconsistent=flags if flags.any() else None,
+            share_a=shares if np.any(np.isfinite(shares)) else None,
+            covariates=None,
+            **text,
+        )
+
+    @classmethod
+    def from_counts(
+        cls,
+        model_a: Sequence[str],
+        model_b: Sequence[str],
+        a_wins: ArrayLike,
+        b_wins: ArrayLike,
+        tie: ArrayLike = 0,
+        both_bad: ArrayLike = 0,
+        *,
+        source: Source = Source.HUMAN,
+    ) -> Self:
+        """One weighted row per pair and outcome, from a table of counts with a row per pair."""
+        columns = [np.asarray(c, float) for c in (a_wins, b_wins, tie, both_bad)]
+        if {len(model_b), *(len(c) for c in columns if c.ndim)} != {len(model_a)}:
+            raise DataError(f"every column of counts needs {len(model_a)} rows, as model_a has")
+        table = np.stack([np.broadcast_to(c, len(model_a)) for c in columns], axis=1)
+        if not np.all(np.isfinite(table) & (table >= 0)):
+            raise DataError("a pair count is not a finite number >= 0")
+        return cls.from_battles(
+            Battle(
+                model_a=model_a[i],
+                model_b=model_b[i],
+                winner=OUTCOMES[k],
+                weight=float(table[i, k]),
+                source=source,
+            )
+            for i, k in np.argwhere(table > 0)
+        )
+
+    def pair_counts(self) -> dict[str, NDArray[Any]]:
+        """A row per pair (sides sorted by name): model_a, model_b, a_wins, b_wins, tie,
+        both_bad, each count a sum of weights. Inconsistent judgments count as ties here.
+        """
+        log = self.sides_in_order()
+        pairs, row = np.unique(log.a * np.int64(len(self.models)) + log.b, return_inverse=True)
+        table = np.bincount(row * 4 + log.outcome, self.weights(), minlength=4 * len(pairs))
+        names = np.array(self.models, object)
+        first, second = np.divmod(pairs, max(1, len(self.models)))
+        counts = dict(zip(COUNT_COLUMNS, table.reshape(-1, 4).T, strict=True))
+        return {"model_a": names[first], "model_b": names[second], **counts}
+
+    def weights(self) -> NDArray[np.float64]:
+        """The weight of each battle, 1 where none was given."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    def flags(self) -> NDArray[np.bool_]:
+        """Which battles are inconsistent judgments."""
+        return np.zeros(len(self), bool) if self.inconsistent is None else self.inconsistent
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """The questions that battles name, sorted."""
+        return () if self.question_id is None else tuple(map(str, self.question_id.names))
+
+    def decisive(self) -> NDArray[np.bool_]:
+        """Which battles name a winner."""
+        return self.outcome <= B_WINS
+
+    def clusters(self) -> Ints:
+        """A cluster number per battle: its question, or itself where it has none."""
+        if self.question_id is None:
+            return np.arange(len(self), dtype=np.int32)
+        codes = self.question_id.codes.copy()
+        missing = np.flatnonzero(codes < 0)
+        codes[missing] = len(self.question_id.names) + np.arange(len(missing), dtype=np.int32)
+        return np.unique(codes, return_inverse=True)[1].astype(np.int32)
+
+    def all_take_part(self) -> bool:
+        """Whether each of the models has a battle."""
+        sides = np.concatenate([self.a, self.b])
+        return bool(np.bincount(sides, minlength=len(self.models)).all())
+
+    def simulated(self) -> bool:
+        """Whether the battles say of themselves that nobody voted: all sessions are named so."""
+        names = () if self.session is None else tuple(self.session.names)
+        return len(names) > 0 and all(str(name).startswith("simulated") for name in names)
+
+    def select(self, rows: ArrayLike) -> Self:
+        """The log of some battles (a mask or indices); models without one are left out."""
+        index = np.asarray(rows)
+        if index.dtype == bool and len(index) != len(self):
+            raise IndexError(f"a mask of {len(index)} for {len(self)} battles")
+        index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.intp)
+        a, b = self.a[index], self.b[index]
+        used = np.unique(np.concatenate([a, b]))
+        remap = np.zeros(len(self.models), np.int32)
+        remap[used] = np.arange(len(used))
+        columns: dict[str, Any] = {}
+        for name in (f.name for f in fields(self)):
+            column = getattr(self, name)
+            if isinstance(column, Labels):
+                columns[name] = column.take(index)
+            elif isinstance(column, np.ndarray):
+                columns[name] = column[index]
+            elif isinstance(column, Mapping):
+                columns[name] = {key: values[index] for key, values in column.items()}
+        if self.share_a is not None and np.isnan(columns["share_a"]).all():
+            columns["share_a"] = None
+        columns |= {"models": tuple(self.models[i] for i in used), "a": remap[a], "b": remap[b]}
+        return type(self)(**columns)
+
+    @classmethod
+    def joined(cls, *logs: Self) -> Self:
+        """One log of all battles, in the order given; covariates are left out."""
+        columns = [log.columns() for log in logs]
+
+        def stacked(name: str, empty: Any) -> NDArray[Any] | None:
+            if not any(name in each for each in columns):
+                return None
+            every = zip(columns, map(len, logs), strict=True)
+            return np.concatenate([each.get(name, np.full(n, empty)) for each, n in every])
+
+        sides = Labels.of(np.concatenate([c[s] for s in ("model_a", "model_b") for c in columns]))
+        a, b = np.split(sides.codes, 2)
+        text = {name: stacked(name, None) for name in TEXT_COLUMNS}
+        share = stacked("share_a", None)
+        return cls(
+            models=tuple(sides.names),
+            a=a,
+            b=b,
+            outcome=np.concatenate([log.outcome for log in logs]),
+            battle_id=stacked("battle_id", None),
+            timestamp=stacked("timestamp", np.datetime64("NaT", "us")),
+            weight=stacked("weight", 1.0),
+            inconsistent=stacked("inconsistent", empty=False),
+            share_a=None if share is None else share.astype(float),
+            covariates=None,
+            **{name: None if each is None else Labels.of(each) for name, each in text.items()},
+        )
+
+    def sides_in_order(self) -> Self:
+        """The same battles, the side whose name comes first as the first; no covariates."""
+        turned = self.a > self.b
+        share = self.share_a
+        return replace(
+            self,
+            a=np.where(turned, self.b, self.a),
+            b=np.where(turned, self.a, self.b),
+            outcome=np.where(turned & self.decisive(), 1 - self.outcome, self.outcome),
+            share_a=None if share is None else np.where(turned, 1 - share, share),
+            covariates=None,
+        )
+
+    def of_source(self, source: Source, judge_model: str | None = None) -> Self:
+        """The same battles, all decided by this source (and judge)."""
+        judge = None if judge_model is None else Labels.of([judge_model] * len(self))
+        return replace(self, source=Labels.of([str(source)] * len(self)), judge_model=judge)
+
+    def by_dimension(self) -> dict[str, Self]:
+        """One log per dimension, in name order; battles without one come under ''."""
+        if self.dimension is None:
+            return {"": self}
+        codes = self.dimension.codes
+        found = [(str(self.dimension.names[c]) if c >= 0 else "", c) for c in np.unique(codes)]
+        return {name: self.select(codes == c) for name, c in found}
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The log as plain columns under their names on disk; absent ones are left out."""
+        names = np.array(self.models, object)
+        out: dict[str, NDArray[Any]] = {}
+        if self.battle_id is not None:
+            out["battle_id"] = self.battle_id
+        out |= {"model_a": names[self.a], "model_b": names[self.b]}
+        out["winner"] = np.array([str(o) for o in OUTCOMES], object)[self.outcome]
+        for name in TEXT_COLUMNS:
+            if (labels := getattr(self, name)) is not None:
+                out[name] = labels.values()
+        for name in ("timestamp", "weight", "inconsistent"):
+            if (column := getattr(self, name)) is not None:
+                out[name] = column
+        if self.share_a is not None:
+            out["share_a"] = self.share_a.astype(object)
+            out["share_a"][np.isnan(self.share_a)] = None
+        return out | dict(self.covariates or {})
+
+    def to_battles(self) -> Iterator[Battle]:
+        """The records again, in order."""
+        columns = self.columns()
+        if "timestamp" in columns:
+            columns["timestamp"] = np.array([_moment(t) for t in columns["timestamp"]], object)
+        known = set(columns) - set(self.covariates or {})
+        lists = {name: column.tolist() for name, column in columns.items() if name in known}
+        for row in zip(*lists.values(), strict=True):
+            yield Battle(**dict(zip(lists, row, strict=True)))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The log as a pandas frame with the names used on disk."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+
+def _labels_or_none(values: list[str | None]) -> Labels | None:
+    return Labels.of(values) if any(v is not None for v in values) else None
+
+
+def _moments(times: Sequence[datetime | None]) -> NDArray[np.datetime64]:
+    naive = [t.astimezone(UTC).replace(tzinfo=None) if t is not None else None for t in times]
+    return np.array(naive, "datetime64[us]")
+
+
+def _moment(value: np.datetime64) -> datetime | None:
+    moment: datetime | None = value.astype("datetime64[us]").item()
+    return None if moment is None else moment.replace(tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""Readers of files in other tools' formats, one module per format."""

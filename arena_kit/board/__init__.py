@@ -1,1 +1,0 @@
-"""The leaderboard and the weekly validity report: pure functions of battles and a policy."""

@@ -1,0 +1,69 @@
+"""What all commands share: the group they hang on, and errors in one sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import click
+
+from arena_kit import __version__
+from arena_kit.files import DataError
+from arena_kit.rating.base import RatingError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FAILED, WRONG_INPUT, REFUSED = 1, 2, 3
+
+
+def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """One sentence on stderr and the documented exit code instead of a traceback."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        from arena_kit.files import LockedError
+
+        try:
+            return command(*args, **kwargs)
+        except (DataError, RatingError) as error:
+            _stop(str(error), WRONG_INPUT)
+        except LockedError as error:
+            _stop(str(error), REFUSED)
+        except OSError as error:
+            _stop(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), WRONG_INPUT)
+        except KeyboardInterrupt as error:
+            _stop(str(error) or "interrupted", FAILED)
+        except RuntimeError as error:
+            _stop(str(error), _service_code(error))
+        raise AssertionError  # _stop does not return
+
+    return wrapped
+
+
+def _service_code(error: RuntimeError) -> int:
+    """The exit code of an error of a paid service; other errors are ours and go on."""
+    from arena_kit.judging.cost import CostError
+    from arena_kit.judging.judges.base import PausedError, ServiceError
+
+    if isinstance(error, CostError | PausedError):
+        return REFUSED
+    if isinstance(error, ServiceError):
+        return FAILED
+    raise error
+
+
+def _stop(message: str, code: int) -> None:
+    click.echo(f"error: {message}", err=True)
+    sys.exit(code)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="arena-kit")
+def main() -> None:
+    """Turn judge verdicts and human votes into model ratings you can defend.
+
+    Start with `arena-kit run pilot` in a workspace (`arena-kit init DIR` makes one).
+    """

@@ -1,0 +1,27 @@
+"""The command line: every command hangs on `main`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from arena_kit.cli import rate, runs, simulate
+from arena_kit.cli.base import main, plain_errors
+
+__all__ = ["main", "rate", "runs", "simulate"]
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@plain_errors
+def init(folder: Path) -> None:
+    """Make a workspace in FOLDER: notebooks, parameters and the sample tournament.
+
+    Works from an installed package alone. Then: cd FOLDER && arena-kit run pilot
+    """
+    from arena_kit.runs.workspace import init_workspace
+
+    for made in init_workspace(folder):
+        click.echo(made)
+    click.echo(f"next: cd {folder} && arena-kit run pilot")

@@ -1,0 +1,226 @@
+"""The commands that run, forecast and resume: everything that may cost money."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from arena_kit.cli.base import WRONG_INPUT, main, plain_errors
+
+_overrides = click.option(
+    "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
+    help="Set one parameter; may be repeated and wins over the file.",
+)  # fmt: skip
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+Overrides = tuple[tuple[str, str], ...]
+
+
+@main.command()
+@click.argument("name")
+@click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
+              help="YAML file of parameters (default: params/NAME.yaml).")  # fmt: skip
+@_overrides
+@click.option("--offline", is_flag=True,
+              help="Use cached verdicts only; refuse (exit 3) when one is missing.")  # fmt: skip
+@click.option("--runs-dir", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the record (default: runs/ in the workspace).")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest instead of the table.")
+@plain_errors
+def run(
+    name: str,
+    params_file: Path | None,
+    overrides: Overrides,
+    offline: bool,
+    runs_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Run notebook NAME (pilot, headline, k_sweep) into a new record.
+
+    The record holds report.html, the executed notebook and all artifacts; its path is
+    the last line printed. Exit codes: 0 finished, 1 failed (the record is kept), 2 wrong
+    usage or input, 3 refused (cost cap, missing verdicts offline, locked, no credit).
+    """
+    from arena_kit.runs.notebooks import run_notebook
+    from arena_kit.runs.record import find_root
+
+    given = dict(overrides) | ({"offline": "true"} if offline else {})
+    _finish(
+        lambda: run_notebook(
+            name,
+            root=find_root(),
+            params_file=params_file,
+            overrides=given,
+            runs_dir=runs_dir,
+            progress=sys.stderr.isatty() and not as_json,
+        ),
+        as_json=as_json,
+    )
+
+
+@main.command()
+@click.argument("record", type=click.Path(path_type=Path, file_okay=False))
+@_overrides
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest instead of the table.")
+@plain_errors
+def resume(record: Path, overrides: Overrides, as_json: bool) -> None:
+    """Go on with a run RECORD that did not finish.
+
+    Answers that were paid for are in the ledger, and batches that went on without us are
+    collected; only what is still missing is sent. Exit codes as for run.
+    """
+    from arena_kit.runs.notebooks import resume_notebook
+    from arena_kit.runs.record import find_root
+
+    _finish(
+        lambda: resume_notebook(
+            record,
+            root=find_root(),
+            overrides=dict(overrides),
+            progress=sys.stderr.isatty() and not as_json,
+        ),
+        as_json=as_json,
+    )
+
+
+def _finish(work: Callable[[], object], *, as_json: bool) -> None:
+    """Run a notebook and print its board, or why there is none and how to go on."""
+    from arena_kit.cli import terminal
+    from arena_kit.runs.notebooks import RunFailedError
+    from arena_kit.runs.record import Record
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # leaves a failed record
+    try:
+        record = work()
+    except RunFailedError as error:
+        click.echo(f"error: {error}", err=True)
+        if error.exit_code != WRONG_INPUT:
+            click.echo(f"go on with: arena-kit resume {error.record.path}", err=True)
+        click.echo(json.dumps(error.record.read(), indent=2) if as_json else error.record.path)
+        sys.exit(error.exit_code)
+    if not isinstance(record, Record):
+        raise TypeError(record)
+    if as_json:
+        click.echo(json.dumps(record.read(), indent=2, sort_keys=True))
+        return
+    terminal.show_board(record.path)
+    click.echo(f"report: {record.path / 'report.html'}")
+    click.echo(record.path)
+
+
+@main.command()
+@click.option("--params", "params_file", required=True,
+              type=click.Path(path_type=Path, dir_okay=False),
+              help="YAML file of a run's parameters.")  # fmt: skip
+@_overrides
+@_json
+@plain_errors
+def cost(params_file: Path, overrides: Overrides, as_json: bool) -> None:
+    """What a run with these parameters would send, and what that costs.
+
+    Tokens are counted by the service where a key is present, else estimated from length.
+    Nothing is spent. Answers that the ledger already has are not counted.
+    """
+    from arena_kit.cli import terminal
+    from arena_kit.runs.plan import read_plan
+
+    plan = read_plan(params_file, dict(overrides))
+    found, cap = plan.forecast, plan.params.max_cost_usd
+    if as_json:
+        forecast = None if found is None else found.as_dict()
+        click.echo(json.dumps({"forecast": forecast, "max_cost_usd": cap}, indent=2))
+        return
+    terminal.show_forecast(found)
+    if found is not None:
+        terminal.show_cap(found.usd_no_hits, cap)
+
+
+@main.command()
+@click.option("--tournament", type=click.Path(path_type=Path, dir_okay=False),
+              help="Tournament file whose ledger is meant.")  # fmt: skip
+@click.option("--look", is_flag=True, help="Ask the service how far they are.")
+@click.option("--cancel", metavar="BATCH",
+              help="Ask the service to stop a batch; what it has answered is billed.")  # fmt: skip
+@click.option("--give-up", metavar="BATCH",
+              help="Forget a batch; its requests may then be sent, and paid, again.")  # fmt: skip
+@click.option("--key-variable", default="", help="Environment variable that holds the key.")
+@_json
+@plain_errors
+def batches(
+    tournament: Path | None,
+    look: bool,
+    cancel: str | None,
+    give_up: str | None,
+    key_variable: str,
+    as_json: bool,
+) -> None:
+    """List the batches that are under way, or cancel one."""
+    from arena_kit.cli import terminal
+    from arena_kit.judging.ledger import Ledger
+    from arena_kit.runs.judges import Desk
+    from arena_kit.runs.record import find_root
+    from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament
+
+    root = find_root()
+    file = read_tournament(root / (tournament or DEFAULT_TOURNAMENT))
+    desk = Desk(ledger=Ledger(root / file.verdicts), root=root, key_variable=key_variable)
+    if cancel:
+        found = desk.cancel(cancel)
+        click.echo(f"batch {found.batch_id} is {found.status}; the next run collects its results")
+    if give_up:
+        intent = desk.give_up(give_up)
+        click.echo(f"{intent.batch_id or intent.intent} is given up")
+    rows = [
+        asdict(i) | (asdict(desk.look(i)) if look and i.batch_id else {}) for i in desk.under_way()
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, default=str))
+    elif not (cancel or give_up):
+        terminal.show_batches(rows)
+
+
+@main.command()
+@click.option("--params", "params_file", required=True,
+              type=click.Path(path_type=Path, dir_okay=False),
+              help="YAML file: tournament, entrants, max_cost_usd, strata.")  # fmt: skip
+@click.option("--forecast", is_flag=True, help="Only say what it would cost.")
+@click.option("--offline", is_flag=True, help="Write files from the ledger alone.")
+@_json
+@plain_errors
+def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) -> None:
+    """Make the responses of the entrants that a tournament file defines.
+
+    Fills responses_<entrant>.jsonl, appending as answers come. Run it again to go on: what
+    was paid for is in the ledger. Responses of a changed definition are made anew.
+    """
+    from arena_kit.cli import terminal
+    from arena_kit.files import read_yaml
+    from arena_kit.runs.generation import Generation
+    from arena_kit.runs.record import find_root
+
+    file = params_file if params_file.is_file() else find_root() / params_file
+    given = read_yaml(file) | ({"offline": True} if offline else {})
+    generation = Generation.read(given, str(params_file))
+    if forecast:
+        found = generation.forecasts()
+        if as_json:
+            click.echo(json.dumps({e: f.as_dict() for e, f in found.items()}, indent=2))
+        for entrant, one in () if as_json else found.items():
+            terminal.show_forecast(one, title=entrant)
+        if not as_json:
+            total = sum(one.usd_no_hits for one in found.values())
+            terminal.show_cap(total, generation.params.max_cost_usd)
+        return
+    record = generation.run()
+    manifest = record.read()
+    if as_json:
+        click.echo(json.dumps(manifest, indent=2, sort_keys=True))
+        return
+    terminal.show_generated(manifest)
+    click.echo(record.path)

@@ -1,0 +1,227 @@
+"""The command that plays a whole arena whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from arena_kit.cli.base import main, plain_errors
+from arena_kit.files import DataError
+from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
+from arena_kit.matchmaking.simulation import EVERY, duel
+from arena_kit.matchmaking.world import World
+from arena_kit.policy.constants import Policy
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_HELP = {
+    "models": "Models, newcomers among them.",
+    "prompts": "Prompts.",
+    "matchups": "Votes spent by each system.",
+    "newcomers": "Models that join mid-way.",
+    "skill_sd": "Spread of skills over models, in rating points.",
+    "prompt_sd": "Spread of a model's responses around its skill, in rating points.",
+    "tie_gap": "Responses that appear closer than this are a tie.",
+    "bad_below": "Two responses that appear below this are both bad, on average.",
+    "bad_sd": "Spread of that floor over prompts.",
+    "noise": "Share of voters who vote at random.",
+    "session_length": "Mean number of matchups that a voter sees.",
+    "answered": "Share of prompts that a model has a response to.",
+}
+
+
+def _world_options(command: Callable[..., None]) -> Callable[..., None]:
+    """An option for every setting of the world."""
+    for field in reversed(fields(World)):
+        command = click.option(
+            f"--{field.name.replace('_', '-')}",
+            type=type(field.default),
+            default=field.default,
+            show_default=True,
+            help=_HELP[field.name],
+        )(command)
+    return command
+
+
+@main.command()
+@_world_options
+@click.option("--policy", "policy_file", type=click.Path(path_type=Path, dir_okay=False),
+              help="Policy file (default: params/policy.yaml where there is one, else the policy "
+              "as written).")  # fmt: skip
+@click.option("--seeds", default=5, show_default=True, help="Worlds to draw.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the first; others follow.")
+@click.option("--every", default=EVERY, show_default=True, help="Votes between measurements.")
+@click.option("--jobs", default=0, help="Processes at once (default: as many as there are cores).")
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.png",
+              help="Also draw what votes buy.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@plain_errors
+def simulate(
+    policy_file: Path | None,
+    seeds: int,
+    seed: int,
+    every: int,
+    jobs: int,
+    plot: Path | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Play an arena with planted skills under the policy and under the scheme before it.
+
+    Both meet the same models, prompts and voters, so they are compared seed by seed: how
+    close each order is to the truth, how evenly models and prompts are covered, when the
+    board may be called officially stable, and how often that is false. A claim is false when
+    neighbours in the declared top truly stand the other way round by more than 20 points.
+    The baseline publishes Elo; its RD and label are what the policy would say of its votes.
+    """
+    world = _world(settings)
+    _check(seeds=(seeds, 1), seed=(seed, 0), every=(every, 1), jobs=(jobs, 0))
+    _check_picture(plot)
+    policy = _policy(policy_file)
+    numbers = range(seed, seed + seeds)
+    duels = list(_shown(simulated(world, policy, numbers, every, jobs), seeds, as_json=as_json))
+    if plot:
+        from arena_kit.reporting.figures import save_picture
+        from arena_kit.reporting.simulation_plots import against_votes
+
+        save_picture(against_votes(duels, policy), plot, "what votes buy")
+    if as_json:
+        found = _as_dict(world, policy, numbers, every, duels)
+        click.echo(json.dumps(found, indent=2, sort_keys=True, allow_nan=False))
+    else:
+        _show(world, policy, duels)
+
+
+def simulated(
+    world: World, policy: Policy, numbers: Sequence[int], every: int, jobs: int
+) -> Iterator[Duel]:
+    """A duel for each seed, in their order, played by so many processes (0: all cores)."""
+    from joblib import Parallel, delayed
+
+    workers = Parallel(n_jobs=jobs or -1, return_as="generator")
+    found: Iterator[Duel] = workers(delayed(_one)(world, policy, n, every) for n in numbers)
+    return found
+
+
+def _one(world: World, policy: Policy, number: int, every: int) -> Duel:
+    return duel(world, policy, rng=np.random.default_rng(number), every=every)
+
+
+def _shown(duels: Iterator[Duel], total: int, *, as_json: bool) -> Iterator[Duel]:
+    from tqdm import tqdm
+
+    hidden = as_json or not sys.stderr.isatty()
+    yield from tqdm(duels, total=total, desc="worlds", unit="world", disable=hidden)
+
+
+def _world(settings: dict[str, Any]) -> World:
+    try:
+        return World(**settings)
+    except ValueError as error:
+        raise DataError(str(error)) from None
+
+
+def _policy(file: Path | None) -> Policy:
+    from arena_kit.runs.settings import DEFAULT_POLICY, read_policy
+
+    if file is None and not DEFAULT_POLICY.is_file():
+        return Policy()
+    return read_policy(file or DEFAULT_POLICY)
+
+
+def _check(**given: tuple[int, int]) -> None:
+    for name, (value, low) in given.items():
+        if value < low:
+            raise DataError(f"--{name} must be {low} or more, not {value}")
+
+
+def _check_picture(path: Path | None) -> None:
+    """Refuse before the work what could not be written after it."""
+    if path is None:
+        return
+    if path.suffix.lower() != ".png":
+        raise DataError(f"--plot writes a .png file, not {path.name!r}")
+    if not path.parent.is_dir():
+        raise DataError(f"--plot: there is no folder {path.parent}")
+
+
+def _as_dict(
+    world: World, policy: Policy, numbers: Sequence[int], every: int, duels: Sequence[Duel]
+) -> dict[str, Any]:
+    from arena_kit.reporting import simulation
+
+    return {
+        "settings": {
+            "world": asdict(world),
+            "policy": asdict(policy),
+            "seeds": list(numbers),
+            "every": every,
+            "claim_margin": CLAIM_MARGIN,
+        },
+        "summary": simulation.summary(duels),
+        "promises": simulation.promises(policy, duels),
+        "sentence": simulation.sentence(duels, policy),
+        "runs": [
+            {"seed": number, "v2": _run_dict(found.v2), "baseline": _run_dict(found.baseline)}
+            for number, found in zip(numbers, duels, strict=True)
+        ],
+    }
+
+
+def _run_dict(run: Run) -> dict[str, Any]:
+    """A run with its metrics; every claim says whether it is false."""
+    from arena_kit.reporting.simulation import METRICS
+
+    found = asdict(run) | {metric.key: metric.of(run) for metric in METRICS}
+    found["claims"] = len(run.claims)
+    for row, at in zip(found["checkpoints"], run.checkpoints, strict=True):
+        if at.claim is not None:
+            row["claim"] |= {"false": at.claim.false, "strictly_false": at.claim.strictly_false}
+    return found
+
+
+def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from arena_kit.reporting import simulation
+
+    console = Console(highlight=False)
+    drawn = f"{world.models} models, {world.prompts} prompts, {world.matchups} votes"
+    columns = ("what", "policy v2", "baseline", "difference (95 %)")
+    title = f"{drawn}: mean ± SD of {len(duels)} seeds"
+    _table(console, title, columns, simulation.table_rows(duels))
+    kept = [
+        (
+            row["promise"],
+            f"{row['value']:.1%}",
+            f"{row['bound']:.1%}",
+            "yes" if row["met"] else "no",
+        )
+        for row in simulation.promises(policy, duels)
+    ]
+    columns = ("what", "found", "bound", "kept")
+    _table(console, "What the policy promises of its matchups, worst seed", columns, kept)
+    console.print(Text(simulation.sentence(duels, policy)), soft_wrap=True)
+
+
+def _table(
+    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "what" else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)

@@ -1,0 +1,218 @@
+"""Files: every data file is opened here. Whole files appear at once or not at all."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+class DataError(ValueError):
+    """Input that cannot be read as what it claims to be; the message says where."""
+
+
+def whole_text(text: str) -> str:
+    """The text with halves of cut-off characters replaced: no file could hold them."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+class LockedError(RuntimeError):
+    """A record folder or a ledger that another run holds."""
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, renamed onto it only when the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        part.chmod(0o644)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole."""
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON that any reader accepts: sorted keys, no NaN, a newline at the end."""
+    text = json.dumps(value, allow_nan=False, sort_keys=True, indent=2, ensure_ascii=False)
+    write_text(path, text + "\n")
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Write one JSON object per line, whole; gzipped when the name ends in .gz."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with whole_file(path) as part, opened(part, "wt", encoding="utf-8") as out:
+        for row in rows:
+            out.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def append_lines(path: Path, lines: Sequence[str]) -> None:
+    """Add lines to a file, durably."""
+    if not lines:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as out:
+        out.write("".join(f"{line}\n" for line in lines))
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def whole_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """The objects of a JSONL file that is appended to, and whether its last line is whole;
+    one that was cut short is left out.
+    """
+    raw = path.read_bytes()
+    end = raw.rfind(b"\n") + 1
+    rows = [
+        _parse_line(line, f"{path}:{number}")
+        for number, line in enumerate(raw[:end].split(b"\n"), 1)
+        if line.strip()
+    ]
+    return rows, end == len(raw)
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
+    """Write a CSV table whole."""
+    import csv
+
+    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as out:
+        table = csv.DictWriter(out, columns, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+
+
+def read_text(path: Path) -> str:
+    """A whole UTF-8 file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def read_json(path: Path) -> Any:
+    """A whole JSON file."""
+    try:
+        text = read_text(path)
+        return json.loads(text, parse_constant=_refuse_constant)
+    except DataError:
+        raise
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON ({error})") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file whose top level is a mapping with each key once."""
+    text = read_text(path)
+    try:
+        value = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (a safe loader)
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else f"{path}"
+        raise DataError(f"{where}: not valid YAML ({getattr(error, 'problem', error)})") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: expected a mapping of keys to values, got {type(value).__name__}")
+    return value
+
+
+def read_value(name: str, text: str) -> Any:
+    """One value as YAML writes it, such as a number typed on a command line."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise DataError(f"-p {name}: {text!r} is not a value") from None
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"key {key!r} appears twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and objects of a JSONL file; blank lines are skipped."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    number = 0
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
+            for number, raw in enumerate(lines, 1):
+                line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+                if line.strip():
+                    yield number, _parse_line(line, f"{path}:{number}")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}:{number + 1}: not a whole gzip file ({error})") from None
+
+
+def _parse_line(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        raise DataError(f"{where}: not UTF-8 text") from None
+    except RecursionError:
+        raise DataError(f"{where}: nested too deeply") from None
+    except ValueError as error:
+        message = getattr(error, "msg", str(error))
+        raise DataError(f"{where}: not valid JSON ({message})") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: expected a JSON object, got {type(row).__name__}")
+    return _mended(row) if b"\\ud" in line.lower() else row
+
+
+def _mended(value: Any) -> Any:
+    """The value with every text in it whole."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    import hashlib
+
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None

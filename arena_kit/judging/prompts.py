@@ -1,0 +1,175 @@
+"""The nouns left of judging: prompts, the responses to them, and the pairs to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+from arena_kit.battles.battle import check_id
+from arena_kit.files import DataError, read_lines
+
+
+class ExpectedBehavior(StrEnum):
+    """What a well-calibrated answer does with a prompt that has no gold answer."""
+
+    HEDGE = "hedge"
+    ANSWER = "answer"
+    ABSTAIN = "abstain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One question of the bank; `source` is the stratum it was drawn from."""
+
+    prompt_id: str
+    text: str
+    source: str
+    subject: str | None = None
+    gold_answer: str | None = None
+    expected_behavior: ExpectedBehavior | None = None
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_id(self.prompt_id, "prompt_id")
+        check_id(self.source, "source")
+        _check_text(self.text, f"the text of prompt {self.prompt_id}")
+        for name in ("subject", "gold_answer"):
+            if not isinstance(getattr(self, name), str | None):
+                raise DataError(f"{name} of prompt {self.prompt_id} must be a string or null")
+        if isinstance(self.tags, str) or not all(isinstance(t, str) for t in _items(self.tags)):
+            raise DataError(f"tags of prompt {self.prompt_id} must be a list of strings")
+        object.__setattr__(self, "tags", tuple(self.tags))
+        if self.expected_behavior is not None:
+            object.__setattr__(self, "expected_behavior", _behavior(self.expected_behavior))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """One entrant's answer to one prompt, as cached on disk."""
+
+    entrant_id: str
+    prompt_id: str
+    response_text: str
+    p_correct: float | None = None
+    diagnostics: Mapping[str, object] = field(default_factory=dict)
+    timestamp: str | None = None
+
+    def __post_init__(self) -> None:
+        check_id(self.entrant_id, "entrant_id")
+        check_id(self.prompt_id, "prompt_id")
+        _check_text(self.response_text, f"response_text of {self.prompt_id}", empty=True)
+        p = self.p_correct
+        number = isinstance(p, int | float) and not isinstance(p, bool)
+        if p is not None and not (number and 0 <= p <= 1):
+            raise DataError(f"p_correct {p!r} is not a number from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two entrants to compare on one prompt and dimension; unordered, so kept in name order."""
+
+    dimension: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+
+    def __post_init__(self) -> None:
+        if not self.entrant_a < self.entrant_b:
+            raise DataError(f"a pair is two entrants in name order, not {self!r}")
+
+    @property
+    def pair_id(self) -> str:
+        return "|".join((self.dimension, self.prompt_id, self.entrant_a, self.entrant_b))
+
+
+def _check_text(value: object, what: str, *, empty: bool = False) -> None:
+    if not isinstance(value, str) or not (empty or value.strip()):
+        wanted = "a string" if empty else "a non-empty string"
+        raise DataError(f"{what} must be {wanted}, not {str(value)[:40]!r}")
+
+
+def _items(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _behavior(value: object) -> ExpectedBehavior:
+    try:
+        return ExpectedBehavior(str(value))
+    except ValueError:
+        allowed = ", ".join(ExpectedBehavior)
+        raise DataError(
+            f"unknown expected_behavior {str(value)[:40]!r}; allowed: {allowed}"
+        ) from None
+
+
+Noun = TypeVar("Noun", Prompt, Response)
+
+
+def read_prompts(path: Path) -> list[Prompt]:
+    """A prompt bank: JSONL of `Prompt` fields, each id once, at least one."""
+    found: dict[str, int] = {}
+    prompts = []
+    for line, prompt in _read_nouns(path, Prompt):
+        if prompt.prompt_id in found:
+            first = found[prompt.prompt_id]
+            raise DataError(
+                f"{path}:{line}: prompt_id {prompt.prompt_id!r} is already on line {first}"
+            )
+        found[prompt.prompt_id] = line
+        prompts.append(prompt)
+    if not prompts:
+        raise DataError(f"{path}: the prompt bank is empty")
+    return prompts
+
+
+def read_responses(
+    folder: Path, entrants: Sequence[str], prompt_ids: Iterable[str]
+) -> dict[tuple[str, str], Response]:
+    """Every entrant's `responses_<entrant>.jsonl`, by (entrant, prompt).
+
+    A response of another entrant, to a prompt outside the bank, or given twice is an
+    error: joining is by id, and a wrong id would otherwise go unseen.
+    """
+    known = set(prompt_ids)
+    cache: dict[tuple[str, str], Response] = {}
+    for entrant in entrants:
+        path = responses_file(folder, entrant)
+        for line, response in _read_nouns(path, Response):
+            key = (response.entrant_id, response.prompt_id)
+            if response.entrant_id != entrant:
+                raise DataError(
+                    f"{path}:{line}: entrant_id {response.entrant_id!r} in the file of {entrant!r}"
+                )
+            if response.prompt_id not in known:
+                raise DataError(
+                    f"{path}:{line}: prompt_id {response.prompt_id!r} is not in the prompt bank"
+                )
+            if key in cache:
+                raise DataError(f"{path}:{line}: a second response to {response.prompt_id!r}")
+            cache[key] = response
+    return cache
+
+
+def responses_file(folder: Path, entrant: str) -> Path:
+    """Where an entrant's responses are; a slash in its id becomes two underscores."""
+    return folder / f"responses_{entrant.replace('/', '__')}.jsonl"
+
+
+def _read_nouns(path: Path, noun: type[Noun]) -> Iterator[tuple[int, Noun]]:
+    names = {f.name for f in fields(noun)}
+    for line, row in read_lines(path):
+        try:
+            yield line, noun(**{key: value for key, value in row.items() if key in names})
+        except DataError as error:
+            raise DataError(f"{path}:{line}: {error}") from None
+        except TypeError as error:
+            raise DataError(f"{path}:{line}: {_missing(error)}") from None
+
+
+def _missing(error: TypeError) -> str:
+    text = str(error)
+    found = text.partition("argument")[2].lstrip("s: ")
+    return f"missing {found}" if "required" in text else text

@@ -1,0 +1,220 @@
+"""How good a ranking is where the truth is known, and what was claimed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from statistics import median
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.policy.constants import Order, Policy
+from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.rules import Standing, Status, provisional_state, publication_status, ranked
+from arena_kit.rating.base import RatingError
+from arena_kit.rating.bradley_terry import BradleyTerry
+
+#: Points by which neighbours may truly stand the other way round in a claim that still holds.
+CLAIM_MARGIN = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closeness:
+    """How close an order is to the truth: rank correlation, and pairs of the top ordered right."""
+
+    correlation: float
+    order_accuracy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The order of the top as it was declared when the board was called officially stable.
+
+    It is the contender band by conservative score, provisional models left out (5.3).
+    `worst` is by how many points neighbours in it truly stand the other way round, at most
+    (0: none do).
+    """
+
+    top: tuple[str, ...]
+    worst: float
+
+    @property
+    def false(self) -> bool:
+        """Whether neighbours truly stand the other way round by more than the margin."""
+        return self.worst > CLAIM_MARGIN
+
+    @property
+    def strictly_false(self) -> bool:
+        """Whether any neighbours truly stand the other way round."""
+        return self.worst > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What is known of a run after so many votes.
+
+    Parameters
+    ----------
+    models
+        How many have joined; all else is about these.
+    conservative, elo
+        How close to the truth the order by conservative score and the order by Elo are. Both
+        ratings follow the same votes.
+    exposure_deviation
+        The largest relative deviation from the exposure due in the rolling window.
+    coverage_mean, coverage_least
+        Over models, of the share of prompts with the floor of decisive votes.
+    median_rd
+        Over models.
+    adjacent_share
+        Share of neighbours in the contender band that have the floor of comparisons.
+    official, claim
+        Whether the board may be called officially stable, and what that then claims.
+    """
+
+    votes: int
+    models: int
+    conservative: Closeness
+    elo: Closeness
+    exposure_deviation: float
+    coverage_mean: float
+    coverage_least: float
+    median_rd: float
+    adjacent_share: float
+    official: bool
+    claim: Claim | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One system's way through a world.
+
+    Parameters
+    ----------
+    checkpoints
+        What was measured on the way; the last one is the end.
+    drawn, served
+        Share of matchups for which each lane was drawn, and which it then served. The
+        baseline has a single one.
+    left
+        Share of matchups in which the truly better model stood on the left.
+    outcomes
+        Share of votes of each kind.
+    ordered_by
+        The rating that the published order rests on.
+    bradley_terry
+        How close to the truth the order is that best explains all votes at once, None where
+        there is no such.
+    """
+
+    ordered_by: Order
+    checkpoints: tuple[Checkpoint, ...]
+    drawn: Mapping[str, float]
+    served: Mapping[str, float]
+    left: float
+    outcomes: Mapping[str, float]
+    bradley_terry: Closeness | None
+
+    def published(self, at: Checkpoint) -> Closeness:
+        """How close to the truth the published order is."""
+        return at.elo if self.ordered_by == "legacy_elo" else at.conservative
+
+    @property
+    def end(self) -> Checkpoint:
+        """The last checkpoint."""
+        return self.checkpoints[-1]
+
+    @property
+    def stable_at(self) -> int | None:
+        """Votes at the first checkpoint that may be called officially stable."""
+        return next((each.votes for each in self.checkpoints if each.official), None)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What was claimed at each checkpoint that may be called officially stable."""
+        return tuple(each.claim for each in self.checkpoints if each.claim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duel:
+    """The same world under the policy and under the baseline."""
+
+    v2: Run
+    baseline: Run
+
+
+def rank_correlation(order: Sequence[str], truth: Mapping[str, float]) -> float:
+    """Spearman's correlation of an order, best first, with the true one."""
+    place = {model: n for n, model in enumerate(_true_order(order, truth))}
+    n = len(order)
+    squares = sum((place[model] - i) ** 2 for i, model in enumerate(order))
+    return 1 - 6 * squares / (n * (n * n - 1))
+
+
+def order_accuracy(order: Sequence[str], truth: Mapping[str, float], top: int) -> float:
+    """Share of the pairs of the true top that an order puts the right way round."""
+    place = {model: n for n, model in enumerate(order)}
+    pairs = list(combinations(_true_order(order, truth)[:top], 2))
+    return sum(place[better] < place[worse] for better, worse in pairs) / len(pairs)
+
+
+def closeness(order: Sequence[str], truth: Mapping[str, float], top: int) -> Closeness:
+    """How close an order of two models or more is to the truth."""
+    return Closeness(
+        correlation=rank_correlation(order, truth),
+        order_accuracy=order_accuracy(order, truth, top),
+    )
+
+
+def fitted_closeness(battles: BattleLog, truth: Mapping[str, float], top: int) -> Closeness | None:
+    """How close the Bradley–Terry order of all votes is, None where there is none."""
+    try:
+        found = BradleyTerry(both_bad="exclude", cluster="battle")(battles)
+    except RatingError:
+        return None
+    return closeness(found.order, truth, top)
+
+
+def claim(policy: Policy, standings: Sequence[Standing], truth: Mapping[str, float]) -> Claim:
+    """What calling this board officially stable claims, beside the truth."""
+    settled = [s for s in standings if not provisional_state(policy, s).provisional]
+    top = tuple(s.model for s in ranked(policy, settled)[: policy.contenders.band])
+    worst = max((truth[below] - truth[above] for above, below in pairwise(top)), default=0.0)
+    return Claim(top=top, worst=max(0.0, worst))
+
+
+def checkpoint(
+    policy: Policy,
+    coverage: Coverage,
+    standings: Sequence[Standing],
+    elo: Mapping[str, float],
+    truth: Mapping[str, float],
+    *,
+    band: Sequence[str],
+    exposure_deviation: float,
+) -> Checkpoint:
+    """Measure a run as it stands; `band` are the contenders in the order that it publishes."""
+    top = policy.contenders.band
+    order = [s.model for s in ranked(policy, standings)]
+    by_elo = sorted(order, key=lambda model: (-elo[model], model))
+    covered = [s.prompt_coverage for s in standings]
+    adjacent = coverage.adjacent(band)
+    found = publication_status(policy, standings, coverage.pair)
+    official = found.status is Status.OFFICIAL
+    return Checkpoint(
+        votes=int(coverage.votes.sum()) // 2,
+        models=len(order),
+        conservative=closeness(order, truth, top),
+        elo=closeness(by_elo, truth, top),
+        exposure_deviation=exposure_deviation,
+        coverage_mean=sum(covered) / len(covered),
+        coverage_least=min(covered),
+        median_rd=median(s.rd for s in standings),
+        adjacent_share=sum(pair.meets_floor for pair in adjacent) / len(adjacent),
+        official=official,
+        claim=claim(policy, standings, truth) if official else None,
+    )
+
+
+def _true_order(models: Sequence[str], truth: Mapping[str, float]) -> list[str]:
+    return sorted(models, key=lambda model: -truth[model])

@@ -1,0 +1,1 @@
+"""What the ranking validity policy says: constants, rules, coverage, feasibility, ratings."""

@@ -1,0 +1,193 @@
+"""Which settings of the policy can hold together, and what is fair where not all can.
+
+The contender lane shows its band more often than others, and only the coverage lane can make
+up for that: the other two have rules of their own, which show everybody about equally. So
+there is a least share that a member of the band gets, and with many models it lies above
+the equal one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, pi, sqrt
+
+from arena_kit.policy.constants import Glicko, Policy
+from arena_kit.rating.base import Number
+from arena_kit.rating.glicko2_steps import SCALE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExposureShares:
+    """Exposures due to one model per matchup: equally, in the band, and outside of it.
+
+    All models together have 2 per matchup. `band` and `others` are lane-adjusted: as near
+    to `equal` as the lanes allow.
+    """
+
+    equal: float
+    band: float
+    others: float
+
+    def due(self, part: Number) -> Number:
+        """The share of a model that was in the band for this part of the time."""
+        return self.others + part * (self.band - self.others)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feasibility:
+    """What can hold with so many models once the lanes are on; `reasons` is a sentence for each
+    limit, and `badge` says that no model can become Stable, or is empty.
+    """
+
+    n_models: int
+    shares: ExposureShares
+    equal_is_feasible: bool
+    equal_up_to: int | None
+    settled_rd: float
+    reasons: tuple[str, ...]
+    badge: str
+
+
+def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> Feasibility:
+    """What the policy can guarantee to so many models and prompts."""
+    shares = exposure_shares(policy, n_models)
+    up_to = equal_up_to(policy)
+    rd = settled_rd(policy.glicko)
+    reasons = [_exposure_sentence(policy, n_models, shares, up_to)]
+    if not policy.phase.uses_lanes:
+        reasons.append("The lanes are not on yet: until then every model is due an equal share.")
+    if n_prompts is not None:
+        reasons += _prompt_sentences(policy, n_prompts)
+    return Feasibility(
+        n_models=n_models,
+        shares=shares,
+        equal_is_feasible=equal_is_feasible(policy, n_models),
+        equal_up_to=up_to,
+        settled_rd=rd,
+        reasons=tuple(reasons),
+        badge=badge_limit(policy),
+    )
+
+
+def badge_limit(policy: Policy) -> str:
+    """Why no model can become Stable, or nothing."""
+    rd = settled_rd(policy.glicko)
+    if rd <= policy.stable.rd:
+        return ""
+    return (
+        f"No model can be Stable: that asks for RD {policy.stable.rd:g} or less, and with an "
+        f"update per vote and volatility {policy.glicko.volatility:g} RD stays above {rd:.1f}."
+    )
+
+
+def due_shares(policy: Policy, n_models: int) -> ExposureShares:
+    """What each model is due in the policy's phase: an equal share until the lanes are on (12)."""
+    return exposure_shares(policy, n_models) if policy.phase.uses_lanes else _all_equal(n_models)
+
+
+def exposure_shares(policy: Policy, n_models: int) -> ExposureShares:
+    """What each model is due when the coverage lane compensates as far as it can."""
+    band, equal = policy.contenders.band, 2 / max(1, n_models)
+    if n_models <= band:
+        return _all_equal(n_models)
+    least = _from_contender_lane(policy) + _everywhere(policy) / n_models
+    most = least + 2 * policy.lanes.coverage / band
+    due = min(max(equal, least), most)
+    if due == equal:
+        return _all_equal(n_models)
+    return ExposureShares(equal=equal, band=due, others=(2 - band * due) / (n_models - band))
+
+
+def equal_up_to(policy: Policy) -> int | None:
+    """The most models that can all be shown equally within the tolerance, None for any number.
+
+    A band member's least share relative to the equal one grows with the number of models;
+    it may reach 1 + tolerance.
+    """
+    if not policy.lanes.contender:
+        return None
+    most = 2 * (1 + policy.exposure.tolerance) - _everywhere(policy)
+    n_models = max(policy.contenders.band, floor(most / _from_contender_lane(policy) + 1e-9))
+    while not equal_is_feasible(policy, n_models):
+        n_models -= 1
+    return n_models
+
+
+def equal_is_feasible(policy: Policy, n_models: int) -> bool:
+    """Whether so many models can all be shown equally within the tolerance."""
+    shares = exposure_shares(policy, n_models)
+    slack = policy.exposure.tolerance * shares.equal + 1e-12
+    return max(abs(shares.band - shares.equal), abs(shares.others - shares.equal)) <= slack
+
+
+def settled_rd(glicko: Glicko) -> float:
+    """The RD at which one update per vote between equals neither adds nor removes any.
+
+    Before a vote the volatility adds to the deviation, and the vote takes away what a game
+    between equals tells: the two cancel here.
+    """
+    phi, noise = glicko.rd / SCALE, glicko.volatility**2
+    for _ in range(2000):
+        told = 0.25 / (1 + 3 * phi**2 / pi**2)
+        phi = 1 / sqrt(1 / (phi**2 + noise) + told)
+    return min(max(phi * SCALE, glicko.rd_min), glicko.rd_max)
+
+
+def _all_equal(n_models: int) -> ExposureShares:
+    equal = 2 / max(1, n_models)
+    return ExposureShares(equal=equal, band=equal, others=equal)
+
+
+def _from_contender_lane(policy: Policy) -> float:
+    """What the contender lane gives each of the band per matchup, when some are outside.
+
+    Of the neighbours met, one in twice the band is the model right below the band.
+    """
+    rule = policy.contenders
+    inside = rule.nearest * (1 - 1 / (2 * rule.band)) + rule.other
+    return policy.lanes.contender * (1 + inside) / rule.band
+
+
+def _everywhere(policy: Policy) -> float:
+    """What the lanes that show everybody about equally give to all models together."""
+    return 2 * (policy.lanes.uncertainty + policy.lanes.exploration)
+
+
+def _exposure_sentence(
+    policy: Policy, n_models: int, shares: ExposureShares, up_to: int | None
+) -> str:
+    limit = "any number of" if up_to is None else f"up to {up_to}"
+    said = (
+        f"With {100 * policy.lanes.contender:g} % of matchups kept for the top "
+        f"{policy.contenders.band}, equal exposure within "
+        f"{100 * policy.exposure.tolerance:g} % is possible for {limit} models, and there are "
+        f"{n_models}"
+    )
+    if equal_is_feasible(policy, n_models):
+        return f"{said}."
+    if up_to is None or n_models <= up_to:
+        said += ", for whom it is not"
+    window = policy.exposure.window
+    return (
+        f"{said}: in {window} matchups a contender is due {shares.band * window:.0f} exposures "
+        f"and any other model {shares.others * window:.0f}, where equal would be "
+        f"{shares.equal * window:.0f}."
+    )
+
+
+def _prompt_sentences(policy: Policy, n_prompts: int) -> list[str]:
+    said = []
+    rule = policy.repeats
+    needed = ceil(rule.meetings / rule.same_prompt)
+    if n_prompts < needed:
+        said.append(
+            f"A prompt at most {rule.same_prompt} times in a pair's {rule.meetings} meetings "
+            f"takes {needed} prompts, and there are {n_prompts}: as few repeats as possible "
+            "are made instead."
+        )
+    if n_prompts < policy.pairs.prompts:
+        said.append(
+            f"The floor of neighbours asks for {policy.pairs.prompts} prompts, and there are "
+            f"{n_prompts}: it cannot be met."
+        )
+    return said

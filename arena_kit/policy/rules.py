@@ -1,0 +1,320 @@
+"""The rules of the policy: each gives its verdict, and the reasons with the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from statistics import fmean, median
+from typing import Protocol
+
+from arena_kit.policy.constants import Policy, Threshold
+
+_ROUNDING = 1e-9  # a mean of exact shares may miss its threshold by so much
+
+
+class Badge(StrEnum):
+    """How settled a model's place is."""
+
+    PROVISIONAL = "Provisional"
+    ESTABLISHED = "Established"
+    STABLE = "Stable"
+
+
+class Status(StrEnum):
+    """What the board may be called."""
+
+    OFFICIAL = "officially stable"
+    CALIBRATING = "calibrating"
+
+
+class Rated(Protocol):
+    """What matchmaking reads of a model's rating state."""
+
+    @property
+    def rating(self) -> float: ...
+
+    @property
+    def rd(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What the rules ask of one model: its rating state and how well it is covered."""
+
+    model: str
+    rating: float
+    rd: float
+    decisive: int = 0
+    prompt_coverage: float = 0.0
+    votes: int = 0
+    both_bad: int = 0
+
+    def conservative(self, policy: Policy) -> float:
+        """The lower confidence bound that models are ordered by (4, 5.2)."""
+        return self.rating - policy.deviations * self.rd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCoverage:
+    """Decisive votes between two models, and on how many prompts (4)."""
+
+    votes: int
+    prompts: int
+
+    def meets_floor(self, policy: Policy) -> bool:
+        """Whether two neighbours with so much are compared well enough (7.3)."""
+        return self.votes >= policy.pairs.votes and self.prompts >= policy.pairs.prompts
+
+    def score(self, policy: Policy) -> float:
+        """How much of the floor is there, 1 when it is met."""
+        return min(1.0, self.votes / policy.pairs.votes, self.prompts / policy.pairs.prompts)
+
+    def text(self, policy: Policy) -> str:
+        """The counts beside the floor."""
+        return (
+            f"{self.votes}/{policy.pairs.votes} votes on "
+            f"{self.prompts}/{policy.pairs.prompts} prompts"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvisionalState:
+    """Whether a model is still provisional (5.3); the reasons are what it lacks, or has."""
+
+    provisional: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StabilityBadge:
+    """A model's badge; the reasons are what it has for it, or lacks for the next."""
+
+    badge: Badge
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confidence:
+    """RD as a percentage, which says nothing about evidence beyond RD."""
+
+    percent: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContenderBand:
+    """The models at the top (4), best first."""
+
+    models: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityFloor:
+    """How seldom a model's battles end in both-bad (8.3), and whether it should be looked at.
+
+    The rate and the score are None where there is no vote.
+    """
+
+    model: str
+    both_bad_rate: float | None
+    score: float | None
+    check: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationStatus:
+    """What the board may be called (10); the reasons are what it lacks, or has.
+
+    `conditions` are all that it takes, each with whether it is met.
+    """
+
+    status: Status
+    top: tuple[str, ...]
+    reasons: tuple[str, ...]
+    conditions: tuple[tuple[bool, str], ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Status and reasons in one line."""
+        return f"{self.status}: {'; '.join(self.reasons)}"
+
+
+def provisional_state(policy: Policy, standing: Standing) -> ProvisionalState:
+    """A model is provisional until votes, prompt coverage and RD all reach the threshold."""
+    met, reasons = _decided(_conditions(policy.established, standing))
+    return ProvisionalState(provisional=not met, reasons=reasons)
+
+
+def stability_badge(policy: Policy, standing: Standing) -> StabilityBadge:
+    """The badge of a model."""
+    established, lacking = _decided(_conditions(policy.established, standing))
+    if not established:
+        return StabilityBadge(badge=Badge.PROVISIONAL, reasons=lacking)
+    stable, reasons = _decided(_conditions(policy.stable, standing))
+    return StabilityBadge(badge=Badge.STABLE if stable else Badge.ESTABLISHED, reasons=reasons)
+
+
+def confidence(policy: Policy, rd: float) -> Confidence:
+    """An RD as a percentage between the smallest and the largest there is."""
+    best, span = policy.confidence.rd_best, policy.confidence.rd_span
+    percent = min(100, max(0, round(100 * (1 - (rd - best) / span))))
+    reason = f"RD {rd:.4g}, where {best:g} is 100 % and {best + span:g} is 0 %"
+    return Confidence(percent=percent, reasons=(reason,))
+
+
+def ranked(policy: Policy, standings: Iterable[Standing]) -> list[Standing]:
+    """Best conservative score first (5.2); equal scores in order of name."""
+    return sorted(standings, key=lambda s: (-s.conservative(policy), s.model))
+
+
+def contender_band(policy: Policy, standings: Iterable[Standing]) -> ContenderBand:
+    """The top models by conservative score."""
+    rows = ranked(policy, standings)
+    band, rest = rows[: policy.contenders.band], rows[policy.contenders.band :]
+    if not rest:
+        why = f"all {len(band)} models, as the band holds {policy.contenders.band}"
+    else:
+        last, next_one = band[-1], rest[0]
+        why = (
+            f"top {len(band)} of {len(rows)} by rating - {policy.deviations:g} RD: last in is "
+            f"{last.model} at {last.conservative(policy):.1f}, first out {next_one.model} at "
+            f"{next_one.conservative(policy):.1f}"
+        )
+    return ContenderBand(models=tuple(s.model for s in band), reasons=(why,))
+
+
+def quality_floor(policy: Policy, standing: Standing) -> QualityFloor:
+    """The both-bad rate of a model, its complement, and whether it calls for a check."""
+    bad, votes, limit = standing.both_bad, standing.votes, policy.quality
+    rate = bad / votes if votes else None
+    often = rate is not None and rate > limit.both_bad_rate
+    shown = "no votes" if rate is None else f"{bad} of {votes} votes both-bad ({100 * rate:.1f} %)"
+    allowed = f"a check is due above {100 * limit.both_bad_rate:g} %, from {limit.min_both_bad} on"
+    return QualityFloor(
+        model=standing.model,
+        both_bad_rate=rate,
+        score=None if rate is None else 1 - rate,
+        check=often and bad >= limit.min_both_bad,
+        reasons=(f"{shown}; {allowed}",),
+    )
+
+
+def quality_checks(policy: Policy, standings: Iterable[Standing]) -> tuple[QualityFloor, ...]:
+    """The models whose both-bad votes call for a check, worst first."""
+    due = [floor for floor in (quality_floor(policy, s) for s in standings) if floor.check]
+    return tuple(sorted(due, key=lambda floor: (-(floor.both_bad_rate or 0.0), floor.model)))
+
+
+def publication_status(
+    policy: Policy,
+    standings: Sequence[Standing],
+    pair: Callable[[str, str], PairCoverage],
+) -> PublicationStatus:
+    """Whether the board may be called officially stable; `pair` is `Coverage.pair`.
+
+    Provisional models are outside official claims (5.3), so the top is that of the others. It
+    must be whole: where there are too few others, the conditions are shown for all models.
+    """
+    order, rule = ranked(policy, standings), policy.publication
+    named = [s for s in order if not provisional_state(policy, s).provisional]
+    needed = max(2, min(rule.top, len(order)))
+    enough = len(named) >= needed
+    top = (named if enough else order)[: rule.top]
+    conditions = _top_conditions(policy, top, pair)
+    if not enough:
+        few = f"{len(named)} of {len(order)} models are officially ranked, {needed} needed"
+        conditions = [(False, few), *conditions]
+    met, reasons = _decided(conditions)
+    if enough and len(top) < rule.top:
+        reasons += (f"the top {rule.top} is all {len(top)} models there are",)
+    return PublicationStatus(
+        status=Status.OFFICIAL if met else Status.CALIBRATING,
+        top=tuple(s.model for s in top) if enough else (),
+        reasons=reasons,
+        conditions=tuple(conditions),
+    )
+
+
+def _top_conditions(
+    policy: Policy, top: Sequence[Standing], pair: Callable[[str, str], PairCoverage]
+) -> list[tuple[bool, str]]:
+    """The three of section 10."""
+    rule = policy.publication
+    rd = median(s.rd for s in top) if top else policy.glicko.rd
+    coverage = fmean(s.prompt_coverage for s in top) if top else 0.0
+    of_top = f"of the top {rule.top} is"
+    return [
+        (
+            rd <= rule.median_rd,
+            f"median RD {of_top} {_beside(rd, rule.median_rd)}, at most {rule.median_rd:g} allowed",
+        ),
+        _pairs_covered(policy, [s.model for s in top], pair),
+        (
+            coverage >= rule.prompt_coverage - _ROUNDING,
+            (
+                f"mean prompt coverage {of_top} {_part(coverage, rule.prompt_coverage)}, "
+                f"{rule.prompt_coverage:g} needed"
+            ),
+        ),
+    ]
+
+
+def _pairs_covered(
+    policy: Policy, names: Sequence[str], pair: Callable[[str, str], PairCoverage]
+) -> tuple[bool, str]:
+    rule = policy.publication
+    found = [(above, below, pair(above, below)) for above, below in pairwise(names)]
+    missing = [
+        f"{above}–{below} {cell.text(policy)}"
+        for above, below, cell in found
+        if not cell.meets_floor(policy)
+    ]
+    met = len(found) - len(missing)
+    text = (
+        f"{met} of {len(found)} adjacent top-{rule.top} pairs have the floor, "
+        f"{100 * rule.pair_share:g} % needed"
+    )
+    listed = f"; missing: {', '.join(missing)}" if missing else ""
+    return met >= rule.pair_share * len(found) - _ROUNDING, text + listed
+
+
+def _conditions(threshold: Threshold, standing: Standing) -> list[tuple[bool, str]]:
+    return [
+        (
+            standing.decisive >= threshold.decisive,
+            f"{standing.decisive} decisive votes, {threshold.decisive} needed",
+        ),
+        (
+            standing.prompt_coverage >= threshold.prompt_coverage - _ROUNDING,
+            (
+                f"prompt coverage {_part(standing.prompt_coverage, threshold.prompt_coverage)}, "
+                f"{threshold.prompt_coverage:g} needed"
+            ),
+        ),
+        (
+            standing.rd <= threshold.rd,
+            f"RD {_beside(standing.rd, threshold.rd)}, at most {threshold.rd:g} allowed",
+        ),
+    ]
+
+
+def _decided(conditions: Sequence[tuple[bool, str]]) -> tuple[bool, tuple[str, ...]]:
+    """Whether all hold, and the texts of those that do not, or of all when they do."""
+    unmet = tuple(text for met, text in conditions if not met)
+    return not unmet, unmet or tuple(text for _, text in conditions)
+
+
+def _part(share: float, limit: float) -> str:
+    """A share of 1 as people write it."""
+    return "below 0.001" if 0 < share < 0.001 else _beside(share, limit)
+
+
+def _beside(value: float, limit: float) -> str:
+    """A number with as many digits as it takes to tell it from a limit that it is not."""
+    texts = (f"{value:.{digits}g}" for digits in (4, 6, 8))
+    same = abs(value - limit) <= _ROUNDING
+    return next((text for text in texts if same or float(text) != limit), f"{value!r}")

@@ -1,0 +1,204 @@
+"""Refitting Bradley–Terry to many resamples of the evidence.
+
+The peak for a resample lies near the peak for all battles, so its curvature serves for every
+resample, mended on the way (Broyden's method, as in Kelley 1995); where that does not settle,
+Newton's method does. Plain Bradley–Terry on many pairs runs compiled from `COMPILED_FROM` on, by
+the same steps in the same order.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.rating.base import RatingError, strongly_connected
+from arena_kit.rating.evidence import Evidence, Votes
+from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
+from arena_kit.rating.tie_models import Floats
+
+#: Pairs times resamples from which compiled code pays for its start.
+COMPILED_FROM = 1_000_000
+_MOST_STEPS = 60
+_TOLERANCE = 1e-9
+_NOTHING = np.zeros(1)
+
+Refit = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priors:
+    """Pseudo-battles: `always` those of every resample; `spare` those of all pairs, from which a
+    resample takes what it needs. Either may be none.
+    """
+
+    always: Cells
+    spare: Cells
+
+
+def replicates(
+    fit: Fit, votes: Votes, priors: Priors, n: int, *, compiled: bool | None = None
+) -> Floats:
+    """All parameters for each of `n` resamples, a row each; NaN where a resample has no peak."""
+    pairs = Pairs.of(votes.cells, fit.n_models)
+    if compiled is None:
+        enough = n * len(pairs.low) >= COMPILED_FROM
+        compiled = enough and importlib.util.find_spec("numba") is not None
+    plain = not votes.cells.x.shape[1] and fit.ties.start is None
+    refit = (_compiled if compiled and plain else _general)(fit, votes.cells, pairs, priors)
+    out = np.empty((n, len(fit.theta)))
+    threads = min(os.cpu_count() or 1, n)
+
+    def share(part: int) -> None:
+        for row in range(part, n, threads):
+            out[row] = refit(votes.redraw(row, compiled=compiled))
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(share, range(threads)))
+    return out
+
+
+def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
+    """Refit the votes, or their sums over pairs where there are no covariates."""
+    inverse = fit.inverse()
+
+    def refit(times: Floats) -> Floats:
+        drawn = votes.with_weights(times)
+        cells = drawn if votes.x.shape[1] else pairs.pooled(drawn)
+        whole = cells.and_also(priors.always)
+        took = Pairs.of(whole, fit.n_models).taken(whole, half=fit.ties.start is None)
+        if not strongly_connected(fit.n_models, *took):
+            return _spared(fit, whole, priors.spare)
+        return _climbed(fit, whole, inverse)
+
+    return refit
+
+
+def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
+    """The same steps in one kernel, from multiplicities to strengths."""
+    from arena_kit.rating import kernels
+
+    games = votes.won + votes.tied + votes.lost
+    won = np.where(pairs.turned, votes.lost, votes.won) + votes.tied / 2
+    always = pairs.pooled(votes.with_weights(_NOTHING)).and_also(priors.always)
+    always = Pairs.of(always, fit.n_models).pooled(always)
+    inverse = np.ascontiguousarray(fit.inverse())
+
+    def refit(times: Floats) -> Floats:
+        theta = fit.theta.copy()
+        settled = kernels.climb(
+            pairs.of_cell, won, games, times, always.won, always.lost, pairs.low, pairs.high,
+            inverse, _TOLERANCE, _MOST_STEPS, theta,
+        )  # fmt: skip
+        if settled > 0:
+            return theta
+        whole = pairs.pooled(votes.with_weights(times)).and_also(priors.always)
+        return _spared(fit, whole, priors.spare) if settled < 0 else _newton(fit, whole)
+
+    return refit
+
+
+def _spared(fit: Fit, cells: Cells, spare: Cells) -> Floats:
+    """The peak with the prior that a resample needs, which has none without; NaN without one."""
+    if not len(spare.a):
+        return np.full(len(fit.theta), np.nan)
+    pairs = Pairs.of(cells, fit.n_models)
+    divided = pairs.divided(cells, half=fit.ties.start is None)
+    return _newton(fit, cells.and_also(spare.at(divided)))
+
+
+def _climbed(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
+    """The peak for some cells, by Broyden's method from the peak for all battles."""
+    theta = fit.theta.copy()
+    taken: list[Floats] = []
+    lengths: list[float] = []
+    for k in range(_MOST_STEPS):
+        step = inverse @ gradient(theta, cells, fit.n_models, fit.ties)
+        for before, after, length in zip(taken, taken[1:], lengths, strict=False):
+            step = step + after * ((before @ step) / length)
+        if k:
+            step = step / (1 - (taken[-1] @ step) / lengths[-1])
+        largest = np.abs(step).max()
+        if not largest <= 20:
+            break
+        theta = moved(theta, step, fit.n_models, fit.ties)
+        if largest < _TOLERANCE:
+            return theta
+        taken.append(step)
+        lengths.append(float(step @ step))
+    return _newton(fit, cells)
+
+
+def _newton(fit: Fit, cells: Cells) -> Floats:
+    try:
+        return fitted(cells, fit.n_models, fit.ties, start=fit.theta).theta
+    except RatingError:
+        return np.full(len(fit.theta), np.nan)
+
+
+_CHUNK = 4096
+
+
+def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
+    """The covariance of all parameters; NaN where there is only one piece of evidence.
+
+    Of models whose battles all ended the `same` way the residuals say nothing; their variance is
+    at least the one that the model of the outcomes gives them.
+    """
+    cells, pieces = evidence.rows, evidence.pieces
+    if pieces < 2:
+        return np.full(fit.information.shape, np.nan)
+    scores = _scores(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
+    if evidence.clusters is not None:
+        meat = _meat_of_clusters(cells, scores, evidence.clusters, fit.n_models)
+    else:
+        meat = _meat_of_rows(cells, scores, fit.n_models)
+    bread = fit.inverse()
+    found: Floats = bread @ meat @ bread * (pieces / (pieces - 1))
+    if same.any():
+        n = fit.n_models
+        missing = np.maximum(0, np.diag(bread)[:n] - np.diag(found)[:n])
+        found[np.arange(n), np.arange(n)] += np.where(same, missing, 0)
+    return found
+
+
+def _scores(fit: Fit, cells: Cells) -> Floats:
+    """The slope of each row's log-likelihood: in the gap first, then in tie and covariates."""
+    terms = fit.terms(cells)
+    tie = [terms.t] if fit.ties.start is not None else []
+    return np.stack([terms.eta, *tie, *(terms.eta * x for x in cells.x.T)])
+
+
+def _meat_of_rows(cells: Cells, scores: Floats, n: int) -> Floats:
+    """The sum over rows of the outer product of their scores."""
+    gap, rest = scores[0], scores[1:]
+    square = np.bincount(cells.a * n + cells.b, gap**2, n * n).reshape(n, n)
+    square = square + square.T
+    border = np.array(
+        [np.bincount(cells.a, gap * each, n) - np.bincount(cells.b, gap * each, n) for each in rest]
+    ).reshape(len(rest), n)
+    laplacian = np.diag(square.sum(axis=1)) - square
+    return np.block([[laplacian, border.T], [border, rest @ rest.T]])
+
+
+def _meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
+    """The sum over clusters of the outer product of their summed scores."""
+    size = n + len(scores) - 1
+    order = np.argsort(clusters, kind="stable")
+    edges = np.searchsorted(clusters[order], np.arange(0, clusters.max() + 1 + _CHUNK, _CHUNK))
+    meat = np.zeros((size, size))
+    for start, end in pairwise(edges):
+        some = order[start:end]
+        row = (clusters[some] % _CHUNK).astype(np.intp) * size
+        extras = [row + n + i for i in range(len(scores) - 1)]
+        places = np.concatenate([row + cells.a[some], row + cells.b[some], *extras])
+        values = np.concatenate([scores[0, some], -scores[0, some], *scores[1:, some]])
+        summed = np.bincount(places, values, _CHUNK * size).reshape(_CHUNK, size)
+        meat += summed.T @ summed
+    return meat

@@ -1,0 +1,332 @@
+"""The page of a model (9.1, 9.2): its tables, several models together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.dates import AutoDateLocator, DateFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from arena_kit.reporting.bradley_terry import share_text
+from arena_kit.reporting.figures import ACCENT, INK, LINE, SOFT, WARM, panels_of, styled
+from arena_kit.reporting.show import DASH, Shown, percent, said, table
+from arena_kit.reporting.weekly_plots import GREEN, plain
+from arena_kit.validity.leaderboard import Leaderboard
+from arena_kit.validity.model_page import RECENT, Breakdown, Deficits, ModelDetail, Path
+
+if TYPE_CHECKING:
+    from great_tables import GT
+
+Details = Sequence[ModelDetail]
+_ROWS = 8  # shown at most of each model
+_ENOUGH = 5  # votes from which a prompt or opponent is compared with others
+
+
+def summary(details: Details, board: Leaderboard) -> Shown:
+    """Win rate, recent form and recent delta, with rating, RD and what the evidence says."""
+    import pandas as pd
+    from great_tables import loc, style
+
+    rows = [
+        {
+            "model": each.model,
+            "conservative": f"{row.conservative:.0f}",
+            "raw ± RD": f"{row.rating:.0f} ± {row.rd:.0f}",
+            "BT ± SE": _plus_minus(row.bt_rating, row.bt_se),
+            "pair coverage": _known(row.pair_coverage, ".2f"),
+            "record W/L/D": f"{row.wins}/{row.losses}/{row.ties}",
+            "win rate": percent(each.summary.win_rate, ".1f"),
+            "recent form": each.summary.form,
+            "recent delta": _known(each.summary.delta, "+.0f"),
+            "adjusted score": _known(row.adjusted.average, "+.2f"),
+        }
+        for each in details
+        for row in [board[each.model]]
+    ]
+
+    def look(gt: GT) -> GT:
+        gt = gt.cols_align("right").cols_align("left", columns=["model", "recent form"])
+        gt = gt.tab_style(style.css("white-space: nowrap"), loc.body())
+        return gt.tab_source_note(
+            f"Win rate is of decisive votes; form and delta are of the last {RECENT} votes (W win, "
+            "L loss, D draw, B both bad), the latest last. The adjusted score is the average score "
+            "less what an average model would score against the same opponents."
+        )
+
+    return table(pd.DataFrame(rows), name="summary", style=look)
+
+
+def neighbours(details: Details, board: Leaderboard) -> Shown:
+    """The neighbour challenge record: each model against the ranks right above and below."""
+    import pandas as pd
+
+    rule = board.policy.pairs
+    rows = [
+        {
+            "model": f"{each.model}, #{board[each.model].conservative_rank} by conservative score",
+            "neighbour": f"{'above' if near.rank < rank else 'below'}: {near.model}",
+            "W/L/D": f"{near.wins}/{near.losses}/{near.ties}",
+            f"decisive votes ({rule.votes})": near.votes,
+            f"prompts ({rule.prompts})": near.prompts,
+            "floor": "✓" if near.meets_floor else "✗",
+            "P(above it), BT": share_text(np.nan if near.above is None else near.above),
+        }
+        for each in details
+        for rank in [board[each.model].conservative_rank]
+        for near in each.neighbours
+    ]
+
+    def look(gt: GT) -> GT:
+        return gt.cols_align("right").cols_align("left", columns=["neighbour"])
+
+    return table(pd.DataFrame(rows), name="neighbours", group="model", style=look)
+
+
+def prompts(details: Details) -> Shown:
+    """The prompts on which each model is furthest above and below its rating."""
+    return _breakdowns(details, "prompt", lambda each: each.prompts)
+
+
+def opponents(details: Details) -> Shown:
+    """The opponents against which each model is furthest above and below its rating."""
+    return _breakdowns(details, "opponent", lambda each: each.opponents)
+
+
+def _breakdowns(details: Details, what: str, rows_of: Any) -> Shown:
+    import pandas as pd
+
+    rows = [
+        {
+            "model": _title(each.model, len(extremes), rows_of(each), what),
+            what: row.name,
+            "votes": row.votes,
+            "decisive": row.decisive,
+            "both bad": row.both_bad,
+            "raw score": _known(row.score, ".2f"),
+            "above expectation": _known(row.surprise, "+.2f"),
+        }
+        for each in details
+        for extremes in [_extremes(rows_of(each))]
+        for row in extremes
+    ]
+    if not rows:
+        there = any(rows_of(each) for each in details)
+        why = f"No {what} has {_ENOUGH} votes." if there else f"The file names no {what}s."
+        return said(why)
+
+    def look(gt: GT) -> GT:
+        return gt.cols_align("right").cols_align("left", columns=[what])
+
+    return table(pd.DataFrame(rows), name=f"{what}s", group="model", style=look)
+
+
+def _extremes(rows: Sequence[Breakdown]) -> list[Breakdown]:
+    """The furthest above expectation and the furthest below, best first.
+
+    Where there are many, those with very few votes are left out: they would all be extreme.
+    """
+    few = 0 if len(rows) <= _ROWS else _ENOUGH
+    known = sorted(
+        (row for row in rows if row.surprise is not None and row.votes >= few),
+        key=lambda row: (-(row.surprise or 0.0), row.name),
+    )
+    if len(known) <= _ROWS:
+        return known
+    half = _ROWS // 2
+    return known[:half] + known[-half:]
+
+
+def _title(model: str, shown: int, rows: Sequence[Breakdown], what: str) -> str:
+    if shown == len(rows):
+        return model
+    enough = sum(row.votes >= _ENOUGH for row in rows)
+    some = f"all {shown}" if shown == enough else f"the {shown // 2} best and worst of {enough}"
+    few = f" with {_ENOUGH} votes or more, of {len(rows)}" if enough < len(rows) else ""
+    return f"{model}: {some} {what}s{few}"
+
+
+def responses(details: Details) -> Shown:
+    """Which prompts each model's responses were shown on, the latest seen first."""
+    import pandas as pd
+
+    rows = []
+    for each in details:
+        latest = sorted(each.prompts, key=lambda p: (_seconds(p.last_seen), p.votes), reverse=True)
+        shown = latest[:_ROWS]
+        which = "latest" if shown and shown[0].last_seen else "most shown"
+        more = f": the {which} {len(shown)} of {len(latest)}" if len(shown) < len(latest) else ""
+        rows += [
+            {
+                "model": each.model + more,
+                "response to": row.name,
+                "shown": row.votes,
+                "first seen (UTC)": _minute(row.first_seen),
+                "last seen (UTC)": _minute(row.last_seen),
+            }
+            for row in shown
+        ]
+    if not rows:
+        return said("The file names no prompts.")
+    return table(pd.DataFrame(rows), name="responses", group="model")
+
+
+def text(details: Details, board: Leaderboard) -> str:
+    """The summaries as text, the same on every machine: for quoting and for checks."""
+    return "\n".join(
+        f"{each.model}: {board[each.model].rating:.1f} ± {board[each.model].rd:.1f} RD, "
+        f"wins {percent(each.summary.win_rate, '.1f')} of decisive votes, form {each.summary.form}"
+        for each in details
+    )
+
+
+def _known(value: float | None, how: str) -> str:
+    return DASH if value is None else f"{value:{how}}"
+
+
+def _plus_minus(value: float | None, error: float | None) -> str:
+    return f"{_known(value, '.0f')} ± {_known(error, '.0f')}"
+
+
+def _minute(moment: datetime | None) -> str:
+    return DASH if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _seconds(moment: datetime | None) -> str:
+    return "" if moment is None else moment.isoformat()
+
+
+_PROMPTS, _OPPONENTS = 40, 30  # shown at most
+
+
+@styled
+def deficits(details: Details, board: Leaderboard) -> Figure:
+    """The coverage heatmap: where each model lacks votes, by opponent and prompt."""
+    n = max(min(_OPPONENTS, len(each.deficits.opponents)) for each in details)
+    figure, axes = panels_of(
+        9, 1.7 + 0.24 * n, len(details), labels=["x" * 30],
+        title="Where does a model lack votes? (number: decisive votes, #: conservative rank)",
+    )  # fmt: skip
+    image = None
+    for ax, each in zip(axes, details, strict=True):
+        if each.deficits.prompts:
+            image = _heatmap(ax, each.model, each.deficits, board)
+        else:
+            ax.set_axis_off()
+            ax.text(0, 0.9, f"{plain(each.model)}: the file names no prompts", color=SOFT)
+    if image is not None:
+        bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01)
+        bar.set_label("missing share: prompt + opponent (◂: neighbour in rank)", fontsize=8.5)
+        bar.outline.set_visible(False)
+    return figure
+
+
+def _heatmap(ax: Any, model: str, found: Deficits, board: Leaderboard) -> Any:
+    order = np.argsort(-found.votes.sum(axis=0), kind="stable")[:_PROMPTS]
+    columns = np.sort(order)
+    joint, votes = found.joint[:_OPPONENTS, columns], found.votes[:_OPPONENTS, columns]
+    image = ax.imshow(joint, cmap="YlOrBr", vmin=0, vmax=2, aspect="auto")
+    for i, j in np.ndindex(votes.shape):
+        ink = "white" if joint[i, j] > 1.3 else INK if joint[i, j] > 0.7 else SOFT
+        cell = ax.text(j, i, str(votes[i, j]), ha="center", va="center", fontsize=7, color=ink)
+        cell.set_in_layout(False)  # hundreds of them would take the layout seconds
+    rank = {name: n for n, name in enumerate(board.conservative_order, 1)}
+    near = [
+        f"{plain(name)} {'◂ ' if abs(rank[name] - rank[model]) == 1 else ''}#{rank[name]}"
+        for name in found.opponents[:_OPPONENTS]
+    ]
+    ax.set_yticks(range(len(near)), near, fontsize=7.5)
+    names = [plain(found.prompts[j]) for j in columns]
+    wide = max((len(name) for name in names), default=0) > 14
+    ax.set_xticks([] if wide else range(len(names)), [] if wide else names, rotation=60,
+                  ha="right", fontsize=7)  # fmt: skip
+    left_out = len(found.prompts) - len(columns)
+    some = f" (the {len(columns)} of {len(found.prompts)} prompts with most votes)"
+    ax.set_title(plain(model) + (some if left_out else ""))
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    return image
+
+
+@styled
+def quality(details: Details, board: Leaderboard) -> Figure:
+    """Quality floor and both-bad rate over time (8.3)."""
+    figure, axes = panels_of(
+        9, 3.1, len(details), "Is the quality floor holding?", sharey=True,
+        labels=[each.model for each in details],
+    )  # fmt: skip
+    limit = board.policy.quality.both_bad_rate
+    top = max((t.both_bad / max(1, t.votes) for d in details for t in d.trend), default=0.0)
+    for ax, each in zip(axes, details, strict=True):
+        x = np.arange(len(each.trend))
+        rate = np.array([t.both_bad / t.votes if t.votes else np.nan for t in each.trend])
+        ax.bar(x, rate, width=0.62, color=["#e2a37a" if r <= limit else WARM for r in rate])
+        for at, value, trend in zip(x, rate, each.trend, strict=True):
+            ax.annotate(f"{trend.both_bad}/{trend.votes}", (at, value), (0, 2), ha="center",
+                        textcoords="offset points", fontsize=6.5, color=SOFT)  # fmt: skip
+        ax.axhline(limit, color=WARM, linestyle=":", linewidth=1)
+        floor = board[each.model].quality_floor
+        told = DASH if floor is None else f"{floor:.3f}"
+        ax.set_title(f"{plain(each.model)}: quality floor {told}")
+        weekly = not any("%" in t.label for t in each.trend)
+        ax.set_xticks(x, [t.label.partition("-")[2] if weekly else f"{n}"
+                          for n, t in enumerate(each.trend, 1)], fontsize=7.5)  # fmt: skip
+        ax.set_xlabel("" if weekly else "tenths of its votes, in order")
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.set_ylim(0, 1.25 * max(limit, top))
+        ax.tick_params(length=0)
+    axes[0].set_ylabel(f"both-bad rate (check above {100 * limit:g}%)")
+    return figure
+
+
+@styled
+def history(details: Details, board: Leaderboard) -> Figure:
+    """Rating and RD after every vote, with the Bradley–Terry interval at the end."""
+    figure, axes = panels_of(
+        9, 3.4, len(details), "How did rating and confidence develop?", sharey=True,
+        labels=["x" * 20] if len(details) == 2 else [each.model for each in details],
+    )  # fmt: skip
+    for ax, each in zip(axes, details, strict=True):
+        _history(ax, each, board)
+    axes[0].set_ylim(*_settled([each.path for each in details], board.policy.deviations))
+    axes[0].set_ylabel("rating")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=3, frameon=False, fontsize=8.5)
+    return figure
+
+
+def _settled(paths: Sequence[Path], deviations: float) -> tuple[float | None, float | None]:
+    """Limits that hold every band from the tenth vote on; the first ones are wider than a page."""
+    later = [path for path in paths if len(path.rating) > 10]
+    if not later:
+        return None, None
+    low = min(float((p.rating - deviations * p.rd)[10:].min()) for p in later)
+    high = max(float((p.rating + deviations * p.rd)[10:].max()) for p in later)
+    return low - 20, high + 20
+
+
+def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
+    path, row = each.path, board[each.model]
+    x: Any = np.arange(1, len(path.rating) + 1) if path.moments is None else path.moments
+    n = board.policy.deviations
+    ax.fill_between(x, path.rating - n * path.rd, path.rating + n * path.rd, color="#dbe8f2",
+                    linewidth=0, label=f"± {n:g} RD")  # fmt: skip
+    ax.plot(x, path.rating, color=ACCENT, linewidth=1, label="raw rating after each vote")
+    if len(path.rating) and row.bt_rating is not None:
+        low = row.bt_rating if row.bt_low is None else row.bt_low
+        high = row.bt_rating if row.bt_high is None else row.bt_high
+        end = x[-1] + (x[-1] - x[0]) * 0.05
+        ax.vlines(end, low, high, color=GREEN, linewidth=2.6)
+        ax.plot(end, row.bt_rating, "s", color=GREEN, markersize=3.5,
+                label="Bradley–Terry, 95% interval")  # fmt: skip
+    ax.axhline(board.policy.glicko.rating, color=LINE, linewidth=1, zorder=0)
+    ax.set_title(f"{plain(each.model)}: {row.rating:.0f} ± {row.rd:.0f} RD", color=INK)
+    if path.moments is None:
+        ax.set_xlabel("votes of the model")
+    else:
+        ax.xaxis.set_major_locator(AutoDateLocator(maxticks=4))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_formatter(DateFormatter("%d %b"))  # type: ignore[no-untyped-call]
+    ax.tick_params(length=0)

@@ -1,0 +1,234 @@
+"""Simulated arenas: how the policy fares against the scheme before it, in numbers and words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
+from arena_kit.policy.constants import Policy
+from arena_kit.rating.base import NORMAL_95
+from arena_kit.reporting.show import DASH
+
+#: Two-sided 95 % quantiles of Student's t, by degrees of freedom from 1 on.
+_T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number of a run: how it is called, read and written; `better` is 1 where more is."""
+
+    key: str
+    label: str
+    of: Callable[[Run], float | None]
+    text: str = "{:.3f}"
+    better: int = 0
+
+
+#: *At the end* is one noisy moment; *on the way* is the mean of all checkpoints. Bradley–Terry
+#: fits all votes at once. The baseline knows no RD or label: both are computed in its shadow.
+METRICS = (
+    Metric("correlation", "rank correlation, at the end",
+           lambda run: run.published(run.end).correlation, "{:.3f}", 1),
+    Metric("correlation_on_the_way", "rank correlation, on the way",
+           lambda run: fmean(run.published(c).correlation for c in run.checkpoints), "{:.3f}", 1),
+    Metric("order_accuracy", "top pairs in order, at the end",
+           lambda run: run.published(run.end).order_accuracy, "{:.1%}", 1),
+    Metric("order_accuracy_on_the_way", "top pairs in order, on the way",
+           lambda run: fmean(run.published(c).order_accuracy for c in run.checkpoints),
+           "{:.1%}", 1),
+    Metric("bradley_terry_correlation", "Bradley–Terry: rank correlation",
+           lambda run: run.bradley_terry.correlation if run.bradley_terry else None, "{:.3f}", 1),
+    Metric("bradley_terry_order_accuracy", "Bradley–Terry: top pairs in order",
+           lambda run: run.bradley_terry.order_accuracy if run.bradley_terry else None,
+           "{:.1%}", 1),
+    Metric("exposure_deviation", "exposure off its due, at most",
+           lambda run: run.end.exposure_deviation, "{:.1%}", -1),
+    Metric("coverage_mean", "prompt coverage, mean",
+           lambda run: run.end.coverage_mean, "{:.1%}", 1),
+    Metric("coverage_least", "prompt coverage, least",
+           lambda run: run.end.coverage_least, "{:.1%}", 1),
+    Metric("adjacent_share", "adjacent contenders with the floor",
+           lambda run: run.end.adjacent_share, "{:.1%}", 1),
+    Metric("median_rd", "median RD",
+           lambda run: run.end.median_rd, "{:.1f}"),
+    Metric("stable_at", "votes until officially stable", lambda run: run.stable_at, "{:.0f}", -1),
+    Metric("false_claims", f"claims false by over {CLAIM_MARGIN:g} points",
+           lambda run: _share([claim.false for claim in run.claims]), "{:.1%}", -1),
+    Metric("strictly_false_claims", "claims false at all",
+           lambda run: _share([claim.strictly_false for claim in run.claims]), "{:.1%}", -1),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Policy minus baseline over the seeds in which both have the number.
+
+    `half` is half the width of the 95 % interval of the mean (Student's t over seeds), None
+    with a single seed.
+    """
+
+    mean: float
+    half: float | None
+    seeds: int
+    higher: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves 0 out; two seeds may agree by chance."""
+        return self.seeds > 2 and self.half is not None and abs(self.mean) > self.half
+
+
+def difference(metric: Metric, duels: Sequence[Duel]) -> Difference | None:
+    """How far apart the two systems are, compared seed by seed; None where they cannot be."""
+    pairs = [(metric.of(duel.v2), metric.of(duel.baseline)) for duel in duels]
+    gaps = [v2 - baseline for v2, baseline in pairs if v2 is not None and baseline is not None]
+    if not gaps:
+        return None
+    n = len(gaps)
+    half = _t95(n - 1) * stdev(gaps) / sqrt(n) if n > 1 else None
+    return Difference(mean=fmean(gaps), half=half, seeds=n, higher=sum(gap > 0 for gap in gaps))
+
+
+def spread(values: Sequence[float | None]) -> dict[str, float | int | None]:
+    """Mean, standard deviation and range of those there are, and how many that is."""
+    found = [float(value) for value in values if value is not None]
+    return {
+        "mean": fmean(found) if found else None,
+        "sd": stdev(found) if len(found) > 1 else None,
+        "least": min(found, default=None),
+        "most": max(found, default=None),
+        "seeds": len(found),
+    }
+
+
+def summary(duels: Sequence[Duel]) -> dict[str, Any]:
+    """Every metric over the seeds, for each system, and how far they are apart."""
+    apart = {metric.key: difference(metric, duels) for metric in METRICS}
+    return {
+        "v2": {m.key: spread([m.of(duel.v2) for duel in duels]) for m in METRICS},
+        "baseline": {m.key: spread([m.of(duel.baseline) for duel in duels]) for m in METRICS},
+        "difference": {
+            key: None if found is None else asdict(found) | {"clear": found.clear}
+            for key, found in apart.items()
+        },
+    }
+
+
+def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
+    """What the policy promises of its matchups, beside the worst seed."""
+    runs = [duel.v2 for duel in duels]
+    lanes = max(
+        abs(share - getattr(policy.lanes, lane))
+        for run in runs
+        for lane, share in run.drawn.items()
+    )
+    left = max(abs(run.left - 0.5) for run in runs)
+    exposure = max(run.end.exposure_deviation for run in runs)
+    adjacent = fmean(run.end.adjacent_share for run in runs)
+    coverage = min(run.end.coverage_mean for run in runs)
+    rule = policy.publication
+    rows = (
+        ("lane shares as drawn, off their weights at most", lanes, 0.02, -1),
+        ("better model on the left, off one half at most", left, 0.015, -1),
+        (
+            "exposure in the last window, off its due at most",
+            exposure,
+            policy.exposure.tolerance,
+            -1,
+        ),
+        ("adjacent contenders with the floor, mean of seeds", adjacent, rule.pair_share, 1),
+        ("mean prompt coverage, at least", coverage, rule.prompt_coverage, 1),
+    )
+    return [
+        {"promise": text, "value": value, "bound": bound,
+         "met": value * sign >= bound * sign - 1e-9}
+        for text, value, bound, sign in rows
+    ]  # fmt: skip
+
+
+def table_rows(duels: Sequence[Duel]) -> list[tuple[str, str, str, str]]:
+    """Every metric: what, policy, baseline (mean ± SD over seeds), and the difference."""
+    found = summary(duels)
+    return [
+        (
+            metric.label,
+            _with_spread(metric, found["v2"][metric.key]),
+            _with_spread(metric, found["baseline"][metric.key]),
+            _difference_text(metric, difference(metric, duels)),
+        )
+        for metric in METRICS
+    ]
+
+
+def sentence(duels: Sequence[Duel], policy: Policy) -> str:
+    """How the comparison falls, whichever way."""
+    by_key = {metric.key: metric for metric in METRICS}
+    claims = [claim.false for duel in duels for claim in duel.v2.claims]
+    said = (
+        f"{sum(claims)} of {len(claims)} claims of “officially stable” were false by more than "
+        f"{CLAIM_MARGIN:g} points"
+        if claims
+        else "“officially stable” was never claimed"
+    )
+    top = _fares(
+        by_key["order_accuracy_on_the_way"], duels, f"the true top {top_size(duels, policy)}"
+    )
+    every = _fares(by_key["correlation_on_the_way"], duels, "all models")
+    votes = duels[0].v2.end.votes
+    return (
+        f"On average of all measurements up to {votes} votes the policy {top} and {every}; "
+        f"under it {said}."
+    )
+
+
+def top_size(duels: Sequence[Duel], policy: Policy) -> int:
+    """How many models the true top has: the contender band, or all there are."""
+    return min(policy.contenders.band, duels[0].v2.end.models)
+
+
+def _fares(metric: Metric, duels: Sequence[Duel], what: str) -> str:
+    gap = difference(metric, duels)
+    values = " against ".join(
+        metric.text.format(fmean(float(metric.of(run) or 0.0) for run in runs))
+        for runs in ([duel.v2 for duel in duels], [duel.baseline for duel in duels])
+    )
+    if gap is None or not gap.clear:
+        return f"orders {what} neither clearly better nor worse than the baseline ({values})"
+    return f"orders {what} {'better' if gap.mean > 0 else 'worse'} than the baseline ({values})"
+
+
+def _with_spread(metric: Metric, found: Mapping[str, Any]) -> str:
+    if found["mean"] is None:
+        return DASH
+    told = metric.text.format(found["mean"])
+    return told if found["sd"] is None else f"{told} ± {metric.text.format(found['sd'])}"
+
+
+def _difference_text(metric: Metric, found: Difference | None) -> str:
+    if found is None:
+        return DASH
+    told = metric.text.replace("{:", "{:+").format(found.mean)
+    if found.half is None:
+        return told
+    if found.mean == found.half == 0:
+        return "none"
+    verdict = "" if found.clear else "unclear"
+    if found.clear and metric.better:
+        verdict = "better" if found.mean * metric.better > 0 else "worse"
+    return f"{told} ± {metric.text.format(found.half)} {verdict}".rstrip()
+
+
+def _share(found: Sequence[bool]) -> float | None:
+    return sum(found) / len(found) if found else None
+
+
+def _t95(df: int) -> float:
+    """The quantile; beyond the table by its expansion in 1 / df (Abramowitz and Stegun 26.7.5)."""
+    if df <= len(_T95):
+        return _T95[df - 1]
+    z = NORMAL_95
+    return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)

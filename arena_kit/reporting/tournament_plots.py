@@ -1,0 +1,237 @@
+"""Pictures of a study. Titles ask the question that the picture answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
+
+from arena_kit.judging.quality import PositionBias
+from arena_kit.rating.base import Ratings
+from arena_kit.rating.stability import Stability
+from arena_kit.reporting.figures import (
+    ACCENT,
+    INK,
+    LINE,
+    SOFT,
+    WARM,
+    in_a_row,
+    models_of,
+    panels_of,
+    styled,
+)
+
+
+@styled
+def forest(ratings: Mapping[str, Ratings]) -> Figure:
+    """Ratings with evidence intervals, a panel per dimension, best on top."""
+    n = max(len(found.ratings) for found in ratings.values())
+    figure, axes = panels_of(
+        9,
+        1.5 + 0.42 * n,
+        len(ratings),
+        "Who is ahead, and how sure can we be?",
+        sharex=True,
+        labels=models_of(ratings.values()),
+    )
+    for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
+        rows = list(reversed(found.ratings))
+        y = np.arange(len(rows))
+        x = np.array([rating.rating for rating in rows])
+        low = np.array([r.rating if r.ci_low is None else r.ci_low for r in rows])
+        high = np.array([r.rating if r.ci_high is None else r.ci_high for r in rows])
+        ax.hlines(y, low, high, color=ACCENT, linewidth=2.4)
+        ax.plot(x, y, "o", color=ACCENT, markersize=6)
+        for at, value in zip(y, x, strict=True):
+            ax.annotate(f"{value:.0f}", (value, at), (0, 7), textcoords="offset points",
+                        ha="center", fontsize=8.5)  # fmt: skip
+        ax.axvline(found.settings["initial"], color=LINE, linewidth=1, zorder=0)
+        ax.set_yticks(y, [rating.model for rating in rows])
+        ax.set(title=dimension, xlabel="Elo (bar: 95% evidence interval)")
+        ax.set_ylim(-0.6, len(rows) - 0.2)
+        ax.tick_params(length=0)
+    return figure
+
+
+@styled
+def winrates(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """How often the row entrant beat the column entrant, of the decisive battles."""
+    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    names = sorted({row[side] for row in rows for side in ("entrant_a", "entrant_b")})
+    side = min(0.62 * len(names), 9.0 / min(in_a_row(names), len(dimensions)) - 0.8)
+    figure, axes = panels_of(
+        9, side + 1.5, len(dimensions), "Who beats whom, how often?", labels=names
+    )
+    for ax, dimension in zip(axes, dimensions, strict=True):
+        share, decided = _shares(rows, dimension, names)
+        ax.imshow(share, cmap="RdBu", vmin=0, vmax=1)
+        for i, j in np.ndindex(share.shape):
+            if decided[i, j]:
+                light = abs(share[i, j] - 0.5) > 0.21
+                ax.text(j, i - 0.08, f"{100 * share[i, j]:.0f}%", ha="center", va="center",
+                        color="white" if light else INK)  # fmt: skip
+                ax.text(j, i + 0.26, f"n={decided[i, j]:.0f}", ha="center", va="center",
+                        fontsize=7, color="white" if light else SOFT)  # fmt: skip
+        ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
+        ax.set_yticks(range(len(names)), names)
+        ax.set(title=dimension, xlabel="… against")
+        ax.spines[:].set_visible(False)
+        ax.tick_params(length=0)
+    axes[0].set_ylabel("share won by …")
+    return figure
+
+
+def _shares(
+    rows: Iterable[Mapping[str, Any]], dimension: str, names: list[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    wins = np.zeros((len(names), len(names)))
+    for row in rows:
+        if row["dimension"] == dimension:
+            i, j = names.index(row["entrant_a"]), names.index(row["entrant_b"])
+            wins[i, j] += row["a_wins"]
+            wins[j, i] += row["b_wins"]
+    decided = wins + wins.T
+    return np.divide(wins, decided, out=np.full_like(wins, np.nan), where=decided > 0), decided
+
+
+@styled
+def position(bias: Mapping[str, PositionBias]) -> Figure:
+    """Share of decisive verdicts for the response shown first, and share of flips."""
+    figure, (left, right) = panels_of(
+        9, 1.4 + 0.42 * len(bias), 2, "Does the order of presentation decide?", sharey=True
+    )
+    y = np.arange(len(bias))[::-1]
+    rate = np.array([b.slot_a_rate if b.slot_a_rate is not None else np.nan for b in bias.values()])
+    half = np.array([1.96 * b.slot_a_se if b.slot_a_se is not None else 0 for b in bias.values()])
+    left.axvline(0.5, color=SOFT, linewidth=1, linestyle=":")
+    left.hlines(y, rate - half, rate + half, color=ACCENT, linewidth=2.4)
+    left.plot(rate, y, "o", color=ACCENT)
+    spread = max(0.1, 1.25 * float(np.nanmax(np.abs(rate - 0.5) + half, initial=0.0)))
+    left.set_xlim(max(0, 0.5 - spread), min(1, 0.5 + spread))
+    left.set(title="slot A named (50%: order ignored)", xlabel="share of decisive verdicts, ±95%")
+    flips = np.array([np.nan if b.flip_rate is None else b.flip_rate for b in bias.values()])
+    right.barh(y, flips, height=0.5, color=WARM)
+    for at, value in zip(y, flips, strict=True):
+        told = "unknown" if np.isnan(value) else f"{100 * value:.1f}%"
+        right.annotate(f" {told}", (np.nan_to_num(value), at), va="center", fontsize=9)
+    right.set_xlim(0, max(0.05, 1.3 * float(np.nanmax(flips, initial=0.0))))
+    right.set(title="the two orders disagree", xlabel="share of pairs with both answers")
+    left.set_yticks(y, list(bias))
+    left.set_ylim(-0.6, len(bias) - 0.4)
+    for ax in (left, right):
+        ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.xaxis.set_major_locator(MaxNLocator(5))
+        ax.tick_params(length=0)
+    return figure
+
+
+@styled
+def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
+    """The spread over shuffles beside the spread over resampled questions."""
+    n = max(len(found.models) for found in ratings.values())
+    figure, axes = panels_of(
+        9, 1.9 + 0.5 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
+        sharex=True, labels=models_of(ratings.values()),
+    )  # fmt: skip
+    for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
+        rows = list(reversed(found.ratings))
+        y = np.arange(len(rows))
+        sem, evidence = (
+            np.array([np.nan if row.extra[name] is None else row.extra[name] for row in rows])
+            for name in ("order_sem", "evidence_se")
+        )
+        ax.barh(y + 0.19, evidence, height=0.34, color=ACCENT, label="evidence SE")
+        ax.barh(y - 0.19, sem, height=0.34, color=WARM, label="order SEM")
+        for at, big, small in zip(y, evidence, sem, strict=True):
+            for value, y_at, digits in ((big, at + 0.19, 1), (small, at - 0.19, 2)):
+                told = "unknown" if np.isnan(value) else f"{value:.{digits}f}"
+                ax.annotate(f" {told}", (np.nan_to_num(value), y_at), va="center", fontsize=8)
+        ax.set_yticks(y, [row.model for row in rows])
+        ax.set(title=dimension, xlabel="Elo points")
+        ax.tick_params(length=0)
+    top = max(r.extra["evidence_se"] or 0.0 for found in ratings.values() for r in found.ratings)
+    axes[0].set_xlim(0, max(1.0, 1.22 * top))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
+    return figure
+
+
+@styled
+def permutation_spread(ratings: Mapping[str, Ratings]) -> Figure:
+    """Ratings of single shuffled orders: what one Elo run would have reported."""
+    n = max(len(found.models) for found in ratings.values())
+    figure, axes = panels_of(
+        9, 1.5 + 0.42 * n, len(ratings), "How far could a single order have led astray?",
+        sharex=True, labels=models_of(ratings.values()),
+    )  # fmt: skip
+    for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
+        order = list(reversed(found.order))
+        columns = [found.traces[:, found.models.index(model)] for model in order]
+        ax.boxplot(
+            columns, orientation="horizontal", widths=0.55, whis=(2.5, 97.5), showfliers=False,
+            medianprops={"color": WARM, "linewidth": 2}, boxprops={"color": SOFT},
+            whiskerprops={"color": SOFT}, capprops={"color": SOFT},
+        )  # fmt: skip
+        ax.set_yticks(range(1, len(order) + 1), order)
+        ax.set(title=dimension, xlabel="Elo of a single order")
+        ax.tick_params(length=0)
+    return figure
+
+
+@styled
+def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
+    """Rank of every entrant at every K, a panel per dimension."""
+    some = next(iter(sweep.values()))
+    ks = list(some)
+    names = list(next(iter(some.values())).order)
+    figure, axes = panels_of(
+        9, 1.6 + 0.5 * len(names), len(sweep), "Does the order depend on K?", labels=names
+    )
+    for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
+        order = list(by_k[max(by_k)].order)
+        ranks = np.array([[by_k[k].order.index(m) + 1 for k in by_k] for m in order])
+        ax.imshow(ranks, cmap="Blues_r", vmin=0, vmax=len(order) + 1.5, aspect="auto")
+        for i, j in np.ndindex(ranks.shape):
+            rating = by_k[ks[j]][order[i]].rating
+            dark = ranks[i, j] <= 1 + len(order) / 4
+            ax.text(j, i - 0.1, f"{ranks[i, j]}", ha="center", va="center", fontweight="bold",
+                    color="white" if dark else INK)  # fmt: skip
+            ax.text(j, i + 0.28, f"{rating:.0f}", ha="center", va="center", fontsize=7,
+                    color="white" if dark else INK)  # fmt: skip
+        ax.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
+        ax.set_yticks(range(len(order)), order)
+        ax.set(title=dimension, xlabel="K (cell: rank, below it the rating)")
+        ax.spines[:].set_visible(False)
+        ax.tick_params(length=0)
+    return figure
+
+
+@styled
+def k_gaps(stability: Mapping[str, Sequence[Stability]]) -> Figure:
+    """Gap between neighbours at every K, with its evidence interval."""
+    figure, axes = panels_of(
+        9, 3.6, len(stability), "Which neighbours stay apart as K changes?", sharey=True
+    )
+    colors = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+    marks = "osD^v*"
+    for ax, (dimension, pairs) in zip(axes, stability.items(), strict=True):
+        ax.axhline(0, color=SOFT, linewidth=1, linestyle=":")
+        for n, pair in enumerate(pairs):
+            shift = 1 + 0.05 * (n - (len(pairs) - 1) / 2)
+            x = np.array(pair.ks) * shift
+            color = colors[n % len(colors)]
+            ax.vlines(x, pair.low, pair.high, color=color, linewidth=1.6, alpha=0.8)
+            ax.plot(x, pair.gap, marks[n % len(marks)] + "-", color=color, markersize=4,
+                    linewidth=1, label=f"{pair.above} over {pair.below}")  # fmt: skip
+        ax.set_xscale("log")
+        ax.set_xticks(pairs[0].ks, [f"{k:g}" for k in pairs[0].ks])
+        ax.minorticks_off()
+        ax.set(title=dimension, xlabel="K")
+        ax.legend(fontsize=7.5, frameon=False, loc="upper left")
+        ax.tick_params(length=0)
+    axes[0].set_ylabel("Elo gap (bar: 95% evidence interval)")
+    return figure

@@ -1,0 +1,341 @@
+"""Tables of a study, as HTML with a plain-text twin. Every text is escaped on the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from html import escape
+from typing import TYPE_CHECKING
+
+from arena_kit.judging.cost import Forecast, Spending, dollars
+from arena_kit.judging.pairing import Pairing
+from arena_kit.judging.prompts import Prompt, Response
+from arena_kit.judging.quality import Check, PositionBias
+from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
+from arena_kit.judging.verdicts import settlement_counts, status_counts
+from arena_kit.rating.base import Ratings
+from arena_kit.rating.stability import Stability
+from arena_kit.reporting.show import (
+    DASH,
+    Shown,
+    facts,
+    interval_text,
+    percent,
+    said,
+    table,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from great_tables import GT
+
+
+def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Shown:
+    """Per dimension: prompts, pairs, requests, and pairs lost to missing responses."""
+    import pandas as pd
+
+    used: dict[str, set[str]] = {}
+    for pair in pairing.pairs:
+        used.setdefault(pair.dimension, set()).add(pair.prompt_id)
+    rows = [
+        {
+            "dimension": dimension,
+            "prompts": f"{len(used.get(dimension, ()))} of {len(prompts)}",
+            "pairs": n,
+            "requests (both orders)": 2 * n,
+            "pairs dropped": pairing.dropped_pairs.get(dimension, 0),
+        }
+        for dimension, n in (dict.fromkeys(pairing.dropped_pairs, 0) | pairing.counts()).items()
+    ]
+    return table(pd.DataFrame(rows), name="pairs")
+
+
+def verdict_counts(judgments: Sequence[Judgment]) -> Shown:
+    """Per dimension: verdicts of every status, then what the pairs were settled as."""
+    import pandas as pd
+
+    groups: dict[str, tuple[dict[str, dict[str, int]], list[Status] | list[Settlement]]] = {
+        "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
+        "pairs settled as": (settlement_counts(judgments), list(Settlement)),
+    }
+    rows = [
+        {"counted": group, "": str(kind), **{d: counts[d][str(kind)] for d in counts}}
+        for group, (counts, kinds) in groups.items()
+        for kind in kinds
+    ]
+    return table(pd.DataFrame(rows), name="verdicts", group="counted")
+
+
+def board_frame(ratings: Mapping[str, Ratings]) -> pd.DataFrame:
+    """The ranking per dimension with evidence intervals, as plain strings."""
+    import pandas as pd
+
+    rows = [
+        {
+            "dimension": dimension,
+            "rank": rank,
+            "entrant": rating.model,
+            "Elo": f"{rating.rating:.0f}",
+            "95% evidence interval": interval_text(rating),
+            "order SEM": _one(rating.extra["order_sem"]),
+            "battles": rating.n_battles,
+        }
+        for dimension, found in ratings.items()
+        for rank, rating in enumerate(found.ratings, 1)
+    ]
+    columns = ["dimension", "rank", "entrant", "Elo", "95% evidence interval", "order SEM"]
+    return pd.DataFrame(rows, columns=[*columns, "battles"])
+
+
+def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> Shown:
+    """The ranking per dimension; what has no rating is named below it, with the reason."""
+    frame = board_frame(ratings)
+
+    def look(gt: GT) -> GT:
+        gt = gt.cols_align("right", columns=["Elo", "95% evidence interval", "order SEM"])
+        for dimension, why in unrated.items():
+            gt = gt.tab_source_note(f"Not rated on {dimension}: {why}")
+        return gt
+
+    return table(frame, name="board", group="dimension", style=look)
+
+
+def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> str:
+    """The ranking as text, the same on every machine: for quoting and for checks."""
+    lines = []
+    for dimension, found in ratings.items():
+        lines.append(f"{dimension} ({found.n_battles} battles)")
+        lines += [
+            f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {interval_text(rating):>12}"
+            for rank, rating in enumerate(found.ratings, 1)
+        ]
+    lines += [f"not rated on {dimension}: {why}" for dimension, why in unrated.items()]
+    return "\n".join(lines)
+
+
+def _one(value: float | None) -> str:
+    return DASH if value is None else f"{value:.1f}"
+
+
+def bias_table(bias: Mapping[str, PositionBias]) -> Shown:
+    """Flip rate and slot-A rate per dimension."""
+    import pandas as pd
+
+    rows = [
+        {
+            "dimension": name,
+            "pairs with both orders": b.n_pairs,
+            "orders disagree": b.flips,
+            "flip rate": percent(b.flip_rate, ".1f"),
+            "decisive verdicts": b.n_decisive,
+            "slot A named": percent(b.slot_a_rate, ".1f"),
+            "± 95%": percent(1.96 * b.slot_a_se if b.slot_a_se is not None else None, ".1f"),
+        }
+        for name, b in bias.items()
+    ]
+    return table(pd.DataFrame(rows), name="bias")
+
+
+def examples(
+    judgments: Sequence[Judgment],
+    prompts: Mapping[str, Prompt],
+    responses: Mapping[tuple[str, str], Response],
+) -> Shown:
+    """One win and one inconsistent pair of each dimension, with what the judge said.
+
+    Which ones is settled by a hash of the pair, so they are neither chosen nor random.
+    """
+    chosen: dict[tuple[str, Settlement], Judgment] = {}
+    for judgment in sorted(judgments, key=lambda j: sha256(j.pair.pair_id.encode()).digest()):
+        chosen.setdefault((judgment.pair.dimension, judgment.settlement), judgment)
+    wanted = [
+        chosen.get((dimension, kind))
+        for dimension in dict.fromkeys(j.pair.dimension for j in judgments)
+        for kind in (Settlement.WINNER, Settlement.INCONSISTENT)
+    ]
+    cards = [_card(j, prompts[j.pair.prompt_id], responses) for j in wanted if j is not None]
+    return Shown("".join(c.html for c in cards), "\n\n".join(c.text for c in cards))
+
+
+def _card(
+    judgment: Judgment, prompt: Prompt, responses: Mapping[tuple[str, str], Response]
+) -> Shown:
+    pair = judgment.pair
+    outcome = f"{judgment.winner} wins" if judgment.winner else str(judgment.settlement)
+    sides = "".join(
+        _box(entrant, responses[entrant, pair.prompt_id].response_text)
+        for entrant in (pair.entrant_a, pair.entrant_b)
+    )
+    said = "".join(
+        f"<p><b>{escape(v.presentation.first)} shown first:</b> {escape(_told(v))}</p>"
+        for v in (judgment.forward, judgment.backward)
+    )
+    html = (
+        '<div style="border: 1px solid #d8dee4; border-radius: 8px; padding: 12px 16px; '
+        'margin: 14px 0">'
+        f'<h3 style="margin: 0">{escape(f"{pair.dimension} · {pair.prompt_id} · {outcome}")}</h3>'
+        f"<p>{escape(prompt.text)}</p>"
+        f'<div style="display: grid; grid-template-columns: 1fr 1fr; gap: 12px">{sides}</div>'
+        f"{said}</div>"
+    )
+    return Shown(html, f"{pair.pair_id}: {outcome}")
+
+
+def _box(entrant: str, text: str) -> str:
+    shown = text if len(text) <= 1200 else text[:1200] + " …"
+    return (
+        '<div style="background-color: #f6f8fa; border-radius: 6px; padding: 8px 12px; '
+        f'overflow-wrap: anywhere; white-space: pre-wrap"><b>{escape(entrant)}</b>\n'
+        f"{escape(shown)}</div>"
+    )
+
+
+def _told(verdict: Verdict) -> str:
+    named = verdict.winning_entrant or (str(verdict.winner) if verdict.winner else "no verdict")
+    return f"{named}. {verdict.justification[:600]}"
+
+
+def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Shown:
+    """Per pair of neighbours: where the order starts to hold, and where evidence backs it."""
+    import pandas as pd
+
+    rows = [
+        {
+            "dimension": dimension,
+            "neighbours": f"{pair.above} over {pair.below}",
+            "ordered": _ordered(pair),
+            "separated by evidence": _separated(pair),
+            "resamples in this order": (
+                f"{percent(pair.share_above[0], '.1f')} at K {pair.ks[0]:g}, "
+                f"{percent(pair.share_above[-1], '.1f')} at K {pair.ks[-1]:g}"
+            ),
+        }
+        for dimension, pairs in stability.items()
+        for pair in pairs
+    ]
+    if not rows:
+        return said(_answer(stability))
+    return table(pd.DataFrame(rows), name="stability", group="dimension")
+
+
+def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
+    """The answer in a sentence, then the same as text, for quoting and for checks."""
+    lines = [_answer(stability)]
+    for dimension, pairs in stability.items():
+        lines.append(dimension)
+        lines += [
+            f"  {pair.above + ' over ' + pair.below:<24} ordered {_ordered(pair)}; "
+            f"separated {_separated(pair)}"
+            for pair in pairs
+        ]
+    return "\n".join(lines)
+
+
+def _answer(stability: Mapping[str, Sequence[Stability]]) -> str:
+    pairs = [(dimension, pair) for dimension, found in stability.items() for pair in found]
+    if not pairs:
+        return "No dimension has a rating, so there is no order to ask about."
+    moved = [f"{p.above} and {p.below} on {d}" for d, p in pairs if not p.ordered_everywhere]
+    kept = "No: every neighbour keeps its place at every K of the sweep"
+    order = f"Yes: {', '.join(moved)} change places within the sweep" if moved else kept
+    weak = sum(not p.separated_ks for _, p in pairs)
+    return f"{order}; {weak} of {len(pairs)} neighbours are not separated by the evidence."
+
+
+def _ordered(pair: Stability) -> str:
+    if pair.smallest_ordered_k is None:
+        return "not at all"
+    if pair.smallest_ordered_k == pair.lowest_k_tried and pair.ordered_everywhere:
+        return f"at every K tried (from {pair.lowest_k_tried:.3g})"
+    above = "" if pair.ordered_everywhere else ", but not at every K of the sweep"
+    return f"down to K {pair.smallest_ordered_k:.3g}{above}"
+
+
+def _separated(pair: Stability) -> str:
+    ks = pair.separated_ks
+    if len(ks) in (0, len(pair.ks)):
+        return "at every K of the sweep" if ks else "at no K"
+    return "at K " + ", ".join(f"{k:g}" for k in ks)
+
+
+def readiness_table(checks: Sequence[Check]) -> Shown:
+    """What a judge should meet before a larger run, and whether it does."""
+    import pandas as pd
+
+    rows = [
+        {
+            "dimension": check.dimension,
+            "check": check.what,
+            "found": check.found,
+            "allowed": check.allowed,
+            "": "✓ met" if check.passed else "✗ not met",
+        }
+        for check in checks
+    ]
+    return table(pd.DataFrame(rows), name="readiness", group="dimension")
+
+
+def readiness_text(checks: Sequence[Check]) -> str:
+    """The same in one sentence."""
+    failed = [f"{check.dimension}: {check.what}" for check in checks if not check.passed]
+    if not failed:
+        return f"All {len(checks)} checks are met: the judge is fit for the headline run."
+    return f"{len(failed)} of {len(checks)} checks are not met: " + "; ".join(failed)
+
+
+_FREE = {"judge": "runs in this process", "cost": "nothing"}
+
+
+def forecast(found: Forecast | None) -> Shown:
+    """Requests, tokens and dollars of a run before it starts."""
+    if found is None:
+        return facts(_FREE, name="forecast")
+    return facts(forecast_rows(found), name="forecast")
+
+
+def forecast_rows(found: Forecast) -> dict[str, str]:
+    """A forecast in words."""
+    return {
+        "requests": f"{found.requests:,} to send, {found.answered:,} already answered",
+        "input tokens": f"{found.system_tokens:,} of system texts (cacheable) and "
+        f"{found.user_tokens:,} of user texts",
+        "output tokens": f"{found.output_tokens:,}, thinking included",
+        "all prompt-cache hits": dollars(found.usd_all_hits),
+        "without prompt caching": dollars(found.usd_no_cache),
+        "no prompt-cache hit": f"{dollars(found.usd_no_hits)} (held against max_cost_usd)",
+        "at the very most": f"{dollars(found.usd_at_most)}, if every answer took all the tokens "
+        "it is allowed",
+        "how counted": f"{found.counted}; {found.assumed}",
+        "prices": f"{found.model}: {found.priced}",
+    }
+
+
+def spending(found: Spending | None, judgments: Sequence[Judgment], cap: float = 0.0) -> Shown:
+    """What a run paid, what the caches did for it, and what to know about either."""
+    if found is None:
+        return facts(_FREE, name="spending")
+    verdicts = [v for j in judgments for v in (j.forward, j.backward)]
+    reused = [v for v in verdicts if v.cached]
+    rate = "–" if found.hit_rate is None else f"{found.hit_rate:.1%}"
+    saved = found.usd_saved_by_prompt_cache
+    rows = {
+        "spent": f"{dollars(found.usd)} on {found.answers:,} answers",
+        "from the ledger": f"{len(reused):,} verdicts at no cost now; they had cost "
+        f"{dollars(sum(v.cost_usd for v in reused))}",
+        "input tokens": f"{found.input_tokens:,} uncached, {found.written_tokens:,} written to "
+        f"the prompt cache, {found.read_tokens:,} read from it",
+        "output tokens": f"{found.output_tokens:,}, of them {found.thinking_tokens:,} thinking",
+        "prompt-cache hit rate": f"{rate} of the cacheable tokens",
+        "prompt caching": f"{'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}",
+    }
+    unanswered = sum(v.detail.startswith("no answer came") for v in verdicts)
+    warnings = [found.warning] if found.warning else []
+    if cap and found.usd > cap:
+        warnings.append(
+            f"This is more than max_cost_usd {cap:g}: answers were longer than forecast."
+        )
+    if unanswered:
+        warnings.append(f"{unanswered} live calls had no answer and may have been billed as well.")
+    if warnings:
+        rows["warning"] = " ".join(warnings)
+    return facts(rows, name="spending")

@@ -1,0 +1,1 @@
+"""Runs: tournament file, parameters, record, what notebooks call, and papermill."""

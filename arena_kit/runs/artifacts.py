@@ -1,0 +1,162 @@
+"""The files of a tournament record, made from its judgments, battles and ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arena_kit.battles.files import write_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.battle import A_WINS, B_WINS
+from arena_kit.judging.records import Judgment
+from arena_kit.judging.prompts import Pair
+from arena_kit.rating import claims
+from arena_kit.rating.base import NORMAL_95, Rating, Ratings, kinds, known
+from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
+
+WINRATE_COLUMNS = (
+    "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",
+)  # fmt: skip
+
+RatingsByDimension = Mapping[str, Ratings]
+Sweep = Mapping[str, Mapping[float, Ratings]]
+
+
+def write_pairs(folder: Path, pairs: Sequence[Pair]) -> None:
+    """matches/matches.jsonl: what was to be judged."""
+    rows = [
+        {
+            "dimension": pair.dimension,
+            "prompt_id": pair.prompt_id,
+            "entrant_a": pair.entrant_a,
+            "entrant_b": pair.entrant_b,
+        }
+        for pair in pairs
+    ]
+    write_jsonl(folder / "matches" / "matches.jsonl", rows)
+
+
+def write_verdicts(folder: Path, judgments: Sequence[Judgment], dimensions: Sequence[str]) -> None:
+    """verdicts/<dimension>.jsonl: both orders of every pair, raw text included."""
+    for dimension in dimensions:
+        rows = [
+            {**verdict.as_row(), "settlement": str(judgment.settlement)}
+            for judgment in judgments
+            if judgment.pair.dimension == dimension
+            for verdict in (judgment.forward, judgment.backward)
+        ]
+        write_jsonl(folder / "verdicts" / f"{dimension}.jsonl", rows)
+
+
+def write_results(
+    folder: Path,
+    battles: BattleLog,
+    primary: RatingsByDimension,
+    sweep: Sweep,
+    strengths: RatingsByDimension,
+    *,
+    dimensions: Sequence[str],
+    default_k: float,
+) -> None:
+    """battles.jsonl, elo_results.json, elo_per_perm.npz, bradley_terry.json and
+    pairwise_winrates.csv.
+    """
+    write_battles(folder / "battles.jsonl", battles)
+    decisive = {d: int(log.decisive().sum()) for d, log in battles.by_dimension().items()}
+    results = elo_results(primary, sweep, dimensions, default_k)
+    results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in dimensions}
+    write_json(folder / "elo_results.json", results)
+    write_json(folder / "bradley_terry.json", bradley_terry(strengths, dimensions))
+    with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
+        np.savez(out, **_traces(primary))
+    write_csv(folder / "pairwise_winrates.csv", pairwise_winrates(battles), WINRATE_COLUMNS)
+
+
+def elo_results(
+    primary: RatingsByDimension, sweep: Sweep, dimensions: Sequence[str], default_k: float
+) -> dict[str, Any]:
+    """Ratings per dimension and K; `sem` and `ci95_*` are the shuffle's, `evidence_*` the
+    resampled questions'. A dimension without a rating is empty.
+    """
+    return {
+        "default_k": default_k,
+        "primary": {d: _entries(primary[d]) if d in primary else {} for d in dimensions},
+        "k_sensitivity": {
+            d: {f"{k:g}": _entries(ratings) for k, ratings in sweep.get(d, {}).items()}
+            for d in dimensions
+        },
+    }
+
+
+def bradley_terry(strengths: RatingsByDimension, dimensions: Sequence[str]) -> dict[str, Any]:
+    """Per dimension: ratings with intervals and possible ranks, how probable it is that one
+    entrant is above another, and the settings. A dimension without a rating is empty.
+    """
+    return {d: _strengths(strengths[d]) if d in strengths else {} for d in dimensions}
+
+
+def _strengths(found: Ratings) -> dict[str, Any]:
+    ranges = claims.rank_ranges(found)
+    above = claims.above(found)
+    return found.as_dict() | {
+        "ratings": [row.as_dict() | {"ranks": ranges[row.model]} for row in found.ratings],
+        "above": {
+            a: {b: known(above[i, j]) for j, b in enumerate(found.models) if i != j}
+            for i, a in enumerate(found.models)
+        },
+    }
+
+
+def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:
+    return {rating.model: _entry(rating) for rating in ratings.ratings}
+
+
+def _entry(rating: Rating) -> dict[str, Any]:
+    sem = rating.extra["order_sem"]
+    half = None if sem is None else NORMAL_95 * sem
+    return {
+        "entrant_id": rating.model,
+        "mean": rating.rating,
+        "sem": sem,
+        "ci95_low": None if half is None else rating.rating - half,
+        "ci95_high": None if half is None else rating.rating + half,
+        "evidence_se": rating.extra["evidence_se"],
+        "evidence_ci95_low": rating.ci_low,
+        "evidence_ci95_high": rating.ci_high,
+    }
+
+
+def _traces(primary: RatingsByDimension) -> dict[str, Any]:
+    arrays: dict[str, Any] = {}
+    for dimension, ratings in primary.items():
+        arrays[f"{dimension}__data"] = ratings.traces
+        arrays[f"{dimension}__entrants"] = np.array(ratings.models)
+    return arrays
+
+
+def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
+    """A row per dimension and pair (sides in name order): wins, ties, inconsistent."""
+    rows = []
+    for dimension, log in battles.by_dimension().items():
+        swap = log.a > log.b
+        low, high = np.where(swap, log.b, log.a), np.where(swap, log.a, log.b)
+        masks = kinds(log)
+        a_won = log.outcome == np.where(swap, B_WINS, A_WINS)
+        b_won = log.outcome == np.where(swap, A_WINS, B_WINS)
+        for i, j in sorted({(int(x), int(y)) for x, y in zip(low, high, strict=True)}):
+            here = (low == i) & (high == j)
+            rows.append(
+                {
+                    "dimension": dimension,
+                    "entrant_a": log.models[i],
+                    "entrant_b": log.models[j],
+                    "a_wins": int((a_won & here).sum()),
+                    "b_wins": int((b_won & here).sum()),
+                    "ties": int(((masks["tie"] | masks["both_bad"]) & here).sum()),
+                    "inconsistent": int((masks["inconsistent"] & here).sum()),
+                }
+            )
+    return rows

@@ -1,0 +1,236 @@
+"""From settings to a judge that can be asked: models, prices, addresses and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from arena_kit.files import DataError
+from arena_kit.judging.judges.base import Judge, PaidJudge
+from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.judging.judges.replay import ReplayJudge
+from arena_kit.judging.prices import Price
+from arena_kit.runs.keys import read_key
+from arena_kit.runs.parameters import RunParams
+from arena_kit.runs.settings import AnthropicSettings, ChatSettings, JudgeSettings, TournamentFile, read_prices
+
+from dataclasses import dataclass
+from pathlib import Path
+from arena_kit.files import DataError
+from arena_kit.judging.judges.base import Batch, BatchJudge
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_rows import Intent
+from arena_kit.judging.prices import Price
+from arena_kit.runs.keys import read_key
+
+Kind = Literal["anthropic", "openai_compatible"]
+ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
+CHAT_KEY = "OPENAI_API_KEY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """A model to be asked over the network: where, how and with which key."""
+
+    kind: Kind
+    model: str
+    transport: Literal["batches", "messages"] = "batches"
+    base_url: str = ""
+    key_variable: str = ""
+
+    def judge(
+        self,
+        settings: AnthropicSettings | ChatSettings,
+        prices: Mapping[str, Price],
+        root: Path,
+        *,
+        verdict: bool = True,
+    ) -> PaidJudge:
+        """The judge, or the generator where no verdict is wanted."""
+        if isinstance(settings, ChatSettings):
+            return self._chat(settings, prices, root, verdict=verdict)
+        return self._claude(settings, prices, root, verdict=verdict)
+
+    def _claude(
+        self,
+        settings: AnthropicSettings,
+        prices: Mapping[str, Price],
+        root: Path,
+        *,
+        verdict: bool,
+    ) -> PaidJudge:
+        import anthropic
+
+        from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages
+
+        variable = self.key_variable or ANTHROPIC_KEY
+        key = self._key(variable, root)
+        client = anthropic.Anthropic(api_key=key or "none", base_url=self.base_url or None)
+        shared: dict[str, Any] = {
+            "client": client,
+            "model": self.model,
+            "price": self.price(prices),
+            "max_tokens": settings.max_tokens,
+            "effort": settings.effort,
+            "verdict": verdict,
+            "lacks": "" if key else variable,
+        }
+        if self.transport == "batches":
+            return AnthropicBatches(**shared)
+        return AnthropicMessages(
+            **shared, concurrency=settings.concurrency, per_minute=settings.per_minute
+        )
+
+    def _chat(
+        self, settings: ChatSettings, prices: Mapping[str, Price], root: Path, *, verdict: bool
+    ) -> PaidJudge:
+        from arena_kit.judging.judges.openai_compatible import ChatJudge
+
+        if not self.base_url:
+            raise DataError(
+                "an openai_compatible model needs base_url, such as http://127.0.0.1:8000/v1"
+            )
+        key = self._key(self.key_variable or CHAT_KEY, root)
+        return ChatJudge(
+            base_url=self.base_url,
+            model=self.model,
+            price=self.price(prices, keyless=key is None),
+            api_key=key,
+            verdict=verdict,
+            **settings.model_dump(exclude={"expected_output_tokens"}),
+        )
+
+    def _key(self, variable: str, root: Path) -> str | None:
+        """The key, which is not sent in the clear to another machine."""
+        key = read_key(variable, root)
+        if key and self.base_url.startswith("http:") and not _is_here(self.base_url):
+            raise DataError(f"the key in {variable} would go unencrypted to {self.base_url}")
+        return key
+
+    def price(self, prices: Mapping[str, Price], *, keyless: bool = False) -> Price:
+        """The model's price; one served from this machine without a key is free unless it is
+        listed.
+        """
+        if self.model in prices:
+            return prices[self.model]
+        if self.kind == "openai_compatible" and keyless and _is_here(self.base_url):
+            return Price(model=self.model, input=0, output=0, source="served from this machine")
+        raise DataError(
+            f"no price is known for the model {self.model!r}; add it to the price file "
+            f"(0 for a server of your own); listed: {', '.join(prices)}"
+        )
+
+
+def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
+    """The judge that a run's parameters name."""
+    if params.judge == "anthropic" or params.judge == "openai_compatible":  # noqa: PLR1714
+        return _paid(params.judge, params, tournament, root)
+    if params.judge == "replay":
+        return _replay(params, root)
+    models = tournament.judge
+    model = params.judge_model or (models.pilot_model if mode == "pilot" else models.headline_model)
+    judge = BaselineJudge(**models.baseline.model_dump())
+    if model != judge.model:
+        raise DataError(f"judge 'baseline' is the model {judge.model!r}, not {model!r}")
+    return judge
+
+
+def _paid(kind: Kind, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
+    if not params.judge_model:
+        raise DataError(f"judge {kind!r} needs judge_model, the model's id")
+    backend = Backend(
+        kind=kind,
+        model=params.judge_model,
+        transport=params.transport,
+        base_url=params.base_url,
+        key_variable=params.key_variable,
+    )
+    prices = read_prices(root / tournament.prices)
+    return backend.judge(paid_settings(kind, tournament.judge), prices, root)
+
+
+def paid_settings(kind: str, settings: JudgeSettings) -> AnthropicSettings | ChatSettings:
+    """The settings that belong to a kind of paid judge."""
+    return settings.anthropic if kind == "anthropic" else settings.openai_compatible
+
+
+def _replay(params: RunParams, root: Path) -> ReplayJudge:
+    if not params.replay_from:
+        raise DataError("judge 'replay' needs replay_from, a record or a verdicts file")
+    judge = ReplayJudge.from_record(root / params.replay_from)
+    if params.judge_model not in ("", judge.model):
+        raise DataError(f"the recording is by {judge.model!r}, not {params.judge_model!r}")
+    return judge
+
+
+def _is_here(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """The batches of one ledger, and the key to speak to their service."""
+
+    ledger: Ledger
+    root: Path
+    key_variable: str = ""
+
+    def under_way(self) -> list[Intent]:
+        """What may still owe results, oldest first; without a batch id it is unconfirmed."""
+        return self.ledger.open_intents()
+
+    def look(self, intent: Intent) -> Batch:
+        """The batch as the service sees it now."""
+        return self._judge(intent).poll(_id(intent))
+
+    def cancel(self, name: str) -> Batch:
+        """Ask the service to stop a batch. What it has answered is billed and collected by
+        the next run; the rest is unpaid.
+        """
+        intent = self._find(name)
+        batch = self._judge(intent).cancel(_id(intent))
+        self.ledger.canceled(intent)
+        return batch
+
+    def give_up(self, name: str) -> Intent:
+        """Forget a batch: its results are not waited for, and its requests may be sent again."""
+        intent = self._find(name)
+        with self.ledger.held("give up"):
+            self.ledger.close(intent, "given_up")
+        return intent
+
+    def _find(self, name: str) -> Intent:
+        found = [i for i in self.under_way() if name in (i.intent, i.batch_id)]
+        if not found:
+            known = ", ".join(i.batch_id or i.intent for i in self.under_way()) or "none"
+            raise DataError(f"no batch {name!r} is under way; under way: {known}")
+        return found[0]
+
+    def _judge(self, intent: Intent) -> BatchJudge:
+        import anthropic
+
+        from arena_kit.judging.judges.anthropic import AnthropicBatches
+
+        variable = self.key_variable or ANTHROPIC_KEY
+        key = read_key(variable, self.root)
+        if key is None:
+            raise DataError(f"no key: set {variable} in the environment or in .env")
+        client = anthropic.Anthropic(api_key=key, base_url=intent.service.origin)
+        nothing = Price(model=intent.model, input=0, output=0)
+        return AnthropicBatches(client=client, model=intent.model, price=nothing)
+
+
+def _id(intent: Intent) -> str:
+    if intent.batch_id is None:
+        raise DataError(
+            f"whether {intent.intent} became a batch is not known yet; the next run finds out"
+        )
+    return intent.batch_id

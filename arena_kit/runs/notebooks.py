@@ -1,0 +1,205 @@
+"""Running a notebook headlessly into a record, over papermill."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from ast import literal_eval
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from arena_kit.files import DataError
+from arena_kit.judging.batching import left_running
+from arena_kit.judging.ledger import Ledger
+from arena_kit.runs.parameters import RunParams, parameters_of
+from arena_kit.runs.progress import watching
+from arena_kit.reporting.html import export_report
+from arena_kit.runs.record import TOKEN_VARIABLE, Record, open_record, runs_folder
+from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament, validated
+from arena_kit.files import read_value, read_yaml
+
+#: What an error inside a notebook means to scripts; anything else is a failed run.
+EXIT_CODES = {
+    "DataError": 2,
+    "OfflineError": 3,
+    "LockedError": 3,
+    "CostError": 3,
+    "PausedError": 3,
+    "RatingError": 2,
+}
+FAILED = 1
+_LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
+
+
+class RunFailedError(RuntimeError):
+    """A run that did not finish; its record is kept."""
+
+    def __init__(self, message: str, record: Record, exit_code: int) -> None:
+        super().__init__(message)
+        self.record = record
+        self.exit_code = exit_code
+
+
+def run_notebook(
+    name: str,
+    *,
+    root: Path,
+    params_file: Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    runs_dir: Path | None = None,
+    progress: bool = True,
+) -> Record:
+    """Execute `notebooks/<name>.ipynb` into a new record and render its report.
+
+    Parameters come from `params_file` (default `params/<name>.yaml`), then `overrides`;
+    unknown or ill-typed ones are refused before anything starts.
+    """
+    notebook = _notebook(name, root)
+    file = params_file or Path("params") / f"{name}.yaml"
+    file = file if file.is_file() else root / file
+    parameters = _parameters(notebook, read_yaml(file), str(file), overrides or {})
+    if parameters_of(name) is RunParams:
+        read_tournament(root / parameters.get("tournament", DEFAULT_TOURNAMENT))
+    folder = parameters.get("run_dir")
+    record = (
+        Record.claim(root / folder)
+        if folder
+        else Record.create(runs_dir or runs_folder(root), name)
+    )
+    return _run(notebook, record, parameters, root, progress=progress)
+
+
+def resume_notebook(
+    path: Path,
+    *,
+    root: Path,
+    overrides: Mapping[str, str] | None = None,
+    progress: bool = True,
+) -> Record:
+    """Go on with a record that did not finish, with its own parameters and `overrides`.
+
+    What was paid for is in the ledger, and batches that went on are collected.
+    """
+    manifest = open_record(path)
+    if manifest.get("mode") == "generate":
+        raise DataError(f"{path}: made by `arena-kit generate`; run that again, and it goes on")
+    notebook = _notebook(str(manifest.get("mode")), root)
+    given = {k: v for k, v in manifest["parameters"].items() if k in notebook_parameters(notebook)}
+    parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
+    return _run(notebook, Record.reopen(path), parameters, root, progress=progress)
+
+
+def _run(
+    notebook: Path, record: Record, parameters: dict[str, Any], root: Path, *, progress: bool
+) -> Record:
+    parameters["run_dir"] = str(record.path.resolve())
+    known = parameters_of(notebook.stem)
+    whole = notebook_defaults(notebook) | parameters
+    resolved = validated(known, whole, f"parameters of {notebook.stem}")
+    record.start(notebook.stem, resolved.model_dump(mode="json"))
+    try:
+        with watching(record, shown=progress):
+            _execute(notebook, record, parameters, root, progress=progress)
+        export_report(record.path / "report.ipynb", record.path / "report.html")
+    except BaseException as error:
+        raise _failure(error, record, root) from error
+    record.finish()
+    return record
+
+
+def _notebook(name: str, root: Path) -> Path:
+    known = sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
+    if name not in known:
+        raise DataError(f"no notebook {name!r}; known: {', '.join(known) or 'none'}")
+    return root / "notebooks" / f"{name}.ipynb"
+
+
+def _parameters(
+    notebook: Path, given: dict[str, Any], source: str, overrides: Mapping[str, str]
+) -> dict[str, Any]:
+    name = notebook.stem
+    allowed = notebook_parameters(notebook)
+    for key in [*given, *overrides]:
+        if key not in allowed:
+            where = "-p" if key in overrides else source
+            known = ", ".join(sorted(allowed))
+            raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {known}")
+    given |= {
+        key: text if allowed[key] == "str" else read_value(key, text)
+        for key, text in overrides.items()
+    }
+    validated(parameters_of(name), given, f"parameters of {name}")
+    return given
+
+
+def notebook_parameters(notebook: Path) -> dict[str, str]:
+    """Names and types that a notebook's parameters cell declares, as papermill sees them."""
+    import papermill
+
+    found = papermill.inspect_notebook(str(notebook))
+    return {name: each["inferred_type_name"] for name, each in found.items()}
+
+
+def notebook_defaults(notebook: Path) -> dict[str, Any]:
+    """What a notebook runs with where it is told nothing."""
+    import papermill
+
+    found = papermill.inspect_notebook(str(notebook))
+    return {name: literal_eval(each["default"]) for name, each in found.items()}
+
+
+def _execute(
+    notebook: Path, record: Record, parameters: dict[str, Any], root: Path, *, progress: bool
+) -> None:
+    import papermill
+    from traitlets.config import Config
+
+    with _kernel_environment(record), tempfile.TemporaryDirectory(prefix="arena-kit-") as private:
+        short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
+        manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
+        papermill.execute_notebook(
+            str(notebook),
+            str(record.path / "report.ipynb"),
+            parameters=parameters,
+            cwd=str(root),
+            progress_bar={"desc": "cells", "unit": "cell"} if progress else False,
+            config=Config({"KernelManager": manager}),
+            log_output=False,
+        )
+
+
+@contextmanager
+def _kernel_environment(record: Record) -> Iterator[None]:
+    """Variables for the kernel: it joins this record and is this environment's Python."""
+    changes = {TOKEN_VARIABLE: record.pass_on(), "JUPYTER_PREFER_ENV_PATH": "1"}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError:
+    kind = str(getattr(error, "ename", type(error).__name__))
+    told = str(getattr(error, "evalue", error)) or _interrupted(record, root)
+    record.finish(error=f"{kind}: {told}")
+    with suppress(Exception):  # the reason above is what counts; a report of it is a courtesy
+        export_report(record.path / "report.ipynb", record.path / "report.html")
+    return RunFailedError(told, record, EXIT_CODES.get(kind, FAILED))
+
+
+def _interrupted(record: Record, root: Path) -> str:
+    """What goes on without the interrupted run, and what it has paid."""
+    tournament = record.read().get("tournament")
+    if tournament is None:
+        return "interrupted before anything was sent"
+    ledger = Ledger(root / tournament["verdicts"])
+    record.add_spent(ledger.spent(record.token))
+    return left_running(ledger)

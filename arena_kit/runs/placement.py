@@ -1,0 +1,318 @@
+"""Placing a model in an arena of human votes, from files to a record. The notebook's door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from arena_kit.battles.files import read_battles, write_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError
+from arena_kit.battles.battle import Source
+from arena_kit.runs.parameters import PlacementParams
+from arena_kit.rating import claims
+from arena_kit.rating.base import Ratings
+from arena_kit.rating.placement import Placed, Placement
+from arena_kit.runs.record import Recorded, claimed_record
+from arena_kit.runs.record import Record, find_root
+from arena_kit.runs.settings import validated
+from arena_kit.files import file_hash, write_csv, write_json
+
+MODE = "placement"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementStudy(Recorded):
+    """One model placed among others; open one with `PlacementStudy.open`, then ask for `placed`
+    and `save()` the artifacts.
+    """
+
+    root: Path
+    params: PlacementParams
+    human: BattleLog = field(repr=False)
+    judged: BattleLog = field(repr=False)
+
+    @classmethod
+    def open(cls, **parameters: Any) -> PlacementStudy:
+        """Validate parameters, read both files, then claim a record and write its manifest."""
+        root = find_root()
+        params = validated(PlacementParams, parameters, f"parameters of {MODE}")
+        human = read_votes(root, params)
+        judged = _read_verdicts(root, params)
+        record = claimed_record(MODE, params.run_dir, root)
+        study = cls(root=root, params=params, human=human, judged=judged, record=record)
+        study._start(MODE, params.model_dump(mode="json"))
+        study._describe()
+        return study
+
+    @cached_property
+    def placed(self) -> Placed:
+        """The model among the others, placed jointly and with the others held fixed."""
+        with self._failing():
+            return _placement(self.params)(self.human, self.judged)
+
+    @property
+    def judge_model(self) -> str:
+        """Who judged: as the parameters say, else as the battles do."""
+        column = self.params.judged_winner
+        named = self.params.judge_model or next(iter(_judges(self.judged)), "")
+        return named or ("a judge without a name" if column == "winner" else column)
+
+    @property
+    def note(self) -> str:
+        """What is to be known about the votes: as the parameters say, else as the sessions do."""
+        simulated = "simulated, no person voted" if self.human.simulated() else ""
+        return self.params.human_note or simulated
+
+    @property
+    def arena(self) -> str:
+        """The arena's name: as the parameters say, else its file's."""
+        return self.params.arena or Path(self.params.human).name.partition(".")[0]
+
+    def facts(self) -> dict[str, str]:
+        """What is placed where, by whom, in words."""
+        placed, params = self.placed, self.params
+        return {
+            "model": params.model,
+            "judge": self.judge_model,
+            "arena": self.arena + (f" ({self.note})" if self.note else ""),
+            "human battles": f"{placed.human.n_battles} of {len(self.human)} count, "
+            f"{len(placed.human.models)} models",
+            "judged battles": f"{placed.n_judged} of {len(self.judged)} count",
+            "left out": _listed(placed.left_out, params.min_battles),
+            "rating": "Bradley–Terry, ties half a win, "
+            f"both-bad votes {'as ties' if params.both_bad == 'tie' else 'left out'}, "
+            f"inconsistent judgments {'as ties' if params.inconsistent == 'tie' else 'dropped'}",
+            "interval": f"{params.n_bootstraps} resamples of whole questions, seed {params.seed}",
+            "verdicts": _worth(placed),
+            "judge's error": _error(placed),
+        }
+
+    def save(self) -> Record:
+        """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""
+        with self._failing():
+            placed, folder = self.placed, self.record.path
+            write_battles(folder / "battles.jsonl", self._written())
+            write_json(folder / "elo_ratings.json", self._elo_ratings())
+            write_json(folder / "placement.json", placement_summary(placed))
+            write_csv(
+                folder / "bootstrap_ratings.csv",
+                _resamples(placed.joint),
+                placed.joint.models,
+            )
+            self.record.update(
+                rating={"method": placed.joint.method, "settings": placed.joint.settings},
+                left_out=placed.left_out,
+                unused=placed.unused,
+            )
+        return self._close()
+
+    def _describe(self) -> None:
+        params = self.params
+        self.record.update(
+            model=params.model,
+            arena=self.arena,
+            judge={"model": self.judge_model},
+            human_battles={
+                "file": params.human,
+                "sha256": file_hash(self.root / params.human),
+                "inlined": params.inline_human,
+                "note": self.note,
+            },
+            judged_battles={
+                "file": params.judged,
+                "sha256": file_hash(_battles_file(self.root / params.judged)),
+            },
+            seeds={"resamples": params.seed},
+        )
+
+    def _written(self) -> BattleLog:
+        """The battles of the joint fit; without people's votes where those are only pinned."""
+        battles = self.placed.battles
+        if self.params.inline_human:
+            return battles
+        return battles.select(_judged_rows(battles))
+
+    def _elo_ratings(self) -> dict[str, Any]:
+        params = self.params
+        names = ("model", "rating", "ci_low", "ci_high", "n_battles")
+        return {
+            "arena": self.arena + (f" ({self.note})" if self.note else ""),
+            "model": params.model,
+            "judge_model": self.judge_model,
+            "n_bootstraps": params.n_bootstraps,
+            "seed": params.seed,
+            "ratings": [
+                {name: getattr(row, name) for name in names}
+                | {"source": "evaluated" if row.model == params.model else "human"}
+                for row in self.placed.joint.ratings
+            ],
+        }
+
+
+def read_votes(root: Path, params: PlacementParams) -> BattleLog:
+    """The human battles that the parameters name; a judge's among them are left out."""
+    found = read_battles(root / params.human, winner=params.human_winner)
+    return _only(found, Source.HUMAN, params.human).of_source(Source.HUMAN)
+
+
+def _only(battles: BattleLog, source: Source, file: str) -> BattleLog:
+    """The battles that this source decided, or that do not say who did."""
+    if battles.source is None:
+        return battles
+    other = Source.LLM_JUDGE if source is Source.HUMAN else Source.HUMAN
+    mine = battles.source.values() != str(other)
+    if not mine.any():
+        raise DataError(f"{file}: all battles have source {str(other)!r}, none {str(source)!r}")
+    return battles.select(mine)
+
+
+def pinned_battles(record: Path, manifest: Mapping[str, Any]) -> BattleLog:
+    """All battles of a placement record whose human votes stand in a file of their own; refused
+    when that file has changed.
+    """
+    pin = manifest["human_battles"]
+    root = _workspace_of(record)
+    if (found := file_hash(root / pin["file"])) != pin["sha256"]:
+        raise DataError(
+            f"{root / pin['file']}: changed since {record} was made: "
+            f"its SHA-256 was {pin['sha256'][:12]}…, now {found[:12]}…"
+        )
+    params = validated(PlacementParams, dict(manifest["parameters"]), f"{record}/manifest.json")
+    arena = _placement(params).arena(read_votes(root, params))
+    return BattleLog.joined(arena, read_battles(record / "battles.jsonl"))
+
+
+def _workspace_of(record: Path) -> Path:
+    """The workspace that a record stands in, else the current one."""
+    try:
+        return find_root(record)
+    except DataError:
+        return find_root()
+
+
+def placement_summary(placed: Placed) -> dict[str, Any]:
+    """Both ways of placing with rank ranges and probabilities, plain values for JSON."""
+    return {
+        "model": placed.model,
+        "joint": _rows(placed.joint),
+        "anchored": _rows(placed.anchored),
+        "above": _above(placed),
+        "hidden_human_rating": placed.hidden and placed.hidden.as_dict(),
+        "calibration": placed.calibration and asdict(placed.calibration),
+        "calibration_error": placed.calibration_error,
+        "judge_error": placed.judge_error and asdict(placed.judge_error),
+        "with_judge_error": placed.cautious and placed.cautious.as_dict(),
+        "left_out": placed.left_out,
+        "unused": placed.unused,
+        "n_judged": placed.n_judged,
+        "n_human": placed.human.n_battles,
+        "dropped": placed.joint.dropped,
+    }
+
+
+def _above(placed: Placed) -> dict[str, dict[str, float]]:
+    """How probable it is that the model is above each other one, both ways."""
+    found = {}
+    for name, ratings in (("joint", placed.joint), ("anchored", placed.anchored)):
+        row = claims.above(ratings)[ratings.models.index(placed.model)]
+        pairs = zip(ratings.models, row, strict=True)
+        found[name] = {m: float(p) for m, p in pairs if m != placed.model and not isnan(p)}
+    return found
+
+
+def _rows(ratings: Ratings) -> list[dict[str, Any]]:
+    ranges = claims.rank_ranges(ratings)
+    return [row.as_dict() | {"ranks": ranges[row.model]} for row in ratings.ratings]
+
+
+def _resamples(ratings: Ratings) -> list[dict[str, object]]:
+    return [dict(zip(ratings.models, row, strict=True)) for row in ratings.replicates.tolist()]
+
+
+def _placement(params: PlacementParams) -> Placement:
+    return Placement(
+        model=params.model,
+        min_battles=params.min_battles,
+        soft=params.soft,
+        method=params.method(),
+    )
+
+
+def _battles_file(path: Path) -> Path:
+    """A battles file, or the one in a run record."""
+    return path / "battles.jsonl" if path.is_dir() else path
+
+
+def _read_verdicts(root: Path, params: PlacementParams) -> BattleLog:
+    """The verdicts of one judge on one dimension, which is then forgotten: votes have none."""
+    file = params.judged
+    found = read_battles(_battles_file(root / file), winner=params.judged_winner)
+    found = _only(found, Source.LLM_JUDGE, file)
+    found = _chosen(found, found.by_dimension(), params.dimension, "dimension", file)
+    judges = {name: _by_judge(found, name) for name in _judges(found)}
+    if judges:
+        found = _chosen(found, judges, params.judge_model, "judge_model", file)
+    judge = params.judge_model or next(iter(judges), None)
+    return replace(found, dimension=None).of_source(Source.LLM_JUDGE, judge)
+
+
+def _chosen(
+    every: BattleLog, parts: Mapping[str, BattleLog], wanted: str, what: str, file: str
+) -> BattleLog:
+    """The part that is wanted; where nobody says which, there may be only one."""
+    named = ", ".join(name for name in parts if name) or "none"
+    if wanted and wanted not in parts:
+        raise DataError(f"{file}: no {what} {wanted!r}; found: {named}")
+    if not wanted and len(parts) > 1:
+        several = {"dimension": "dimensions", "judge_model": "judges"}[what]
+        raise DataError(f"{file}: has several {several} ({named}); name one in {what}")
+    return parts[wanted] if wanted else every
+
+
+def _judges(judged: BattleLog) -> list[str]:
+    """The judges that the battles name."""
+    return [] if judged.judge_model is None else [str(name) for name in judged.judge_model.names]
+
+
+def _by_judge(judged: BattleLog, name: str) -> BattleLog:
+    if judged.judge_model is None:
+        return judged
+    return judged.select(judged.judge_model.values() == name)
+
+
+def _judged_rows(battles: BattleLog) -> Any:
+    if battles.source is None:
+        raise TypeError("battles without a source")
+    return battles.source.values() == str(Source.LLM_JUDGE)
+
+
+def _listed(left_out: Mapping[str, int], least: int) -> str:
+    if not left_out:
+        return f"nobody (all have at least {least} human battles)"
+    shown = ", ".join(f"{model} ({n})" for model, n in list(left_out.items())[:10])
+    more = f" and {len(left_out) - 10} more" if len(left_out) > 10 else ""
+    return f"{shown}{more}: fewer than {least} human battles"
+
+
+def _error(placed: Placed) -> str:
+    found = placed.judge_error
+    if found is None:
+        return (
+            "unknown: needs 5 other models that people and the judge compared on the same battles"
+        )
+    return f"{found.sd:.0f} points beyond chance, over {found.n_models} other models"
+
+
+def _worth(placed: Placed) -> str:
+    found = placed.calibration
+    if found is None:
+        return "count in full"
+    return (
+        f"a clear one is worth {found.worth:.2f} of a win (temperature {found.temperature:.2f}, "
+        f"from {found.n_shared} battles that people decided too)"
+    )

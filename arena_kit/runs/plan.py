@@ -1,0 +1,158 @@
+"""A plan: one tournament file and one run's parameters, read, checked and priced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from arena_kit.runs.judges import make_judge, paid_settings
+from arena_kit.files import DataError
+from arena_kit.runs.generation import refuse_stale
+from arena_kit.judging.judges.base import cache_keys
+from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster
+from arena_kit.judging.judges.base import Judge, PaidJudge
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
+from arena_kit.judging.prices import Price
+from arena_kit.judging.records import JudgeRequest
+from arena_kit.judging.terms import Terms
+from arena_kit.judging.tournament import Material
+from arena_kit.runs.parameters import RunParams
+from arena_kit.judging.prompts import Prompt, Response
+from arena_kit.runs.record import find_root
+from arena_kit.runs.settings import TournamentFile, read_tournament, validated
+from arena_kit.judging.prompts import read_prompts, read_responses
+from arena_kit.files import read_value, read_yaml
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run would judge, by whom and for how much; nothing has been sent or written."""
+
+    mode: str
+    root: Path
+    params: RunParams
+    tournament: TournamentFile
+    bank: list[Prompt] = field(repr=False)
+    prompts: list[Prompt] = field(repr=False)
+    responses: dict[tuple[str, str], Response] = field(repr=False)
+    pairing: Pairing = field(repr=False)
+    material: Material = field(repr=False)
+    judge: Judge
+
+    @classmethod
+    def read(cls, mode: str, parameters: dict[str, Any]) -> Plan:
+        """Validate parameters and inputs; the judge is ready to be asked."""
+        params = validated(RunParams, parameters, f"parameters of {mode}")
+        root = find_root()
+        tournament = params.applied(read_tournament(root / params.tournament))
+        bank = read_prompts(root / tournament.prompts)
+        prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
+        responses = read_responses(
+            root / tournament.responses, tournament.entrants, [p.prompt_id for p in bank]
+        )
+        refuse_stale(responses, tournament.generate, root / tournament.responses)
+        rubrics = tournament.rubrics(root)
+        pairing = build_pairs(
+            prompts,
+            tournament.entrants,
+            responses.keys(),
+            {name: rubric.needs_gold for name, rubric in rubrics.items()},
+            missing=tournament.missing_responses,
+            limit=params.limit_pairs,
+        )
+        return cls(
+            mode=mode,
+            root=root,
+            params=params,
+            tournament=tournament,
+            bank=bank,
+            prompts=prompts,
+            responses=responses,
+            pairing=pairing,
+            material=Material(
+                prompts={p.prompt_id: p for p in bank},
+                responses=responses,
+                rubrics=rubrics,
+                salt=Ledger(root / tournament.verdicts).salt(),
+            ),
+            judge=make_judge(mode, params, tournament, root),
+        )
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.root / self.tournament.verdicts)
+
+    @property
+    def price(self) -> Price | None:
+        """What the judge's tokens cost; None for a judge that needs none."""
+        return self.judge.price if isinstance(self.judge, PaidJudge) else None
+
+    @cached_property
+    def _fresh(self) -> list[JudgeRequest]:
+        """The requests that the ledger cannot answer, as it stands at first use."""
+        requests = self.material.requests(self.pairing.pairs)
+        by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
+        settled = self.ledger.settled(by_key)
+        return [request for key, request in by_key.items() if key not in settled]
+
+    @cached_property
+    def forecast(self) -> Forecast | None:
+        """What this run would send and what that costs; None where nothing can cost."""
+        if self.price is None:
+            return None
+        answered = 2 * len(self.pairing.pairs) - len(self._fresh)
+        return self._forecaster()(self._fresh, answered=answered)
+
+    def refuse_without_cap(self) -> None:
+        """Raise when the judge spends and the parameters name no limit."""
+        spends = self.price is not None and not self.price.free and not self.params.offline
+        if spends and not self.params.max_cost_usd:
+            raise DataError(
+                f"judge {self.params.judge!r} spends money: set max_cost_usd, the most this run "
+                "may cost (see `arena-kit cost`)"
+            )
+
+    def terms(self, run: str, say: Callable[[str], None]) -> Terms:
+        """Under which terms this run asks its judge."""
+        if self.price is None:
+            return Terms(run=run, say=say)
+        cap = float("inf") if self.price.free else self.params.max_cost_usd
+        budget = Budget.of(cap, self._forecaster, self.ledger, run)
+        return Terms(
+            run=run,
+            prewarm=self.params.prewarm,
+            max_tries=self.tournament.judge.max_tries,
+            allow=budget.allow,
+            say=say,
+        )
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        return Estimator.of(self._paid_judge, self._fresh, ask=not self.params.offline)
+
+    def _forecaster(self) -> Forecaster:
+        expected = paid_settings(self.params.judge, self.tournament.judge).expected_output_tokens
+        return Forecaster.of(
+            self._paid_judge, self.ledger, self._estimator, purpose="judge", expected=expected
+        )
+
+    @property
+    def _paid_judge(self) -> PaidJudge:
+        if not isinstance(self.judge, PaidJudge):
+            raise TypeError(f"{self.judge.model} costs nothing")
+        return self.judge
+
+
+def read_plan(file: Path, overrides: Mapping[str, str]) -> Plan:
+    """The plan of a parameter file, with some parameters overridden as on a command line."""
+    fields = RunParams.model_fields
+    given = read_yaml(file if file.is_file() else find_root() / file)
+    for key, text in overrides.items():
+        if key not in fields:
+            raise DataError(f"-p: unknown parameter {key!r}; allowed: {', '.join(fields)}")
+        given[key] = text if fields[key].annotation is str else read_value(key, text)
+    return Plan.read("headline", given)

@@ -1,0 +1,275 @@
+"""Run records: a folder per run, with a manifest written first and last."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import socket
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from arena_kit.files import DataError
+from arena_kit.files import LockedError, read_json, write_json
+
+import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from arena_kit.reporting.figures import Picture, save_picture
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RUNS_VARIABLE = "ARENA_KIT_RUNS"
+TOKEN_VARIABLE = "ARENA_KIT_RUN_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
+_MARKER = Path("params/tournament.yaml")
+_PACKAGES = (
+    "arena-kit", "numpy", "pydantic", "duckdb", "papermill", "matplotlib", "anthropic"
+)  # fmt: skip
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The workspace around a folder: the nearest one above it with params/tournament.yaml."""
+    start = (start or Path.cwd()).resolve()
+    for folder in (start, *start.parents):
+        if (folder / _MARKER).is_file():
+            return folder
+    raise DataError(
+        f"no workspace here: neither {start} nor a folder above it has {_MARKER}; "
+        "make one with: arena-kit init DIR"
+    )
+
+
+def runs_folder(root: Path) -> Path:
+    """Where records go: $ARENA_KIT_RUNS, or runs/ in the workspace."""
+    return Path(os.environ.get(RUNS_VARIABLE) or root / "runs")
+
+
+def utc_now() -> str:
+    """This moment, as manifests write it."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One run's folder. Claimed once, so two runs never write into the same one."""
+
+    path: Path
+    token: str
+
+    @classmethod
+    def create(cls, folder: Path, mode: str) -> Record:
+        """A new folder `<mode>_<UTC stamp>`, numbered when that second is taken."""
+        stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+        for n in range(1, 1000):
+            path = folder / (f"{mode}_{stamp}" if n == 1 else f"{mode}_{stamp}_{n}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            return cls.claim(path)
+        raise LockedError(f"{folder} already holds 999 records of {mode}_{stamp}")
+
+    @classmethod
+    def claim(cls, path: Path) -> Record:
+        """Take a folder for this run; refuse one that another run has taken."""
+        path.mkdir(parents=True, exist_ok=True)
+        claim = path / ".claim"
+        token = _inherited(path) or secrets.token_hex(16)
+        if not claim.exists() and any(path.iterdir()):
+            raise LockedError(f"{path} holds files of its own; choose a new or empty run_dir")
+        try:
+            with claim.open("x", encoding="utf-8") as out:
+                out.write(token)
+        except FileExistsError:
+            if claim.read_text(encoding="utf-8") != token:
+                raise LockedError(
+                    f"{path} belongs to another run ({_state(path)}); choose another run_dir"
+                ) from None
+        return cls(path, token)
+
+    @classmethod
+    def reopen(cls, path: Path) -> Record:
+        """Take up a record that did not finish; refuse one that is finished or still runs."""
+        manifest = open_record(path)
+        if manifest.get("status") == "finished":
+            raise DataError(f"{path}: this run has finished; there is nothing to resume")
+        process = manifest.get("process") or {}
+        if manifest.get("status") == "running" and _alive(process):
+            raise LockedError(
+                f"{path}: this run is still going (process {process['pid']} on {process['host']})"
+            )
+        claim = path / ".claim"
+        if not claim.is_file():
+            raise DataError(f"{path}: not claimed by any run, so there is nothing to resume")
+        return cls(path, claim.read_text(encoding="utf-8"))
+
+    @property
+    def attached(self) -> bool:
+        """Whether a runner outside this process owns the record and will close it."""
+        return _inherited(self.path) == self.token
+
+    def pass_on(self) -> str:
+        """What a runner puts into the environment so that its kernel may join this record."""
+        return f"{self.token}:{self.path.resolve()}"
+
+    def read(self) -> dict[str, Any]:
+        """The manifest as it stands; empty before it is first written."""
+        path = self.path / "manifest.json"
+        manifest: dict[str, Any] = read_json(path) if path.exists() else {}
+        return manifest
+
+    def update(self, **values: Any) -> dict[str, Any]:
+        """Write the manifest with these top-level values replaced."""
+        manifest = self.read() | values
+        write_json(self.path / "manifest.json", manifest)
+        return manifest
+
+    def start(self, mode: str, parameters: dict[str, Any]) -> None:
+        """Write the first manifest; of an earlier try, when and how it ended is kept."""
+        before = self.read()
+        names = ("started_at", "finished_at", "status", "error")
+        tries = [{name: before.get(name) for name in names}] if before else []
+        self.update(
+            earlier_tries=[*before.get("earlier_tries", []), *tries],
+            mode=mode,
+            parameters=parameters,
+            status="running",
+            started_at=utc_now(),
+            finished_at=None,
+            error=None,
+            process={"pid": os.getpid(), "host": socket.gethostname()},
+            versions=package_versions(),
+            code=code_state(Path.cwd()),
+        )
+
+    def add_spent(self, usd: float) -> None:
+        """What the run has paid so far; a run that fails has costs, too."""
+        self.update(cost={**self.read().get("cost", {}), "usd_spent": usd})
+
+    def finish(self, error: str | None = None) -> dict[str, Any]:
+        """Close the record as finished, or as failed with the reason."""
+        status = "failed" if error else "finished"
+        return self.update(status=status, finished_at=utc_now(), error=error)
+
+
+def _alive(process: dict[str, Any]) -> bool:
+    """Whether a process of this host still runs; one of another host cannot be asked."""
+    if process.get("host") != socket.gethostname():
+        return bool(process)
+    try:
+        os.kill(int(process["pid"]), 0)
+    except (ProcessLookupError, KeyError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _inherited(path: Path) -> str | None:
+    """The token of this record, where a runner passed it on to this process."""
+    token, _, folder = os.environ.get(TOKEN_VARIABLE, "").partition(":")
+    return token if token and Path(folder) == path.resolve() else None
+
+
+def open_record(path: str | Path) -> dict[str, Any]:
+    """The manifest of a record folder."""
+    manifest = Path(path) / "manifest.json"
+    if not manifest.is_file():
+        raise DataError(f"{path}: not a run record (no manifest.json)")
+    found: dict[str, Any] = read_json(manifest)
+    return found
+
+
+def _state(path: Path) -> str:
+    try:
+        manifest = open_record(path)
+    except DataError:
+        return "just started"
+    return f"status {manifest.get('status')}, started {manifest.get('started_at')}"
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that shape results."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def code_state(folder: Path) -> dict[str, Any]:
+    """The git commit of a folder and whether it had uncommitted changes, where known."""
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(  # noqa: S603 (fixed words, no shell)
+                ["git", "-C", str(folder), *words],  # noqa: S607
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip()
+
+    commit = git("rev-parse", "HEAD")
+    dirty = bool(git("status", "--porcelain", "--untracked-files=no")) if commit else None
+    return {"commit": commit, "uncommitted_changes": dirty}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """Work that leaves a record, whether a runner watches over it or a person in JupyterLab."""
+
+    record: Record
+
+    def show(self, name: str, figure: Figure, alt: str) -> Picture:
+        """Save a figure in the record and return it for display."""
+        return save_picture(figure, self.record.path / "figures" / f"{name}.png", alt)
+
+    def _start(self, mode: str, parameters: dict[str, Any]) -> None:
+        """Write the first manifest, unless a runner has."""
+        if not self.record.attached:
+            self.record.start(mode, parameters)
+            atexit.register(_abandon, self.record)
+
+    def _close(self) -> Record:
+        """Close the record as finished, unless a runner will."""
+        if not self.record.attached:
+            self.record.finish()
+        return self.record
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Close the record as failed when the block fails, unless a runner will."""
+        try:
+            yield
+        except BaseException as error:
+            self._on_failure(error)
+            if not self.record.attached:
+                self.record.finish(error=f"{type(error).__name__}: {error}")
+            raise
+
+    def _on_failure(self, error: BaseException) -> None:
+        """What else a failure leaves in the record."""
+
+
+def claimed_record(mode: str, run_dir: str, root: Path) -> Record:
+    """The folder that a run was given, or a new one."""
+    return Record.claim(root / run_dir) if run_dir else Record.create(runs_folder(root), mode)
+
+
+def _abandon(record: Record) -> None:
+    """Close a record whose session ends before it was saved."""
+    if record.path.is_dir() and record.read().get("status") == "running":
+        record.finish(error="the session ended before the record was saved")

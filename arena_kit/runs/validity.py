@@ -1,0 +1,255 @@
+"""The weekly validity report, from a battles file to a record. The notebook's door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arena_kit.battles.files import read_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError
+from arena_kit.validity.model_page import ModelDetail, model_detail
+from arena_kit.validity.formats import earlier_of, to_csv, to_dict, to_latex, to_markdown
+from arena_kit.validity.integrity import Integrity, LaneShare, integrity, lane_mix
+from arena_kit.validity.leaderboard import Earlier, Leaderboard
+from arena_kit.validity.formats import detail_values, validity_values
+from arena_kit.validity.weekly import Retired, Validity, weekly_report
+from arena_kit.policy.coverage import Coverage, check_single_votes
+from arena_kit.policy.constants import Phase, Policy
+from arena_kit.runs.parameters import PolicyParams
+from arena_kit.runs.settings import read_policy
+from arena_kit.runs.record import Recorded, claimed_record
+from arena_kit.runs.record import Record, find_root
+from arena_kit.runs.settings import validated
+from arena_kit.files import file_hash, read_json, write_json, write_text
+
+MODE = "policy_validity"
+SHOWN, CHECKED = 3, 2
+_PHASES = {
+    Phase.SHADOW: "1, shadow: computed, and nothing changes for readers",
+    Phase.LANES: "2, lanes: matchups come from the lanes, the order is still legacy Elo's",
+    Phase.MIGRATION: "3, migration: ordered by conservative score, legacy Elo beside it",
+    Phase.GOVERNANCE: "4, governance: the weekly validity report is published",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyStudy(Recorded):
+    """An arena under the ranking validity policy; open one with `PolicyStudy.open`, then ask
+    for its `report`, `board` and `details`, and `save()` the artifacts.
+    """
+
+    root: Path
+    params: PolicyParams
+    policy: Policy
+    battles: BattleLog = field(repr=False)
+
+    @classmethod
+    def open(cls, **parameters: Any) -> PolicyStudy:
+        """Validate parameters, read policy and battles, then claim a record."""
+        root = find_root()
+        params = validated(PolicyParams, parameters, f"parameters of {MODE}")
+        policy = read_policy(root / params.policy)
+        if params.phase:
+            policy = replace(policy, phase=Phase(params.phase))
+        battles = _votes(root, params)
+        _check_retired(battles, params)
+        record = claimed_record(MODE, params.run_dir, root)
+        study = cls(root=root, params=params, policy=policy, battles=battles, record=record)
+        study._start(MODE, params.model_dump(mode="json"))
+        study._describe()
+        return study
+
+    @cached_property
+    def report(self) -> Validity:
+        """The figures of the report."""
+        with self._failing():
+            return weekly_report(
+                self.battles,
+                self.policy,
+                week=self.params.week,
+                compare_week=self.params.compare_week,
+                earlier=self._earlier(),
+                retired=Retired(self.params.retired_models, self.params.retired_prompts),
+            )
+
+    @property
+    def board(self) -> Leaderboard:
+        """The leaderboard at the end of the week."""
+        return self.report.now
+
+    @cached_property
+    def details(self) -> tuple[ModelDetail, ...]:
+        """The pages of the models asked for, by default of the top three and of two more at
+        most that are due a quality check.
+        """
+        with self._failing():
+            top = list(self.board.order[:SHOWN])
+            due = [each.model for each in self.board.checks if each.model not in top]
+            names = self.params.detail or top + due[:CHECKED]
+            for name in names:
+                if name not in self.board.order:
+                    known = ", ".join(self.board.order)
+                    raise DataError(f"detail: no model {name!r} on the board; on it: {known}")
+            return tuple(model_detail(self.board, name) for name in names)
+
+    @cached_property
+    def lanes(self) -> tuple[LaneShare, ...]:
+        """How much of the queue each lane served; empty where the file does not say."""
+        return lane_mix(self.board.battles, self.policy, self.report.in_week)
+
+    @cached_property
+    def controls(self) -> Integrity:
+        """What the file tells about sides and repeats."""
+        return integrity(self.board.battles, self.policy)
+
+    @property
+    def note(self) -> str:
+        """What is to be known about the votes: as the parameters say, else as the sessions do."""
+        simulated = "simulated, no person voted" if self.battles.simulated() else ""
+        return self.params.note or simulated
+
+    @property
+    def arena(self) -> str:
+        """The arena's name with what must be said of it: as the parameters say, else its file's."""
+        name = self.params.arena or Path(self.params.battles).name.partition(".")[0]
+        return name + (f" ({self.note})" if self.note else "")
+
+    def facts(self) -> dict[str, str]:
+        """What the report is about, in words."""
+        report, coverage = self.report, self.board.coverage
+        return {
+            "arena": self.arena,
+            "week": _week(report),
+            "compared with": report.compared.label if report.compared else report.note,
+            "votes": f"{len(self.board.battles)}, of which {self._decisive()} decisive"
+            + (f"; {report.in_week.sum()} in the week" if report.week else ""),
+            "models": f"{len(self.board.rows)}, {len(self.board.band.models)} of them contenders"
+            + _without(self.params.retired_models),
+            "prompts": _prompts(coverage) + _without(self.params.retired_prompts),
+            "policy": self.params.policy,
+            "rollout phase": _PHASES[self.policy.phase],
+            "ordered by": self.board.epoch,
+            "ranks compared": self.board.movement
+            or f"with those of {self.params.earlier or 'the comparison week'}",
+        }
+
+    def save(self) -> Record:
+        """Write the leaderboard (JSON, CSV, Markdown, LaTeX), validity.json, model_detail.json."""
+        with self._failing():
+            folder = self.record.path
+            write_json(folder / "leaderboard.json", {"arena": self.arena} | to_dict(self.board))
+            write_text(folder / "leaderboard.csv", to_csv(self.board))
+            write_text(folder / "leaderboard.md", to_markdown(self.board))
+            write_text(folder / "leaderboard.tex", to_latex(self.board))
+            found = validity_values(self.report, self.lanes, self.controls)
+            write_json(folder / "validity.json", {"arena": self.arena} | found)
+            write_json(folder / "model_detail.json", self._pages())
+            self.record.update(
+                status_of_board=found["status"] | {"sentence": self.board.status.sentence},
+                week=found["week"],
+                compare_week=found["compare_week"],
+                epoch=self.board.epoch,
+            )
+        return self._close()
+
+    def _pages(self) -> dict[str, Any]:
+        """The pages of all models."""
+        least = self.policy.prompt_scores.min_votes
+        return {
+            model: detail_values(model_detail(self.board, model), least)
+            for model in self.board.order
+        }
+
+    def _describe(self) -> None:
+        params = self.params
+        self.record.update(
+            arena=self.arena,
+            battles={
+                "file": params.battles,
+                "sha256": file_hash(_battles_file(self.root / params.battles)),
+                "n": len(self.battles),
+                "note": self.note,
+            },
+            policy={
+                "file": params.policy,
+                "sha256": file_hash(self.root / params.policy),
+                "phase": int(self.policy.phase),
+            },
+        )
+
+    def _earlier(self) -> Earlier | None:
+        if not self.params.earlier:
+            return None
+        path = self.root / self.params.earlier
+        file = path / "leaderboard.json" if path.is_dir() else path
+        return earlier_of(read_json(file), str(self.params.earlier))
+
+    def _decisive(self) -> int:
+        return int(self.board.battles.decisive().sum())
+
+
+def _battles_file(path: Path) -> Path:
+    """A battles file, or the one in a run record."""
+    return path / "battles.jsonl" if path.is_dir() else path
+
+
+def _votes(root: Path, params: PolicyParams) -> BattleLog:
+    """The battles of the parameters' dimension, one vote per row."""
+    path = _battles_file(root / params.battles)
+    battles = read_battles(path, winner=params.winner)
+    if not len(battles):
+        raise DataError(f"{params.battles}: holds no battles")
+    found = battles.by_dimension()
+    if params.dimension and params.dimension not in found:
+        names = ", ".join(name for name in found if name) or "none"
+        raise DataError(f"{params.battles}: no dimension {params.dimension!r}; found: {names}")
+    if not params.dimension and len(found) > 1:
+        names = ", ".join(found)
+        raise DataError(f"{params.battles}: has several dimensions ({names}); name one")
+    chosen = found[params.dimension] if params.dimension else battles
+    check_single_votes(chosen)
+    return chosen
+
+
+def _check_retired(battles: BattleLog, params: PolicyParams) -> None:
+    """Refuse to retire what there is not, or all but one model."""
+    for what, names, known in (
+        ("model", params.retired_models, battles.models),
+        ("prompt", params.retired_prompts, battles.prompts),
+    ):
+        for name in names:
+            if name not in known:
+                raise DataError(f"retired_{what}s: no {what} {name!r} in {params.battles}; "
+                                f"there: {', '.join(known) or 'none'}")  # fmt: skip
+    left = len(set(battles.models) - set(params.retired_models))
+    if left < 2:
+        raise DataError(f"retired_models: {left} of {len(battles.models)} are left, 2 needed")
+
+
+def _week(report: Validity) -> str:
+    if report.week is None:
+        return "none: all battles of the file"
+    partly = "" if report.complete else ", not over when the last vote came"
+    later = f"; {report.later} later votes do not count" if report.later else ""
+    sunday = report.week.monday + timedelta(days=6)
+    return f"{report.week.label}, {report.week.monday} to {sunday}{partly}{later}"
+
+
+def _without(retired: list[str]) -> str:
+    return f"; retired: {', '.join(retired)}" if retired else ""
+
+
+def _prompts(coverage: Coverage) -> str:
+    n = int(coverage.active.sum())
+    if not n:
+        return "none are named or active, so nothing can be said about their coverage"
+    mean = coverage.by_prompt[np.ix_(coverage.enabled, coverage.active)].mean()
+    thin = mean < coverage.policy.prompts.floor
+    said = f"{n}; a model has {mean:.2g} decisive votes on each, on average"
+    return said + (": too few for the coverage that the policy asks for" if thin else "")

@@ -1,0 +1,1 @@
+"""The leaderboard, the weekly validity report and the model pages: pure functions of battles."""

@@ -1,0 +1,159 @@
+"""What a log tells about how votes came to be: the queue mix (6) and integrity controls (6.2, 11).
+
+Whether model names were hidden, and who is a bot, no log can tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.battle import A_WINS
+from arena_kit.battles.log import BattleLog
+from arena_kit.matchmaking.lanes import lane_weights
+from arena_kit.matchmaking.state import Meetings, Sessions
+from arena_kit.policy.constants import Policy
+from arena_kit.rating.glicko2 import replay_order
+
+_RARE = 0.01  # how often some model would be further off, if sides are drawn evenly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneShare:
+    """How much of the queue a lane served, in all and lately, beside its weight."""
+
+    lane: str
+    votes: int
+    share: float
+    lately: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integrity:
+    """Counts about sides and repeats; None where the log lacks what they need.
+
+    `left_of` is the model whose share of votes on the left, `left`, is furthest from one half
+    in standard errors, `left_errors`, and `left_chance` says whether chance would often put
+    some model of so many that far; `left_wins` is how often the left side won a decisive vote.
+    `prompt_repeats` are meetings on a prompt that the pair had used up (6.2), and
+    `session_repeats` votes on a pair and prompt that the session had seen (11).
+    """
+
+    left_of: str
+    left: float
+    left_errors: float
+    left_chance: bool
+    left_wins: float | None
+    prompt_repeats: int | None
+    session_repeats: int | None
+    same_ids: int | None
+
+
+def lane_mix(
+    battles: BattleLog, policy: Policy, lately: NDArray[np.bool_] | None = None
+) -> tuple[LaneShare, ...]:
+    """Votes by the lane that served them; empty where the log names no lanes.
+
+    `lately` marks the votes of the week, by default all. Lanes that are not in force in the
+    policy's phase have no weight.
+    """
+    if battles.lane is None or not (battles.lane.codes >= 0).any():
+        return ()
+    served = [None if lane is None else str(lane) for lane in battles.lane.values()]
+    recent = served if lately is None else [served[i] for i in np.flatnonzero(lately)]
+    found, late = (Counter(lane for lane in each if lane) for each in (served, recent))
+    weights = {str(lane): weight for lane, weight in lane_weights(policy).items()}
+    return tuple(
+        LaneShare(
+            lane=lane,
+            votes=found[lane],
+            share=found[lane] / max(1, found.total()),
+            lately=late[lane] / max(1, late.total()),
+            weight=weight,
+        )
+        for lane, weight in (weights | {x: 0.0 for x in sorted(found) if x not in weights}).items()
+        if found[lane] or weight
+    )
+
+
+def integrity(battles: BattleLog, policy: Policy) -> Integrity:
+    """Count what the controls are to prevent."""
+    n = len(battles.models)
+    left, right = (np.bincount(side, minlength=n) for side in (battles.a, battles.b))
+    share = left / np.maximum(1, left + right)
+    errors = np.abs(left - right) / np.sqrt(np.maximum(1, left + right))
+    most = int(np.argmax(errors))
+    decided = battles.decisive()
+    ids = battles.battle_id
+    named = [] if ids is None else [name for name in ids.tolist() if name is not None]
+    return Integrity(
+        left_of=battles.models[most],
+        left=float(share[most]),
+        left_errors=float(errors[most]),
+        left_chance=bool(errors[most] < NormalDist().inv_cdf(1 - _RARE / (2 * n))),
+        left_wins=float(np.mean(battles.outcome[decided] == A_WINS)) if decided.any() else None,
+        prompt_repeats=_prompt_repeats(battles, policy),
+        session_repeats=_session_repeats(battles, policy),
+        same_ids=len(named) - len(set(named)) if named else None,
+    )
+
+
+def _prompt_repeats(battles: BattleLog, policy: Policy) -> int | None:
+    """Meetings on a prompt that the pair had used up."""
+    if battles.question_id is None:
+        return None
+    met, repeats = Meetings(policy.repeats), 0
+    shared = _Shared(battles)
+    for pair, prompt, _ in _in_order(battles):
+        if prompt in met.used_up(pair, policy.repeats.meetings):  # else no need to count prompts
+            repeats += prompt in met.used_up(pair, shared(pair))
+        met.begin(pair, prompt)
+        met.end(pair, prompt)
+    return repeats
+
+
+class _Shared:
+    """On how many prompts two models were both seen: those that they have responses to."""
+
+    def __init__(self, battles: BattleLog) -> None:
+        self._seen: dict[int, set[int]] = defaultdict(set)
+        for pair, prompt, _ in _in_order(battles):
+            for model in pair:
+                self._seen[model].add(prompt)
+
+    def __call__(self, pair: tuple[int, int]) -> int:
+        first, second = (self._seen[model] for model in pair)
+        return len((first & second) - {-1})
+
+
+def _session_repeats(battles: BattleLog, policy: Policy) -> int | None:
+    """Votes on a pair and prompt that the session had seen within the gap."""
+    if battles.session is None or battles.question_id is None or not policy.repeats.session_gap:
+        return None
+    if not (battles.session.codes >= 0).any():
+        return None
+    names, repeats = battles.session.names, 0
+    sessions = Sessions(replace(policy.repeats, sessions=max(1, len(names))))
+    for pair, prompt, code in _in_order(battles):
+        session = None if code < 0 else str(names[code])
+        repeats += prompt in sessions.seen(session, pair)
+        sessions.add(session, pair, prompt)
+    return repeats
+
+
+def _in_order(battles: BattleLog) -> Iterator[tuple[tuple[int, int], int, int]]:
+    """Pair, prompt and session of every vote by time, in codes; -1 is none."""
+    rows = replay_order(battles)
+    none = np.full(len(battles), -1)
+    prompt = none if battles.question_id is None else battles.question_id.codes
+    session = none if battles.session is None else battles.session.codes
+    low, high = np.minimum(battles.a, battles.b), np.maximum(battles.a, battles.b)
+    columns = (each[rows].tolist() for each in (low, high, prompt, session))
+    for i, j, asked, voter in zip(*columns, strict=True):
+        yield (i, j), asked, voter
