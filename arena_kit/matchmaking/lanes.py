@@ -83,16 +83,20 @@ class Table:
     met: Counts
 
     def best_first(self, score: Floats, among: Bools) -> list[int]:
-        """Models by score; equals at random."""
+        """Models by score; equals at random.
+
+        Far above `_FAR` the random part is rounded away at times, and then the order of numbers
+        decides: sorting must be stable, or the order would depend on the processor.
+        """
         key = score + 1e-9 * self.rng.random(len(score))
-        ranked = np.where(among, -key, np.inf).argsort()
+        ranked = np.where(among, -key, np.inf).argsort(kind="stable")
         found: list[int] = ranked[: np.count_nonzero(among)].tolist()
         return found
 
     def drawn(self, weights: Floats, among: NDArray[np.intp]) -> list[int]:
         """Models of `among` in a random order, each next one drawn by its weight."""
         keys = self.rng.standard_exponential(len(among)) / weights
-        found: list[int] = among[keys.argsort()].tolist()
+        found: list[int] = among[keys.argsort(kind="stable")].tolist()
         return found
 
 

@@ -31,7 +31,13 @@ from arena_kit.runs.parameters import GenerateParams
 from arena_kit.runs.progress import judging_progress
 from arena_kit.judging.prompts import Prompt, Response
 from arena_kit.runs.record import Record, find_root, runs_folder, utc_now
-from arena_kit.runs.settings import EntrantDefinition, TournamentFile, read_prices, read_tournament, validated
+from arena_kit.runs.settings import (
+    EntrantDefinition,
+    TournamentFile,
+    read_prices,
+    read_tournament,
+    validated,
+)
 from arena_kit.files import append_lines, whole_lines, write_jsonl
 from arena_kit.judging.prompts import read_prompts, responses_file
 

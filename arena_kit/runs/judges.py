@@ -16,7 +16,13 @@ from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.prices import Price
 from arena_kit.runs.keys import read_key
 from arena_kit.runs.parameters import RunParams
-from arena_kit.runs.settings import AnthropicSettings, ChatSettings, JudgeSettings, TournamentFile, read_prices
+from arena_kit.runs.settings import (
+    AnthropicSettings,
+    ChatSettings,
+    JudgeSettings,
+    TournamentFile,
+    read_prices,
+)
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -9,7 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.runs.settings import DEFAULT_TOURNAMENT, VARIABLE, Id, Strict, TournamentFile, service_address
+from arena_kit.runs.settings import (
+    DEFAULT_TOURNAMENT,
+    VARIABLE,
+    Id,
+    Strict,
+    TournamentFile,
+    service_address,
+)
 
 
 class GenerateParams(Strict):

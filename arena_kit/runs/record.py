@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from arena_kit.reporting.figures import Picture, save_picture
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
