@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from arena_kit.battles.battle import A_WINS, B_WINS
 from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.battle import A_WINS, B_WINS
-from arena_kit.judging.records import Judgment
+from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
 from arena_kit.judging.prompts import Pair
+from arena_kit.judging.records import Judgment
 from arena_kit.rating import claims
 from arena_kit.rating.base import NORMAL_95, Rating, Ratings, kinds, known
-from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
 
 WINRATE_COLUMNS = (
     "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",

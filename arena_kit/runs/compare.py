@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import DataError
+from arena_kit.files import DataError, read_json, read_lines
 from arena_kit.runs.record import open_record
-from arena_kit.files import read_json, read_lines
 
 _COMPARED = (
     "mode", "parameters", "tournament", "judge", "prompt_set", "responses", "rubrics", "seeds",

@@ -16,20 +16,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from arena_kit.runs.judges import Backend, paid_settings
-from arena_kit.files import DataError
-from arena_kit.judging.tournament import ask
-from arena_kit.judging.judges.base import cache_keys
+from arena_kit.files import DataError, append_lines, whole_lines, write_jsonl
 from arena_kit.judging.cost import Budget, CostError, Estimator, Forecast, Forecaster, dollars
-from arena_kit.judging.judges.base import PaidJudge
+from arena_kit.judging.judges.base import PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import select_subset
+from arena_kit.judging.prompts import Prompt, Response, read_prompts, responses_file
 from arena_kit.judging.records import Answer, Status
 from arena_kit.judging.terms import Terms
-from arena_kit.judging.tournament import OnProgress
+from arena_kit.judging.tournament import OnProgress, ask
+from arena_kit.runs.judges import Backend, paid_settings
 from arena_kit.runs.parameters import GenerateParams
 from arena_kit.runs.progress import judging_progress
-from arena_kit.judging.prompts import Prompt, Response
 from arena_kit.runs.record import Record, find_root, runs_folder, utc_now
 from arena_kit.runs.settings import (
     EntrantDefinition,
@@ -38,8 +36,6 @@ from arena_kit.runs.settings import (
     read_tournament,
     validated,
 )
-from arena_kit.files import append_lines, whole_lines, write_jsonl
-from arena_kit.judging.prompts import read_prompts, responses_file
 
 #: Statuses of an answer that is the entrant's own: what it said, or that it would not.
 _RESPONSES = (Status.OK, Status.REFUSED, Status.TRUNCATED)

@@ -10,9 +10,11 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from arena_kit.files import DataError
-from arena_kit.judging.judges.base import Judge, PaidJudge
+from arena_kit.judging.judges.base import Batch, BatchJudge, Judge, PaidJudge
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_rows import Intent
 from arena_kit.judging.prices import Price
 from arena_kit.runs.keys import read_key
 from arena_kit.runs.parameters import RunParams
@@ -23,15 +25,6 @@ from arena_kit.runs.settings import (
     TournamentFile,
     read_prices,
 )
-
-from dataclasses import dataclass
-from pathlib import Path
-from arena_kit.files import DataError
-from arena_kit.judging.judges.base import Batch, BatchJudge
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.ledger_rows import Intent
-from arena_kit.judging.prices import Price
-from arena_kit.runs.keys import read_key
 
 Kind = Literal["anthropic", "openai_compatible"]
 ANTHROPIC_KEY = "ANTHROPIC_API_KEY"

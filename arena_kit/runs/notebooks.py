@@ -10,15 +10,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import DataError
+from arena_kit.files import DataError, read_value, read_yaml
 from arena_kit.judging.batching import left_running
 from arena_kit.judging.ledger import Ledger
+from arena_kit.reporting.html import export_report
 from arena_kit.runs.parameters import RunParams, parameters_of
 from arena_kit.runs.progress import watching
-from arena_kit.reporting.html import export_report
 from arena_kit.runs.record import TOKEN_VARIABLE, Record, open_record, runs_folder
 from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament, validated
-from arena_kit.files import read_value, read_yaml
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
 EXIT_CODES = {

@@ -9,18 +9,16 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+from arena_kit.battles.battle import Source
 from arena_kit.battles.files import read_battles, write_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError
-from arena_kit.battles.battle import Source
-from arena_kit.runs.parameters import PlacementParams
+from arena_kit.files import DataError, file_hash, write_csv, write_json
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.placement import Placed, Placement
-from arena_kit.runs.record import Recorded, claimed_record
-from arena_kit.runs.record import Record, find_root
+from arena_kit.runs.parameters import PlacementParams
+from arena_kit.runs.record import Record, Recorded, claimed_record, find_root
 from arena_kit.runs.settings import validated
-from arena_kit.files import file_hash, write_csv, write_json
 
 MODE = "placement"
 

@@ -8,24 +8,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from arena_kit.runs.judges import make_judge, paid_settings
-from arena_kit.files import DataError
-from arena_kit.runs.generation import refuse_stale
-from arena_kit.judging.judges.base import cache_keys
+from arena_kit.files import DataError, read_value, read_yaml
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster
-from arena_kit.judging.judges.base import Judge, PaidJudge
+from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
+from arena_kit.judging.prompts import Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.records import JudgeRequest
 from arena_kit.judging.terms import Terms
 from arena_kit.judging.tournament import Material
+from arena_kit.runs.generation import refuse_stale
+from arena_kit.runs.judges import make_judge, paid_settings
 from arena_kit.runs.parameters import RunParams
-from arena_kit.judging.prompts import Prompt, Response
 from arena_kit.runs.record import find_root
 from arena_kit.runs.settings import TournamentFile, read_tournament, validated
-from arena_kit.judging.prompts import read_prompts, read_responses
-from arena_kit.files import read_value, read_yaml
 
 
 @dataclass(frozen=True, kw_only=True)

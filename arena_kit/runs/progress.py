@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from arena_kit.files import DataError
+from arena_kit.files import DataError, read_json, write_json
 from arena_kit.runs.record import Record, utc_now
-from arena_kit.files import read_json, write_json
 
 FILE = "progress.json"
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import platform
 import secrets
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
-
-from arena_kit.files import DataError
-from arena_kit.files import LockedError, read_json, write_json
-
-import atexit
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from arena_kit.files import DataError, LockedError, read_json, write_json
 from arena_kit.reporting.figures import Picture, save_picture
 
 if TYPE_CHECKING:

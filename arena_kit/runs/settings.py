@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict, fields, is_dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
-from arena_kit.files import DataError
 from arena_kit.battles.battle import check_id
+from arena_kit.files import DataError, read_text, read_yaml
 from arena_kit.judging.judges.base import Structured
 from arena_kit.judging.pairing import Missing
 from arena_kit.judging.prices import Price
 from arena_kit.judging.rendering import Reference, Rubric
-from arena_kit.runs.keys import refuse_keys
+from arena_kit.policy.constants import Policy
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo, Treatment
-from arena_kit.files import read_text, read_yaml
-
-from dataclasses import asdict, fields, is_dataclass
-from pathlib import Path
-from typing import Annotated, Any, get_type_hints
-from pydantic import BeforeValidator, create_model
-from arena_kit.files import DataError
-from arena_kit.policy.constants import Policy
-from arena_kit.files import read_yaml
+from arena_kit.runs.keys import refuse_keys
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
 

@@ -6,23 +6,22 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from arena_kit.runs import artifacts
 from arena_kit.battles.log import BattleLog
+from arena_kit.files import file_hash, write_jsonl
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge
+from arena_kit.judging.prompts import responses_file
 from arena_kit.judging.quality import PositionBias, position_bias
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
-from arena_kit.runs.plan import Plan
-from arena_kit.runs.progress import judging_progress
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
-from arena_kit.runs.record import Recorded, claimed_record
-from arena_kit.runs.record import Record
-from arena_kit.files import file_hash, write_jsonl
-from arena_kit.judging.prompts import responses_file
+from arena_kit.runs import artifacts
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.progress import judging_progress
+from arena_kit.runs.record import Record, Recorded, claimed_record
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,21 +12,25 @@ import numpy as np
 
 from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError
-from arena_kit.validity.model_page import ModelDetail, model_detail
-from arena_kit.validity.formats import earlier_of, to_csv, to_dict, to_latex, to_markdown
+from arena_kit.files import DataError, file_hash, read_json, write_json, write_text
+from arena_kit.policy.constants import Phase, Policy
+from arena_kit.policy.coverage import Coverage, check_single_votes
+from arena_kit.runs.parameters import PolicyParams
+from arena_kit.runs.record import Record, Recorded, claimed_record, find_root
+from arena_kit.runs.settings import read_policy, validated
+from arena_kit.validity.formats import (
+    detail_values,
+    earlier_of,
+    to_csv,
+    to_dict,
+    to_latex,
+    to_markdown,
+    validity_values,
+)
 from arena_kit.validity.integrity import Integrity, LaneShare, integrity, lane_mix
 from arena_kit.validity.leaderboard import Earlier, Leaderboard
-from arena_kit.validity.formats import detail_values, validity_values
+from arena_kit.validity.model_page import ModelDetail, model_detail
 from arena_kit.validity.weekly import Retired, Validity, weekly_report
-from arena_kit.policy.coverage import Coverage, check_single_votes
-from arena_kit.policy.constants import Phase, Policy
-from arena_kit.runs.parameters import PolicyParams
-from arena_kit.runs.settings import read_policy
-from arena_kit.runs.record import Recorded, claimed_record
-from arena_kit.runs.record import Record, find_root
-from arena_kit.runs.settings import validated
-from arena_kit.files import file_hash, read_json, write_json, write_text
 
 MODE = "policy_validity"
 SHOWN, CHECKED = 3, 2

@@ -1,0 +1,605 @@
+"""Batches that are never paid twice and never lost, whatever the service does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arena_kit.files import DataError, LockedError
+from arena_kit.judging.cost import CostError
+from arena_kit.judging.judges.anthropic import AnthropicBatches
+from arena_kit.judging.judges.base import Batch, PausedError, ServiceError, cache_keys
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.reconciling import reconcile
+from arena_kit.judging.records import Judgment, Status
+from arena_kit.judging.tournament import judge_pairs
+from arena_kit.runs.judges import Desk
+from tests.emulator import Emulator, Fault
+from tests.judging.test_anthropic_judge import (
+    KEY,
+    PACE,
+    TWO_DIMENSIONS,
+    TWO_RUBRICS,
+    batch_judge,
+    client_of,
+    sizes,
+    terms,
+)
+from tests.judging.test_tournament import MATERIAL, PAIRS, statuses
+
+
+@pytest.fixture
+def slow() -> Iterator[Emulator]:
+    """A service whose batches end only when its clock is pushed."""
+    with Emulator(batch_seconds=3600) as running:
+        yield running
+
+
+def judged(emulator: Emulator, ledger: Ledger, *, key: str = KEY, **changes: Any) -> list[Judgment]:
+    """Twelve requests put to Claude in batches."""
+    return judge_pairs(PAIRS, MATERIAL, batch_judge(emulator, key), ledger, terms=terms(**changes))
+
+
+def billed_once(emulator: Emulator, n: int = 12) -> bool:
+    """Whether n different requests were charged, none of them twice."""
+    digests = [row.digest for row in emulator.billing.rows]
+    return len(digests) == len(set(digests)) == n
+
+
+def interrupt(_text: str) -> None:
+    """What is done when words are said while waiting: the user presses Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def left_running(emulator: Emulator, ledger: Ledger, **changes: Any) -> str:
+    """Send twelve requests and be interrupted while they run; returns the batch's id."""
+    with pytest.raises(KeyboardInterrupt):
+        judged(emulator, ledger, say=interrupt, **changes)
+    return str(emulator.batches[-1]["id"])
+
+
+# Not known yet, or never again
+
+
+def test_a_batch_not_known_at_first_is_waited_for(emulator: Emulator, ledger: Ledger) -> None:
+    """A 404 just after a successful create is no loss: the batch is looked at again."""
+    emulator.faults.add(Fault(on="retrieve", kind="not_found", times=4))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+    assert [r.status for r in emulator.requests if r.path.count("/msgbatch_")].count(404) == 4
+
+
+def test_a_listed_batch_is_waited_for_beyond_the_grace(emulator: Emulator, ledger: Ledger) -> None:
+    """A batch that is listed exists, however long looking at it says otherwise."""
+    emulator.faults.add(Fault(on="retrieve", kind="not_found", times=15))
+    pace = type(PACE)(first_look=0.01, longest_wait=0.02, grace=0.05, patience=5)
+    assert set(statuses(judged(emulator, ledger, pace=pace))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
+def test_a_batch_that_is_gone_pauses_and_is_named(slow: Emulator, ledger: Ledger) -> None:
+    """A batch that is neither found nor listed is for the user to give up; nothing is sent
+    again before that, and given up its requests are.
+    """
+    batch_id = left_running(slow, ledger)
+    slow.clock.advance(hours=2)
+    client_of(slow).messages.batches.delete(batch_id)
+    with pytest.raises(PausedError, match=rf"does not know batch {batch_id} \(12 requests\)") as e:
+        judged(slow, ledger)
+    [intent] = ledger.open_intents()
+    assert f"arena-kit batches --give-up {intent.intent}" in str(e.value)
+    assert sizes(slow) == []
+
+    Desk(ledger=ledger, root=ledger.path.parent).give_up(intent.intent)
+    slow.settings.batch_seconds = 0
+    assert set(statuses(judged(slow, ledger))) == {Status.OK}
+    assert sizes(slow) == [12]
+
+
+# A create without an answer
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(on="create", kind="drop"),
+        Fault(on="create", kind="status_after", status=500),
+        Fault(on="create", kind="status_after", status=529),
+        Fault(on="create", kind="status_after", status=409),
+        Fault(on="create", kind="status_after", status=408),
+        Fault(on="create", kind="hang", seconds=0.6),
+    ],
+    ids=["drop", "500", "529", "409", "408", "hang"],
+)
+def test_a_batch_created_without_an_answer_is_adopted(
+    emulator: Emulator, ledger: Ledger, fault: Fault
+) -> None:
+    """A create that took effect unseen is found again: one batch, billed once."""
+    said: list[str] = []
+    emulator.faults.add(replace(fault))
+    judge = batch_judge(emulator, client=client_of(emulator, timeout=0.3))
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(say=said.append))
+    assert set(statuses(judgments)) == {Status.OK}
+    assert sizes(emulator) == [12]
+    assert billed_once(emulator)
+    assert any("looking whether the batch exists before sending again" in text for text in said)
+
+
+def test_an_unseen_batch_is_adopted_by_the_next_process(slow: Emulator, ledger: Ledger) -> None:
+    """A create that was dropped, then an interrupt: the next run finds the batch and pays once."""
+    slow.faults.add(Fault(on="create", kind="drop"))
+    left_running(slow, ledger)
+    [intent] = ledger.open_intents()
+    assert intent.batch_id is None
+    slow.clock.advance(hours=2)
+    assert set(statuses(judged(slow, ledger))) == {Status.OK}
+    assert sizes(slow) == [12]
+    assert billed_once(slow)
+
+
+def test_a_list_that_lags_does_not_lose_the_batch(emulator: Emulator, ledger: Ledger) -> None:
+    """A batch that the list shows a little late is still adopted within the grace period."""
+    emulator.faults.add(Fault(on="create", kind="drop"), Fault(on="list", kind="list_lag", times=3))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
+def test_a_create_that_never_arrived_is_sent_again(emulator: Emulator, ledger: Ledger) -> None:
+    """When no batch is found after the grace period, nothing was created, and it is sent."""
+    emulator.faults.add(Fault(on="create", kind="drop_before"))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+    assert ledger.outcomes("first") == {"ok": 12}
+
+
+@pytest.mark.parametrize("kind", ["drop", "drop_before"])
+def test_a_strangers_batch_of_the_same_size_is_not_adopted(
+    emulator: Emulator, ledger: Ledger, kind: str
+) -> None:
+    """Twelve requests that somebody else sent in the same account are recognised as theirs."""
+    message = {"role": "user", "content": "Whose am I?"}
+    params = {"model": "claude-opus-5-5", "max_tokens": 64, "messages": [message]}
+    requests: Any = [{"custom_id": f"theirs-{n}", "params": params} for n in range(12)]
+    theirs = client_of(emulator).messages.batches.create(requests=requests).id
+    emulator.faults.add(Fault(on="create", kind=kind))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12, 12]
+    assert len([row for row in emulator.billing.rows if row.batch_id != theirs]) == 12
+    assert theirs not in ledger.known_batches()
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("site", ["retrieve", "results"])
+def test_a_busy_service_is_waited_out(
+    emulator: Emulator, ledger: Ledger, site: str, status: int
+) -> None:
+    """Looking at a batch and reading it change nothing, so they are simply tried again."""
+    emulator.faults.add(Fault(on=site, kind="status", status=status, times=2))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
+@pytest.mark.parametrize("site", ["models", "count_tokens"])
+def test_a_busy_service_is_waited_out_in_the_check(
+    emulator: Emulator, ledger: Ledger, site: str
+) -> None:
+    """A short outage just when the model is looked up does not end the run."""
+    emulator.faults.add(Fault(on=site, kind="status", status=529))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+
+
+def test_a_rate_limited_create_is_sent_again(emulator: Emulator, ledger: Ledger) -> None:
+    """A 429 says that nothing was created, so the same requests are sent once more."""
+    emulator.faults.add(Fault(on="create", kind="status", status=429, times=2))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
+def test_what_a_day_left_undone_is_sent_again(ledger: Ledger) -> None:
+    """Of a batch that would take two days half expires after one; that half is sent anew."""
+    with Emulator(batch_seconds=2 * 86_400) as emulator:
+        left_running(emulator, ledger)
+        emulator.clock.advance(hours=25)
+        emulator.settings.batch_seconds = 0
+        assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+        assert sizes(emulator) == [12, 6]
+        assert billed_once(emulator)
+    assert ledger.outcomes("first") == {"ok": 12, "expired": 6}
+
+
+def test_results_that_are_no_longer_kept_are_told_as_such(slow: Emulator, ledger: Ledger) -> None:
+    """After 29 days the results are gone; nothing is sent again until the batch is given up."""
+    batch_id = left_running(slow, ledger)
+    [intent] = ledger.open_intents()
+    slow.clock.advance(days=30)
+    with pytest.raises(PausedError, match=rf"{batch_id} .*batches --give-up {intent.intent}"):
+        judged(slow, ledger)
+    assert sizes(slow) == [12]
+    Desk(ledger=ledger, root=ledger.path.parent).give_up(batch_id)
+    slow.settings.batch_seconds = 0
+    assert set(statuses(judged(slow, ledger))) == {Status.OK}
+    assert sizes(slow) == [12, 12]
+
+
+# Results that break off
+
+
+@pytest.mark.parametrize("kind", ["truncate", "half_line"])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
+def test_broken_results_are_read_again(
+    emulator: Emulator, ledger: Ledger, kind: str, share: float
+) -> None:
+    """A stream of results that breaks off is opened again; each line is kept once."""
+    said: list[str] = []
+    emulator.faults.add(Fault(on="results", kind=kind, share=share, times=2))
+    assert set(statuses(judged(emulator, ledger, say=said.append))) == {Status.OK}
+    assert sizes(emulator) == [12]
+    assert any("reading on" in text for text in said)
+    with sqlite3.connect(ledger.path) as con:
+        assert con.execute("SELECT count(*) FROM result_lines").fetchone() == (12,)
+    con.close()
+
+
+def test_results_that_never_arrive_are_left_for_later(emulator: Emulator, ledger: Ledger) -> None:
+    """Results that stay unreadable end the run with a sentence, and the next run reads them."""
+    emulator.faults.add(Fault(on="results", kind="half_line", share=0.5, times=1))
+    emulator.faults.add(Fault(on="results", kind="truncate", share=0.0, times=None))
+    with pytest.raises(ServiceError, match=r"has ended, but \d+ of its results do not arrive"):
+        judged(emulator, ledger)
+    assert len(ledger) >= 6, "what had arrived is kept"
+    emulator.faults.clear()
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
+# Money
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Fault(on="create", kind="credit"), "credit balance is too low"),
+        (Fault(on="create", kind="usage_limit"), "reached your specified API usage limits"),
+        (Fault(on="create", kind="spend_cap"), "exceed your organization's spend limit"),
+        (Fault(on="create", kind="status", status=402), "The fault script says so"),
+        (Fault(on="item", kind="credit_errored"), "credit balance is too low"),
+        (Fault(on="item", kind="credit_errored", count=5), "credit balance is too low"),
+    ],
+    ids=["credit", "usage limit", "spend cap", "402", "credit in results", "credit in some"],
+)
+def test_an_empty_purse_pauses_the_run(
+    emulator: Emulator, ledger: Ledger, fault: Fault, words: str
+) -> None:
+    """Without credit the run pauses, marks nothing as failed, and the next one goes on from what
+    was paid for.
+    """
+    emulator.faults.add(replace(fault))
+    with pytest.raises(PausedError, match=f"nothing is marked as failed: .*{words}"):
+        judged(emulator, ledger)
+    paid = len(emulator.billing.rows)
+    assert len(ledger) == paid
+    assert {a.status for a in ledger.paid("first")} <= {Status.OK}
+    assert ledger.open_intents() == []
+
+    assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
+    assert billed_once(emulator)
+    assert sizes(emulator)[-1] == 12 - paid
+
+
+def test_a_spend_limit_is_asked_about_once(emulator: Emulator, ledger: Ledger) -> None:
+    """A spend limit is not worth a retry: the create goes out a single time."""
+    emulator.faults.add(Fault(on="create", kind="spend_cap", times=None))
+    with pytest.raises(PausedError):
+        judged(emulator, ledger)
+    creates = [r for r in emulator.requests if r.method == "POST" and r.path.endswith("/batches")]
+    assert len(creates) == 1
+
+
+def test_a_cap_that_is_reached_sends_nothing(emulator: Emulator, ledger: Ledger) -> None:
+    """When the terms do not allow it, no request leaves and no intent stays behind."""
+
+    def refuse(requests: Any) -> None:
+        raise CostError(f"{len(requests)} are too many")
+
+    with pytest.raises(CostError, match="12 are too many"):
+        judged(emulator, ledger, allow=refuse)
+    assert emulator.billing.accepted == []
+    assert ledger.open_intents() == []
+
+
+def test_the_cap_is_asked_again_after_prewarming(emulator: Emulator, ledger: Ledger) -> None:
+    """The bulk is allowed on its own, when the pre-warming has been paid."""
+    asked: list[int] = []
+    judge_pairs(
+        TWO_DIMENSIONS,
+        TWO_RUBRICS,
+        batch_judge(emulator),
+        ledger,
+        terms=terms(prewarm=True, allow=lambda requests: asked.append(len(requests))),
+    )
+    assert asked == [24, 22]
+
+
+# An interrupt
+
+
+def test_an_interrupt_leaves_the_batch_running_and_names_it(slow: Emulator, ledger: Ledger) -> None:
+    """Ctrl-C cancels nothing: the text names the batch, and the next run collects it."""
+    with pytest.raises(KeyboardInterrupt) as caught:
+        judged(slow, ledger, say=interrupt)
+    [batch] = slow.batches
+    assert f"still running at the service: batch {batch['id']} (12 requests)" in str(caught.value)
+    assert batch["cancel_initiated_at"] is None
+    slow.clock.advance(hours=2)
+    assert set(statuses(judged(slow, ledger, run="second"))) == {Status.OK}
+    assert sizes(slow) == [12]
+    assert billed_once(slow)
+    assert ledger.spent("second") == pytest.approx(slow.billing.total_usd), "who collects reports"
+    assert ledger.spent("first") == 0.0
+
+
+def test_an_interrupt_while_results_arrive_keeps_them(emulator: Emulator, ledger: Ledger) -> None:
+    """Results that had arrived stay, the others are collected by the next run, unpaid."""
+
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    emulator.faults.add(Fault(on="results", kind="half_line", share=0.5))
+    with pytest.raises(KeyboardInterrupt, match="still running at the service"):
+        judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(), on_progress=stop)
+    assert len(ledger) == 6
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
+def test_an_interrupt_with_nothing_under_way_says_so(emulator: Emulator, ledger: Ledger) -> None:
+    """Interrupted after everything was collected, the text does not claim that a batch runs."""
+
+    def stop(done: int, total: int) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    judge = batch_judge(emulator)
+    with pytest.raises(KeyboardInterrupt, match="nothing is under way"):
+        judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(), on_progress=stop)
+
+
+def test_an_interrupted_wait_for_an_earlier_runs_batch_names_it(
+    slow: Emulator, ledger: Ledger
+) -> None:
+    """A second run that waits for the first one's batch names it too when it is interrupted."""
+    batch_id = left_running(slow, ledger)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        judged(slow, ledger, say=interrupt, run="second")
+    assert batch_id in str(caught.value)
+
+
+# One spender at a time
+
+_HOLD = """
+import sys
+from pathlib import Path
+from arena_kit.judging.ledger import Ledger
+with Ledger(Path(sys.argv[1])).held("theirs"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def other_process(ledger: Ledger) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the ledger until it is ended."""
+    command = [sys.executable, "-c", _HOLD, str(ledger.path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        try:
+            yield holder
+        finally:
+            holder.kill()
+
+
+def test_a_second_process_is_refused_and_a_dead_one_is_not_waited_for(
+    emulator: Emulator, ledger: Ledger
+) -> None:
+    """While another process holds the ledger, nothing is sent and its pid and host are named;
+    when it is killed, the next run simply goes on.
+    """
+    with other_process(ledger) as holder:
+        who = rf"process {holder.pid} on {socket.gethostname()}, since \d{{4}}-"
+        with pytest.raises(LockedError, match=who):
+            judged(emulator, ledger)
+        assert emulator.requests == []
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait(10)
+        assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
+def test_a_full_cache_needs_no_lock(emulator: Emulator, ledger: Ledger) -> None:
+    """Reading verdicts that are all there works while another process spends."""
+    judged(emulator, ledger)
+    with other_process(ledger):
+        assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+
+
+def test_a_new_key_of_the_same_account_collects(slow: Emulator, ledger: Ledger) -> None:
+    """A batch whose id is known is asked for with whatever key there is: keys are renewed."""
+    left_running(slow, ledger)
+    slow.clock.advance(hours=2)
+    judgments = judged(slow, ledger, key="sk-ant-another-key-0123")
+    assert set(statuses(judgments)) == {Status.OK}
+    assert sizes(slow) == [12]
+
+
+def test_an_unconfirmed_batch_of_another_key_pauses(slow: Emulator, ledger: Ledger) -> None:
+    """Whether a batch exists can be seen only with the key that made it: nothing is sent."""
+    judge = batch_judge(slow)
+    requests = MATERIAL.requests(PAIRS)
+    by_key = dict(zip(cache_keys(judge, requests), requests, strict=True))
+    intent = ledger.plan(by_key, transport="batches", judge=judge, purpose="judge", run="first")
+    words = rf"unconfirmed batch {intent.intent} .* with another key.*--give-up {intent.intent}"
+    with pytest.raises(PausedError, match=words) as caught:
+        judged(slow, ledger, key="sk-ant-another-key-0123", say=pytest.fail)
+    assert "sk-ant" not in str(caught.value)
+    assert sizes(slow) == []
+
+
+def test_unrelated_batches_do_not_delay(slow: Emulator, ledger: Ledger) -> None:
+    """A run waits only for batches that hold its own requests."""
+    left_running(slow, ledger)
+    slow.settings.batch_seconds = 0
+    pairs = [pair for pair in TWO_DIMENSIONS if pair.dimension == "rigour"]
+    judgments = judge_pairs(pairs, TWO_RUBRICS, batch_judge(slow), ledger, terms=terms())
+    assert set(statuses(judgments)) == {Status.OK}
+    assert sizes(slow) == [12, 12]
+
+
+# The desk
+
+
+@pytest.fixture
+def desk(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    return Desk(ledger=ledger, root=tmp_path)
+
+
+def test_the_desk_lists_what_is_under_way(slow: Emulator, ledger: Ledger, desk: Desk) -> None:
+    """A running batch is listed with its run, model and size, and looked at at its service."""
+    assert desk.under_way() == []
+    batch_id = left_running(slow, ledger)
+    [intent] = desk.under_way()
+    assert (intent.batch_id, intent.run, intent.n_requests) == (batch_id, "first", 12)
+    assert (intent.model, intent.service.origin) == ("claude-opus-5-5", slow.base_url)
+    assert (desk.look(intent).batch_id, desk.look(intent).ended) == (batch_id, False)
+    slow.clock.advance(hours=2)
+    assert desk.look(intent).ended
+    judged(slow, ledger)
+    assert desk.under_way() == []
+
+
+def test_a_cancelled_batch_is_collected_and_the_rest_sent(
+    slow: Emulator, ledger: Ledger, desk: Desk
+) -> None:
+    """After a cancel, what was answered is kept and paid; the rest is not sent by a run that
+    collects it, but by the next.
+    """
+    batch_id = left_running(slow, ledger)
+    assert desk.cancel(batch_id).status == "canceling"
+    slow.settings.batch_seconds = 0
+    assert statuses(judged(slow, ledger)).count(Status.CANCELED) == 6
+    assert sizes(slow) == [12]
+    assert set(statuses(judged(slow, ledger, run="second"))) == {Status.OK}
+    assert sizes(slow) == [12, 6], "half of a cancelled batch is cancelled"
+    assert billed_once(slow)
+
+
+def test_a_batch_given_up_is_sent_again(slow: Emulator, ledger: Ledger, desk: Desk) -> None:
+    """Giving up is by batch or by intent, and its requests then go out anew."""
+    batch_id = left_running(slow, ledger)
+    assert desk.give_up(batch_id).batch_id == batch_id
+    assert desk.under_way() == []
+    slow.settings.batch_seconds = 0
+    assert set(statuses(judged(slow, ledger))) == {Status.OK}
+    assert sizes(slow) == [12, 12]
+    assert ledger.outcomes("first") == {"ok": 12, "given_up": 12}, "it may have been billed"
+
+
+@pytest.mark.parametrize("act", [Desk.cancel, Desk.give_up], ids=["cancel", "give up"])
+def test_an_unknown_batch_is_refused_with_the_known_ones(
+    slow: Emulator, ledger: Ledger, desk: Desk, act: Callable[[Desk, str], object]
+) -> None:
+    """A misspelt id is told together with those that are under way."""
+    with pytest.raises(DataError, match="no batch 'msgbatch_x' is under way; under way: none"):
+        act(desk, "msgbatch_x")
+    batch_id = left_running(slow, ledger)
+    with pytest.raises(DataError, match=f"under way: {batch_id}"):
+        act(desk, "msgbatch_x")
+
+
+def test_the_desk_needs_a_key(
+    slow: Emulator, ledger: Ledger, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a key the service is not asked."""
+    batch_id = left_running(slow, ledger)
+    n = len(slow.requests)
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(DataError, match="no key: set ANTHROPIC_API_KEY"):
+        desk.cancel(batch_id)
+    assert len(slow.requests) == n
+
+
+def test_an_unconfirmed_batch_cannot_be_cancelled_yet(
+    slow: Emulator, ledger: Ledger, desk: Desk
+) -> None:
+    """An intent without a batch id is told as such; giving it up by its own name works."""
+    slow.faults.add(Fault(on="create", kind="drop"))
+    left_running(slow, ledger)
+    [intent] = desk.under_way()
+    with pytest.raises(DataError, match=f"whether {intent.intent} became a batch is not known"):
+        desk.cancel(intent.intent)
+    desk.give_up(intent.intent)
+    assert desk.under_way() == []
+
+
+# Lines and strangers
+
+
+def test_a_line_that_makes_no_sense_holds_nothing_back(
+    emulator: Emulator, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole line with a broken usage is kept as errored, not sent again, and the others count."""
+    whole = AnthropicBatches._lines
+
+    def lines(self: AnthropicBatches, batch: Batch) -> Iterator[bytes]:
+        for n, line in enumerate(whole(self, batch)):
+            yield line.replace(b'"input_tokens"', b'"input_tokens":"many","x"') if n == 3 else line
+
+    monkeypatch.setattr(AnthropicBatches, "_lines", lines)
+    found = statuses(judged(emulator, ledger))
+    assert (found.count(Status.OK), found.count(Status.ERRORED)) == (11, 1)
+    assert statuses(judged(emulator, ledger, run="second")).count(Status.ERRORED) == 1
+    assert sizes(emulator) == [12]
+
+
+def test_strangers_that_keep_coming_do_not_delay_for_ever(slow: Emulator, ledger: Ledger) -> None:
+    """Running batches of the same size that appear after the grace period are not waited for."""
+    judge = batch_judge(slow)
+    requests = MATERIAL.requests(PAIRS)
+    by_key = dict(zip(cache_keys(judge, requests), requests, strict=True))
+    intent = ledger.plan(by_key, transport="batches", judge=judge, purpose="judge", run="first")
+    enough = threading.Event()
+
+    def strangers() -> None:
+        enough.wait(0.3)
+        for n in range(100):
+            judge.submit({f"theirs{n}-{key[:40]}": r for key, r in by_key.items()})
+            if enough.wait(0.05):
+                return
+
+    crowd = threading.Thread(target=strangers)
+    crowd.start()
+    started = time.monotonic()
+    try:
+        assert not reconcile(intent, judge, ledger, terms())
+    finally:
+        enough.set()
+        crowd.join()
+    assert time.monotonic() - started < 3
+    assert ledger.open_intents() == []

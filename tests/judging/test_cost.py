@@ -1,0 +1,474 @@
+"""What a run will cost, may cost and did cost, against sums done by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from arena_kit.cli.main import main
+from arena_kit.files import DataError
+from arena_kit.judging.cost import Budget, CostError, Estimator, Forecast, Forecaster, Spending
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.prices import Price
+from arena_kit.judging.records import Answer, Status
+from arena_kit.judging.tournament import judge_pairs
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.settings import read_prices
+from tests.emulator import Emulator, Fault
+from tests.judging.test_anthropic_judge import (
+    KEY,
+    OPUS,
+    TWO_DIMENSIONS,
+    TWO_RUBRICS,
+    batch_judge,
+    terms,
+)
+from tests.judging.test_tournament import MATERIAL, PAIRS
+
+SONNET = Price(
+    model="claude-sonnet-5-5", input=2, output=10, write=4, write_5m=2.5, read=0.2, batch_factor=0.5
+)
+#: Three bytes a token, so that tokens can be counted by eye.
+EYE = Estimator(tokens_per_byte=1 / 3, how="by eye")
+N_HEADLINE = 4548
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A request of a given length in tokens of three bytes."""
+
+    system: str
+    user: str
+    request_id: str = "text"
+    seed: int | None = None
+    identity: Mapping[str, object] = field(default_factory=dict)
+
+
+def text(system: int, user: int) -> Text:
+    return Text(system="sys" * system, user="use" * user)
+
+
+def forecaster(output: float = 100, *, batch: bool = True, price: Price = OPUS) -> Forecaster:
+    return Forecaster(
+        price=price,
+        batch=batch,
+        estimator=EYE,
+        output_tokens=output,
+        longest=1000,
+        assumed="by eye",
+    )
+
+
+def test_the_very_most_is_every_answer_at_its_longest() -> None:
+    """Two requests of 1,000 + 500 tokens without a hit and 1,000 tokens each of answer cost
+    (2 x 500 x 4 + 2 x 1,000 x 8 + 2 x 1,000 x 20) / 2 millionths of a dollar in a batch.
+    """
+    found = forecaster(output=10)([text(1000, 500), text(1000, 500)])
+    assert found.usd_at_most == pytest.approx(0.030, abs=1e-12)
+    assert found.usd_no_hits < found.usd_at_most
+
+
+# Prices
+
+
+def test_a_mixed_usage_by_hand() -> None:
+    """1,000 in, 500 out, 1,000 written for 5 minutes, 2,000 for an hour and 10,000 read cost 4 +
+    10 + 5 + 16 + 2 thousandths of a dollar on Claude Opus 5.5, and half of it in a batch.
+    """
+    usage = {
+        "input_tokens": 1000,
+        "output_tokens": 500,
+        "cache_creation_input_tokens": 3000,
+        "ephemeral_5m_input_tokens": 1000,
+        "ephemeral_1h_input_tokens": 2000,
+        "cache_read_input_tokens": 10_000,
+        "thinking_tokens": 400,
+    }
+    assert OPUS.usd(usage, batch=False) == pytest.approx(0.037, abs=1e-15)
+    assert OPUS.usd(usage, batch=True) == pytest.approx(0.0185, abs=1e-15)
+    assert OPUS.usd_uncached(usage, batch=False) == pytest.approx(0.066, abs=1e-15)
+    assert OPUS.usd({}, batch=True) == 0.0
+
+
+def test_the_shipped_prices_are_the_documented_ones(workspace: Path) -> None:
+    """Opus 5.5 costs 4, 20, 5, 8 and 0.20 a million, half in a batch, with a source and a date."""
+    found = read_prices(workspace / "params" / "prices.yaml")
+    opus = found["claude-opus-5-5"]
+    assert (opus.input, opus.output, opus.write_5m, opus.write, opus.read) == (4, 20, 5, 8, 0.2)
+    assert {price.batch_factor for price in found.values()} == {0.5}
+    assert all(price.write == 2 * price.input for price in found.values())
+    assert all(price.write_5m == 1.25 * price.input for price in found.values())
+    assert opus.source
+    assert opus.date == "2026-11-14"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        (("currency",), "EUR", "unknown key 'currency'; allowed: date, source, models"),
+        (
+            ("models", "claude-opus-5-5", "outptu"),
+            20,
+            r"unknown key 'models.claude-opus-5-5.outptu'; allowed: input, output, write",
+        ),
+        (("models", "claude-opus-5-5", "output"), -1, "greater than or equal to 0, got '-1'"),
+        (("models", "claude-opus-5-5", "batch_factor"), 2, "less than or equal to 1, got '2'"),
+        (("models", "new"), {"input": 1}, "models.new.output: Field required"),
+        (("date",), "someday", "date: .*got 'someday'"),
+    ],
+)
+def test_a_wrong_price_file_is_refused(
+    workspace: Path, path: tuple[str, ...], value: object, why: str
+) -> None:
+    """A misspelt key, a negative price or a missing one is named together with what is allowed."""
+    file = workspace / "params" / "prices.yaml"
+    values = yaml.safe_load(file.read_text())
+    inner = values
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    file.write_text(yaml.safe_dump(values))
+    with pytest.raises(DataError, match=f"prices.yaml: .*{why}"):
+        read_prices(file)
+
+
+# Forecasts
+
+
+def test_a_forecast_of_two_requests_by_hand() -> None:
+    """Two requests share 100 system tokens, have 10 and 20 of their own and answer with 100
+    each: 2,470 millionths with a hit, 2,460 without caching, 2,860 with two writes.
+    """
+    found = forecaster()([text(100, 10), text(100, 20)], answered=7)
+    assert (found.requests, found.answered) == (2, 7)
+    assert (found.system_tokens, found.user_tokens, found.output_tokens) == (200, 30, 200)
+    assert found.usd_all_hits == pytest.approx((120 + 4000 + 800 + 20) / 2 / 1e6, abs=1e-15)
+    assert found.usd_no_cache == pytest.approx((920 + 4000) / 2 / 1e6, abs=1e-15)
+    assert found.usd_no_hits == pytest.approx((120 + 4000 + 1600) / 2 / 1e6, abs=1e-15)
+    assert (found.counted, found.assumed, found.model) == ("by eye", "by eye", "claude-opus-5-5")
+
+
+def test_a_live_forecast_is_twice_that_of_a_batch() -> None:
+    """Only the batch factor differs."""
+    requests = [text(100, 10), text(100, 20)]
+    batch, live = forecaster()(requests), forecaster(batch=False)(requests)
+    for name in ("usd_all_hits", "usd_no_cache", "usd_no_hits"):
+        assert getattr(live, name) == pytest.approx(2 * getattr(batch, name), abs=1e-15)
+
+
+def test_different_rubrics_are_each_written_once() -> None:
+    """With two system texts of 100 and 200 tokens, the best case writes both and reads the rest."""
+    found = forecaster(output=0)([text(100, 1), text(100, 1), text(200, 1)])
+    assert found.usd_all_hits == pytest.approx((3 * 4 + 300 * 8 + 100 * 0.2) / 2 / 1e6, abs=1e-15)
+
+
+def test_a_price_without_caching_is_forecast_without_it() -> None:
+    """For a server without cache prices the worst case is plain input, not a free write."""
+    plain = Price(model="own", input=1, output=2)
+    found = forecaster(price=plain, batch=False)([text(100, 10)])
+    assert found.usd_no_hits == found.usd_no_cache == pytest.approx((110 + 200) / 1e6, abs=1e-15)
+
+
+def test_the_documented_example() -> None:
+    """12,870 requests of 1,500 rubric tokens, 1,500 others and 600 of output on Opus 5.5 in
+    batches: $118 with hits, $154 without caching, $193 with none but misses.
+    """
+    found = forecaster(output=600)([text(1500, 1500)] * 12_870)
+    assert found.usd_no_cache == pytest.approx(154.44, abs=1e-9)
+    assert found.usd_no_hits == pytest.approx(193.05, abs=1e-9)
+    one_write = 1500 * (8 - 0.2) / 2 / 1e6
+    assert found.usd_all_hits == pytest.approx(117.7605 + one_write, abs=1e-9)
+
+
+def test_a_forecast_of_nothing_costs_nothing() -> None:
+    """A run whose answers are all known is free."""
+    found = forecaster()([], answered=12)
+    assert (found.requests, found.answered, found.usd_no_hits) == (0, 12, 0.0)
+
+
+def test_tokens_are_counted_by_the_service(emulator: Emulator, ledger: Ledger) -> None:
+    """With a key the ratio is the service's own, from 20 requests at most, and is not billed."""
+    requests = TWO_RUBRICS.requests(TWO_DIMENSIONS)
+    found = Estimator.of(batch_judge(emulator), requests)
+    assert found.tokens_per_byte == pytest.approx(1 / 3.2, rel=1e-3)
+    assert found.how == "count_tokens on 20 of the requests, scaled by length"
+    assert {row.path for row in emulator.requests} == {"/v1/messages/count_tokens"}
+    assert len(emulator.requests) == 20
+    assert emulator.billing.accepted == []
+
+
+def test_tokens_are_estimated_where_nobody_counts(emulator: Emulator) -> None:
+    """Without a key, offline, or when counting fails, three bytes are a token."""
+    requests = MATERIAL.requests(PAIRS)
+    judge = batch_judge(emulator)
+    lacking = batch_judge(emulator, lacks="ANTHROPIC_API_KEY")
+    assert Estimator.of(judge, requests, ask=False).tokens_per_byte == pytest.approx(1 / 3)
+    assert Estimator.of(lacking, requests).how == "local estimate, 3 bytes a token"
+    assert emulator.requests == []
+    emulator.faults.add(Fault(on="count_tokens", kind="status", status=500))
+    assert Estimator.of(judge, requests).how == "local estimate, 3 bytes a token"
+
+
+def test_twenty_answers_say_better_how_long_one_is(emulator: Emulator, ledger: Ledger) -> None:
+    """The expected length holds until twenty answers of this model exist; then their mean does."""
+    judge = batch_judge(emulator)
+
+    def now() -> Forecaster:
+        return Forecaster.of(judge, ledger, EYE, purpose="judge", expected=400)
+
+    judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
+    assert (now().output_tokens, now().batch) == (400, True)
+    assert now().assumed == "400 output tokens an answer assumed"
+    rigour = [pair for pair in TWO_DIMENSIONS if pair.dimension == "rigour"]
+    judge_pairs(rigour, TWO_RUBRICS, judge, ledger, terms=terms())
+    lengths = [row.counts.output for row in emulator.billing.rows]
+    assert len(lengths) == 24
+    assert now().output_tokens == pytest.approx(sum(lengths) / 24, abs=1e-9)
+    assert now().assumed.endswith("the mean of 24 earlier")
+    other = Forecaster.of(judge, ledger, EYE, purpose="generate", expected=400)
+    assert other.output_tokens == 400
+
+
+def test_an_answer_that_took_two_tries_counts_once(emulator: Emulator, ledger: Ledger) -> None:
+    """Three requests that failed unpaid before they were answered do not count double."""
+    emulator.faults.add(Fault(on="item", kind="errored", count=3))
+    judge = batch_judge(emulator)
+    judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
+    n, mean = ledger.output_tokens(judge, "judge")
+    lengths = [row.counts.output for row in emulator.billing.rows]
+    assert n == len(lengths) == 12
+    assert mean == pytest.approx(sum(lengths) / 12)
+
+
+# Budgets
+
+
+def budget(cap: float, spent: float = 0.0) -> Budget:
+    return Budget(cap_usd=cap, forecaster=forecaster, spent=lambda: spent, under_way=lambda: 0)
+
+
+def test_a_budget_allows_up_to_its_cap() -> None:
+    """Requests forecast at 2,860 millionths in the worst case pass a cap of just that."""
+    requests = [text(100, 10), text(100, 20)]
+    budget(0.00286).allow(requests)
+    with pytest.raises(CostError, match=r"2 requests to claude-opus-5-5 are forecast at \$"):
+        budget(0.00285).allow(requests)
+
+
+def test_what_is_spent_counts_against_the_cap() -> None:
+    """What a run has paid is added, and said."""
+    requests = [text(100, 10), text(100, 20)]
+    budget(1.00287, spent=1.0).allow(requests)
+    with pytest.raises(CostError, match=r"^\$1.00 are spent or under way and 2 requests .* 1.00"):
+        budget(1.00285, spent=1.0).allow(requests)
+
+
+# What was spent
+
+
+def answers(price: Price, n: int, hits: int) -> list[Answer]:
+    """Answers with a prefix of 1,000 tokens, of which so many were read and the rest written."""
+    return [
+        Answer(
+            request_id=str(i),
+            status=Status.OK,
+            usage={
+                "cache_read_input_tokens": 1000 if i < hits else 0,
+                "cache_creation_input_tokens": 0 if i < hits else 1000,
+                "input_tokens": 0,
+                "output_tokens": 0,
+            },
+            cost_usd=(price.read if i < hits else price.write) / 1000,
+        )
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize(("price", "n", "even"), [(OPUS, 39, 20), (SONNET, 19, 10)])
+def test_an_hours_caching_pays_above_the_documented_hit_rate(
+    price: Price, n: int, even: int
+) -> None:
+    """2(1 - h) + 0.05h = 1 at h = 20/39 = 0.513, and with reads at a tenth at 10/19 = 0.526: one
+    hit fewer costs more than no caching, one more saves.
+    """
+    below, at, above = (
+        Spending.of(answers(price, n, hits), price, batch=False)
+        for hits in (even - 1, even, even + 1)
+    )
+    assert at.hit_rate == pytest.approx({39: 0.513, 19: 0.526}[n], abs=5e-4)
+    assert at.usd_saved_by_prompt_cache == pytest.approx(0, abs=1e-12)
+    assert below.usd_saved_by_prompt_cache < 0 < above.usd_saved_by_prompt_cache
+    assert below.warning.startswith("Prompt caching cost ")
+    assert above.warning == ""
+
+
+def test_caching_that_cost_more_is_told_with_its_price() -> None:
+    """39 writes of 1,000 tokens at 8 rather than 4 a million are 15.6 cents for nothing."""
+    spending = Spending.of(answers(OPUS, 39, 0), OPUS, batch=False)
+    assert spending.usd == pytest.approx(0.312)
+    assert spending.usd_saved_by_prompt_cache == pytest.approx(-0.156)
+    assert spending.warning == (
+        "Prompt caching cost $0.16 more than it saved: 0% of the cacheable tokens were hits."
+    )
+    assert spending.as_dict()["hit_rate"] == 0.0
+
+
+def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Ledger) -> None:
+    """Below the model's shortest prefix nothing is written; that is said, and nobody is to blame
+    when nothing was asked at all.
+    """
+    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
+    assert spending.hit_rate is None
+    assert spending.warning.startswith("Nothing was cached")
+    assert Spending.of([], OPUS, batch=True).warning == ""
+
+
+def test_spending_adds_up_to_the_bill(emulator: Emulator, ledger: Ledger) -> None:
+    """Answers, dollars and every kind of token are those that the service billed."""
+    judge = batch_judge(emulator)
+    judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, terms=terms(prewarm=True))
+    spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
+    counts = [row.counts for row in emulator.billing.rows]
+    assert spending.answers == len(counts) == 24
+    assert spending.usd == pytest.approx(emulator.billing.total_usd, abs=1e-12)
+    assert spending.input_tokens == sum(c.input for c in counts)
+    assert spending.output_tokens == sum(c.output for c in counts)
+    assert spending.thinking_tokens == sum(c.thinking for c in counts)
+    assert spending.written_tokens == sum(c.write_1h + c.write_5m for c in counts)
+    assert spending.read_tokens == sum(c.read for c in counts)
+
+
+# Before a run
+
+
+def cost(*words: str) -> dict[str, Any]:
+    """What `arena-kit cost --json` prints for the headline with Claude."""
+    file = "params/headline_claude.yaml"
+    done = CliRunner().invoke(main, ["cost", "--params", file, "--json", *words])
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_cost_without_a_key_is_an_estimate(
+    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a key nothing is sent: 4,548 requests, estimated by length, $18.19 of output."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
+    bank = [json.loads(line) for line in (workspace / "sample/prompts.jsonl").open()]
+    gold = sum(1 for prompt in bank if prompt.get("gold_answer"))
+    assert (gold + 2 * len(bank)) * 12 == N_HEADLINE, "6 pairs in 2 orders, 3 dimensions"
+    found = cost()
+    forecast = Forecast(**found["forecast"])
+    assert found["max_cost_usd"] == 90.0
+    assert (forecast.requests, forecast.answered) == (N_HEADLINE, 0)
+    assert forecast.counted == "local estimate, 3 bytes a token"
+    assert forecast.output_tokens == N_HEADLINE * 400
+    prompt_tokens = forecast.system_tokens + forecast.user_tokens
+    no_cache = (prompt_tokens * 4 + N_HEADLINE * 400 * 20) / 2 / 1e6
+    assert forecast.usd_no_cache == pytest.approx(no_cache, abs=1e-4)
+    assert forecast.usd_all_hits < forecast.usd_no_cache < forecast.usd_no_hits < 90
+    assert emulator.requests == []
+
+
+def test_a_cost_with_a_key_is_counted(
+    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a key the service counts: 3.2 bytes a token here, so 15/16 of the estimate."""
+    estimate = cost("-p", "base_url", emulator.base_url)["forecast"]
+    assert emulator.requests == []
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    counted = cost("-p", "base_url", emulator.base_url)["forecast"]
+    assert counted["counted"] == "count_tokens on 20 of the requests, scaled by length"
+    assert counted["requests"] == N_HEADLINE
+    for name in ("system_tokens", "user_tokens"):
+        assert counted[name] / estimate[name] == pytest.approx(15 / 16, rel=1e-3)
+    assert {row.path for row in emulator.requests} == {"/v1/messages/count_tokens"}
+    assert emulator.billing.accepted == []
+
+
+def test_a_cost_for_people_names_the_figures(workspace: Path) -> None:
+    """Without --json the same forecast is a table for people, exit code 0."""
+    words = ["cost", "--params", "params/headline_claude.yaml", "-p", "limit_pairs", "2"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    assert "claude-opus-5-5" in done.stdout
+    assert "local estimate" in done.stdout
+
+
+def test_an_embedded_judge_costs_nothing(workspace: Path) -> None:
+    """A run of the embedded judge has no forecast."""
+    done = CliRunner().invoke(main, ["cost", "--params", "params/pilot.yaml", "--json"])
+    assert json.loads(done.stdout) == {"forecast": None, "max_cost_usd": 0.0}
+
+
+def small_plan(emulator: Emulator, **changes: Any) -> Plan:
+    """A plan of a few pairs with Claude, at the emulated service."""
+    shared = {
+        "judge": "anthropic",
+        "judge_model": "claude-opus-5-5",
+        "base_url": emulator.base_url,
+        "max_cost_usd": 5.0,
+        "limit_pairs": 2,
+    }
+    return Plan.read("pilot", shared | changes)
+
+
+def judged(plan: Plan, run: str) -> None:
+    judge_pairs(
+        plan.pairing.pairs,
+        plan.material,
+        plan.judge,
+        plan.ledger,
+        terms=plan.terms(run, lambda text: None),
+    )
+
+
+def test_answers_that_are_known_are_not_forecast(
+    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a run, the same run is forecast at nothing."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    before = small_plan(emulator).forecast
+    assert before is not None
+    assert before.answered == 0
+    judged(small_plan(emulator), "first")
+    after = small_plan(emulator).forecast
+    assert after is not None
+    assert (after.requests, after.answered, after.usd_no_hits) == (0, before.requests, 0.0)
+    spent = small_plan(emulator).ledger.spent("first")
+    assert spent == pytest.approx(emulator.billing.total_usd, abs=1e-12)
+
+
+def test_a_run_beyond_its_cap_sends_nothing(
+    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cap below the worst case stops the run before its first request."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    plan = small_plan(emulator, max_cost_usd=0.001)
+    with pytest.raises(CostError, match=r"more than max_cost_usd .* nothing of it was sent"):
+        judged(plan, "first")
+    assert emulator.billing.accepted == []
+
+
+def test_a_run_that_spends_needs_a_cap(workspace: Path, emulator: Emulator) -> None:
+    """A paid judge without max_cost_usd is refused; offline and a free server need none."""
+    with pytest.raises(DataError, match="set max_cost_usd, the most this run may cost"):
+        small_plan(emulator, max_cost_usd=0).refuse_without_cap()
+    small_plan(emulator, max_cost_usd=0, offline=True).refuse_without_cap()
+    free = {"judge": "openai_compatible", "judge_model": "own", "max_cost_usd": 0}
+    small_plan(emulator, **free).refuse_without_cap()
+
+
+def test_a_model_without_a_price_is_not_asked(workspace: Path, emulator: Emulator) -> None:
+    """An unpriced model is refused with those that are listed."""
+    with pytest.raises(DataError, match=r"no price is known .*'claude-x'; .*claude-opus-5-5"):
+        small_plan(emulator, judge_model="claude-x")

@@ -1,0 +1,323 @@
+"""Live calls: several at once, each answer kept as it comes, doubtful ones counted as such."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from arena_kit.judging.cost import CostError
+from arena_kit.judging.judges.anthropic import AnthropicMessages
+from arena_kit.judging.judges.base import PausedError, ServiceError
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_rows import Intent
+from arena_kit.judging.records import Judgment, Status
+from arena_kit.judging.terms import Pace
+from arena_kit.judging.tournament import judge_pairs
+from tests.emulator import Emulator, Fault
+from tests.judging.test_anthropic_judge import (
+    OLD,
+    OPUS,
+    TWO_DIMENSIONS,
+    TWO_RUBRICS,
+    batch_judge,
+    client_of,
+    sizes,
+    terms,
+)
+from tests.judging.test_tournament import MATERIAL, PAIRS, statuses
+
+
+def live_judge(emulator: Emulator, *, timeout: float = 10.0, **changes: Any) -> AnthropicMessages:
+    """Claude over plain messages, without a limit per minute that a test would feel."""
+    shared: dict[str, Any] = {"model": OPUS.model, "price": OPUS, "per_minute": 60_000}
+    return AnthropicMessages(
+        **(shared | {"client": client_of(emulator, timeout=timeout)} | changes)
+    )
+
+
+def judged(
+    emulator: Emulator, ledger: Ledger, *, judge: dict[str, Any] | None = None, **changes: Any
+) -> list[Judgment]:
+    """Twelve requests put to Claude live."""
+    asked = live_judge(emulator, **(judge or {}))
+    return judge_pairs(PAIRS, MATERIAL, asked, ledger, terms=terms(**changes))
+
+
+def calls(emulator: Emulator) -> list[int | None]:
+    """The status of every message call, None for a dropped one."""
+    return [row.status for row in emulator.requests if row.path == "/v1/messages"]
+
+
+def test_every_request_is_asked_once(emulator: Emulator, ledger: Ledger) -> None:
+    """Twelve requests are twelve calls, and a second run makes none."""
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert calls(emulator) == [200] * 12
+    assert ledger.outcomes("first") == {"ok": 12}
+    assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
+    assert len(calls(emulator)) == 12
+
+
+def test_live_answers_cost_what_the_service_billed(emulator: Emulator, ledger: Ledger) -> None:
+    """Live calls pay the full price, prompt cache included, and the ledger knows it."""
+    judge = live_judge(emulator, concurrency=2)
+    judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, terms=terms())
+    bill = emulator.billing.rows
+    assert len(bill) == 24
+    assert {row.counts.tier for row in bill} == {"standard"}
+    assert sum(row.counts.read for row in bill) > 0
+    assert sorted(a.cost_usd for a in ledger.paid("first")) == pytest.approx(
+        sorted(row.usd for row in bill), abs=1e-12
+    )
+    assert ledger.spent("first") == pytest.approx(sum(row.usd for row in bill), abs=1e-12)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_no_more_calls_are_under_way_than_allowed(
+    emulator: Emulator, ledger: Ledger, concurrency: int
+) -> None:
+    """The limit is reached, and never passed."""
+    emulator.settings.latency = 0.03
+    judged(emulator, ledger, judge={"concurrency": concurrency})
+    assert emulator.max_seen_concurrency == concurrency
+
+
+def test_calls_are_spaced_over_the_minute(emulator: Emulator, ledger: Ledger) -> None:
+    """At 1,200 calls a minute, twelve calls take eleven gaps of a twentieth of a second."""
+    started = time.monotonic()
+    judged(emulator, ledger, judge={"per_minute": 1200, "concurrency": 12})
+    assert time.monotonic() - started >= 11 * 0.05
+
+
+def test_a_rate_limit_is_waited_out_as_told(emulator: Emulator, ledger: Ledger) -> None:
+    """After a 429 the same request is asked again, not before the service wished."""
+    emulator.faults.add(Fault(on="messages", kind="status", status=429, retry_after=0.4))
+    pace = Pace(first_look=0.01, longest_wait=1, grace=0.2, patience=5)
+    started = time.monotonic()
+    judgments = judged(emulator, ledger, pace=pace, judge={"concurrency": 1})
+    assert time.monotonic() - started >= 0.4
+    assert set(statuses(judgments)) == {Status.OK}
+    assert calls(emulator) == [429] + [200] * 12
+    assert ledger.outcomes("first") == {"ok": 12}
+
+
+@pytest.mark.parametrize("status", [409, 500, 503, 529])
+def test_a_failing_service_is_asked_again(emulator: Emulator, ledger: Ledger, status: int) -> None:
+    """Errors that say that nothing was done are waited out; everything is billed once."""
+    emulator.faults.add(Fault(on="messages", kind="status", status=status, times=3))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert calls(emulator).count(status) == 3
+    assert len(emulator.billing.rows) == 12
+
+
+def test_patience_has_an_end(emulator: Emulator, ledger: Ledger) -> None:
+    """A service that stays down leaves errored verdicts, unpaid; the next run asks for them."""
+    emulator.faults.add(Fault(on="messages", kind="status", status=503, times=None))
+    pace = Pace(first_look=0.01, longest_wait=0.02, grace=0.1, patience=0.05)
+    judgments = judged(emulator, ledger, pace=pace, max_tries=2)
+    assert set(statuses(judgments)) == {Status.ERRORED}
+    assert ledger.outcomes("first") == {"errored": 24}
+    assert len(ledger) == 0
+    emulator.faults.clear()
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "drop"},
+        {"kind": "hang", "seconds": 0.5},
+        {"kind": "status_after", "status": 504},
+        {"kind": "status_after", "status": 408},
+    ],
+    ids=["drop", "timeout", "504", "408"],
+)
+def test_a_call_without_an_answer_is_unknown_and_asked_again(
+    emulator: Emulator, ledger: Ledger, fault: dict[str, Any]
+) -> None:
+    """A call that broke off may have been billed: it is counted as unknown, and asked again only
+    by the next run.
+    """
+    emulator.faults.add(Fault(on="messages", **fault))
+    judgments = judged(emulator, ledger, judge={"timeout": 0.25})
+    assert sorted(statuses(judgments)) == sorted([Status.OK] * 11 + [Status.MISSING])
+    assert ledger.outcomes("first") == {"ok": 11, "unknown": 1}
+    assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
+    assert len(emulator.billing.rows) == 13, "the service did bill the call that broke off"
+    assert ledger.spent("first") < emulator.billing.total_usd
+
+
+def test_calls_that_never_get_an_answer_are_missing(emulator: Emulator, ledger: Ledger) -> None:
+    """A verdict whose call broke off is missing, says that it may have been billed, and is not
+    asked for again in the same run.
+    """
+    emulator.faults.add(Fault(on="messages", kind="drop", times=None))
+    judge = live_judge(emulator)
+    [judgment] = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms(max_tries=2))
+    assert statuses([judgment]) == [Status.MISSING, Status.MISSING]
+    assert judgment.forward.detail.startswith("no answer came, and it may have been billed: asking")
+    assert ledger.outcomes("first") == {"unknown": 2}
+
+
+def test_answers_that_had_arrived_survive_an_interrupt(emulator: Emulator, ledger: Ledger) -> None:
+    """Each answer is durable before the next is counted: stopped after five, all that was paid
+    for is there, and the next run asks only for the rest.
+    """
+    kept: list[int] = []
+
+    def stop(done: int, total: int) -> None:
+        kept.append(len(ledger))
+        assert kept[-1] >= done
+        if done == 5:
+            raise KeyboardInterrupt
+
+    judge = live_judge(emulator, concurrency=1)
+    with pytest.raises(KeyboardInterrupt):
+        judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(), on_progress=stop)
+    assert kept[:6] == [0, 1, 2, 3, 4, 5]
+    assert len(ledger) == len(emulator.billing.rows) == 5
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert len(emulator.billing.rows) == 12
+
+
+def test_calls_under_way_are_waited_for_at_an_interrupt(emulator: Emulator, ledger: Ledger) -> None:
+    """Calls that the service already works on are paid for, so their answers are still kept."""
+    emulator.settings.latency = 0.1
+    stopped = threading.Event()
+
+    def stop(done: int, total: int) -> None:
+        if done and not stopped.is_set():
+            stopped.set()
+            raise KeyboardInterrupt
+
+    judge = live_judge(emulator, concurrency=4)
+    with pytest.raises(KeyboardInterrupt):
+        judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(), on_progress=stop)
+    assert len(ledger) == len(emulator.billing.rows) == 4
+    assert ledger.outcomes("first") == {"ok": 4}
+
+
+class InterruptedLedger(Ledger):
+    """A ledger during whose third record Ctrl-C is pressed, before anything is written."""
+
+    __slots__ = ("records",)
+
+    def record(self, intent: Intent, results: Any, run: str = "") -> None:
+        n = getattr(self, "records", 0) + 1
+        object.__setattr__(self, "records", n)
+        if n == 3:
+            raise KeyboardInterrupt
+        super().record(intent, results, run)
+
+
+def test_an_interrupt_while_an_answer_is_written_does_not_lose_it(
+    emulator: Emulator, ledger: Ledger
+) -> None:
+    """Ctrl-C in the middle of keeping an answer does not throw away what was paid for."""
+    interrupted = InterruptedLedger(ledger.path)
+    with pytest.raises(KeyboardInterrupt):
+        judged(emulator, interrupted, judge={"concurrency": 1})
+    assert len(ledger) == len(emulator.billing.rows) == 3
+
+
+@pytest.mark.parametrize("kind", ["spend_cap", "credit", "usage_limit"])
+def test_an_empty_purse_pauses_the_run(emulator: Emulator, ledger: Ledger, kind: str) -> None:
+    """After five answers the money is gone: the run pauses, keeps the five, marks nothing as
+    failed, and the next one asks for the other seven.
+    """
+    emulator.faults.add(Fault(on="messages", kind=kind, after=5, times=None))
+    with pytest.raises(PausedError, match="nothing is marked as failed"):
+        judged(emulator, ledger, judge={"concurrency": 1})
+    assert calls(emulator) == [200] * 5 + [429 if kind == "spend_cap" else 400]
+    assert len(ledger) == 5
+    assert {a.status for a in ledger.paid("first")} == {Status.OK}
+    emulator.faults.clear()
+    assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
+    assert len(emulator.billing.rows) == 12
+
+
+def test_the_cap_is_held_against_each_call(emulator: Emulator, ledger: Ledger) -> None:
+    """A budget that ends midway stops the calls, and what was answered by then is kept."""
+
+    def allow(requests: Any) -> None:
+        if len(ledger) >= 4 and len(requests) < 12:
+            raise CostError("the money is spent")
+
+    with pytest.raises(CostError, match="the money is spent"):
+        judged(emulator, ledger, allow=allow, judge={"concurrency": 1})
+    assert len(ledger) == len(emulator.billing.rows) == 4
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status"),
+    [
+        ("refuse_empty", Status.REFUSED),
+        ("thinking_only", Status.TRUNCATED),
+        ("garbage", Status.UNPARSABLE),
+        ("prose", Status.OK),
+    ],
+)
+def test_live_answers_get_the_same_statuses(
+    emulator: Emulator, ledger: Ledger, behaviour: str, status: Status
+) -> None:
+    """A live answer is read as one from a batch is."""
+    emulator.settings.behaviour = behaviour
+    assert set(statuses(judged(emulator, ledger))) == {status}
+
+
+def test_the_check_comes_before_the_first_call(emulator: Emulator, ledger: Ledger) -> None:
+    """A model that the service does not know costs nothing; a deprecated one is told."""
+    with pytest.raises(ServiceError, match="does not know the model"):
+        judged(emulator, ledger, judge={"model": "claude-opus-9"})
+    assert calls(emulator) == []
+    said: list[str] = []
+    with pytest.warns(DeprecationWarning, match="claude-sonnet-4-5"):
+        judged(emulator, ledger, say=said.append, judge={"model": OLD.model, "price": OLD})
+    assert said == ["the model claude-sonnet-4-5 is deprecated, ends 2026-11-30"]
+
+
+def test_a_dead_process_leaves_unknown_calls(emulator: Emulator, ledger: Ledger) -> None:
+    """Calls that an earlier process began and never recorded are closed as unknown by the next."""
+    judge = live_judge(emulator)
+    requests = {str(n): request for n, request in enumerate(MATERIAL.requests(PAIRS[:1]))}
+    intent = ledger.plan(
+        {},
+        transport="live",
+        judge=judge,
+        purpose="judge",
+        run="died",
+    )
+    ledger.begin(intent, requests)
+    assert ledger.outcomes("died") == {"under way": 2}
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert ledger.outcomes("died") == {"unknown": 2}
+
+
+def test_requests_that_a_batch_still_owes_are_told_as_such(ledger: Ledger) -> None:
+    """Asking live for what a batch is answering is refused with a sentence that names the batch."""
+    with Emulator(batch_seconds=3600) as emulator:
+
+        def interrupt(_text: str) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(say=interrupt))
+        with pytest.raises(Exception, match=str(emulator.batches[0]["id"])):
+            judged(emulator, ledger)
+        assert sizes(emulator) == [12]
+
+
+def test_requests_that_a_batch_still_owes_are_not_paid_twice(ledger: Ledger) -> None:
+    """Asking live for what a batch is answering makes no call, whatever is said."""
+    with Emulator(batch_seconds=3600) as emulator:
+
+        def interrupt(_text: str) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(say=interrupt))
+        with pytest.raises((RuntimeError, ValueError)):
+            judged(emulator, ledger)
+        assert calls(emulator) == []

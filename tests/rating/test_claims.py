@@ -1,0 +1,402 @@
+"""Claims: who is above whom, which ranks are possible, who would win."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, Ratings
+from arena_kit.rating.claims import above, gaps, rank_ranges, shrinkage, win_rates
+from tests.rating.test_tie_models import chances
+
+UNIT = 400 / math.log(10)
+NORMAL = NormalDist()
+
+
+def two(wins: int, losses: int) -> BattleLog:
+    """So many wins and losses of x against y, each on a question of its own."""
+    return BattleLog.from_battles(
+        Battle(
+            model_a="x",
+            model_b="y",
+            winner="model_a" if n < wins else "model_b",  # type: ignore[arg-type]
+            question_id=f"q{n}",
+        )
+        for n in range(wins + losses)
+    )
+
+
+def league(skill: Sequence[float], rounds: int, *, seed: int = 0, ties: float = 0.1) -> BattleLog:
+    """Every pair of models meets on every question."""
+    rng = np.random.default_rng(seed)
+    battles = []
+    for q in range(rounds):
+        for i in range(len(skill)):
+            for j in range(i):
+                chance = 1 / (1 + math.exp(skill[j] - skill[i]))
+                winner = "model_a" if rng.random() < chance else "model_b"
+                battles.append(
+                    Battle(
+                        model_a=f"m{i}",
+                        model_b=f"m{j}",
+                        winner="tie" if rng.random() < ties else winner,  # type: ignore[arg-type]
+                        question_id=f"q{q}",
+                    )
+                )
+    return BattleLog.from_battles(battles)
+
+
+SANDWICH = BradleyTerry()
+BOOTSTRAP = BradleyTerry(interval="percentile", resamples=120)
+ELO = PermutationElo(n_perms=20, evidence_replicates=60, evidence_orders=3, ties="half")
+LEAGUE = league([0.0, 0.3, 0.5, 1.4], 25)
+METHODS = [SANDWICH, BOOTSTRAP, ELO]
+
+
+def ids(method: object) -> str:
+    return f"{type(method).__name__} {getattr(method, 'interval', '')}"
+
+
+# Two models by hand
+
+
+@pytest.mark.parametrize("method", [SANDWICH, BradleyTerry(prior=0)])
+def test_two_models_by_hand(method: BradleyTerry) -> None:
+    """With 30 wins and 10 losses the gap is 400 log10(3) with an error of sqrt(1/30 + 1/10) in
+    natural units; x is above with the chance that a normal curve leaves above 0.
+    """
+    found = gaps(method(two(30, 10)))
+    gap = 400 * math.log10(3)
+    error = UNIT * math.sqrt((1 / 30 + 1 / 10) * 40 / 39)
+    assert found.gap[0, 1] == pytest.approx(gap, abs=1e-8)
+    assert found.low[0, 1] == pytest.approx(gap - 1.959964 * error, abs=1e-4)
+    assert found.high[0, 1] == pytest.approx(gap + 1.959964 * error, abs=1e-4)
+    assert found.above[0, 1] == pytest.approx(NORMAL.cdf(gap / error), abs=1e-9)
+
+
+def test_a_gap_is_not_two_intervals() -> None:
+    """Of two models each is known half as well as the gap: their intervals overlap although the
+    gap is surely not 0, for one is up exactly where the other is down.
+    """
+    found = BradleyTerry(prior=0)(two(30, 14))
+    between = gaps(found)
+    apart = NORMAL.inv_cdf(0.975) * math.sqrt(2) * found["x"].extra["se"]
+    assert between.low[0, 1] > 0
+    assert between.high[0, 1] - between.gap[0, 1] == pytest.approx(math.sqrt(2) * apart, rel=1e-6)
+
+
+def test_as_many_wins_as_losses_leave_it_open() -> None:
+    """Evidence that balances says one half, and allows either rank."""
+    found = SANDWICH(two(20, 20))
+    assert above(found)[0, 1] == pytest.approx(0.5, abs=1e-9)
+    assert rank_ranges(found) == {"x": (1, 2), "y": (1, 2)}
+
+
+# What holds for every method
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+def test_claims_are_seen_from_either_side(method: BradleyTerry | PermutationElo) -> None:
+    """Gaps and their intervals turn their sign with the sides, chances add to one, and no model
+    is above itself.
+    """
+    found = gaps(method(LEAGUE))
+    np.testing.assert_allclose(found.gap, -found.gap.T, atol=1e-9)
+    np.testing.assert_allclose(found.low, -found.high.T, atol=1e-7)
+    np.testing.assert_allclose(found.above + found.above.T, 1, atol=1e-12)
+    np.testing.assert_allclose(np.diag(found.above), 0.5)
+    for each in (found.gap, found.low, found.high):
+        np.testing.assert_allclose(np.diag(each), 0, atol=1e-6)
+    assert np.all(found.low <= found.high + 1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+def test_a_clear_order_leaves_one_rank_each(method: BradleyTerry | PermutationElo) -> None:
+    """Models far apart on many questions have one possible rank."""
+    found = method(league([0.0, 2.0, 4.0], 60, ties=0))
+    assert rank_ranges(found) == {"m2": (1, 1), "m1": (2, 2), "m0": (3, 3)}
+    assert above(found)[2, 0] > 0.99
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+def test_models_that_are_alike_may_have_any_rank(method: BradleyTerry | PermutationElo) -> None:
+    """A cycle in which each wins as often as it loses allows every rank."""
+    ring = [("x", "y"), ("y", "z"), ("z", "x"), ("y", "x"), ("z", "y"), ("x", "z")]
+    log = BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner="model_a", question_id=f"q{q}{a}")  # type: ignore[arg-type]
+        for q in range(5)
+        for a, b in ring
+    )
+    assert rank_ranges(method(log)) == {"x": (1, 3), "y": (1, 3), "z": (1, 3)}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+def test_rank_ranges_by_counting(method: BradleyTerry | PermutationElo) -> None:
+    """Surely above a model are those whose gap to it excludes 0; the best rank is one behind
+    them, the worst one before those surely below. The rank by rating lies in between.
+    """
+    found = method(LEAGUE)
+    between, ranges = gaps(found), rank_ranges(found)
+    for i, model in enumerate(found.models):
+        better = sum(between.low[j, i] > 0 for j in range(4))
+        worse = sum(between.low[i, j] > 0 for j in range(4))
+        assert ranges[model] == (1 + better, 4 - worse)
+        assert 1 + better <= 1 + found.order.index(model) <= 4 - worse
+
+
+@pytest.mark.parametrize("method", [SANDWICH, replace(BOOTSTRAP, prior=0)], ids=ids)
+def test_claims_do_not_depend_on_the_center(method: BradleyTerry) -> None:
+    """Another mean, or the mean of some, moves every rating and no gap, chance or rank."""
+    one, other = method(LEAGUE), replace(method, center=0.0)(LEAGUE)
+    some = replace(method, center_on=("m0", "m3"))(LEAGUE)
+    assert other["m0"].rating == pytest.approx(one["m0"].rating - 1000)
+    assert some["m0"].rating + some["m3"].rating == pytest.approx(2000)
+    for moved in (other, some):
+        for here, there in zip(gaps(one), gaps(moved), strict=True):
+            np.testing.assert_allclose(here, there, atol=1e-6)
+        assert rank_ranges(one) == rank_ranges(moved)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        SANDWICH,
+        BOOTSTRAP,
+    ],
+    ids=ids,
+)
+@pytest.mark.parametrize("baseline", ["m0", "m3"])
+def test_claims_do_not_depend_on_the_baseline(method: BradleyTerry, baseline: str) -> None:
+    """Whichever model is pinned, the same is said about every two of them."""
+    one, other = method(LEAGUE), replace(method, baseline=baseline)(LEAGUE)
+    for here, there in zip(gaps(one), gaps(other), strict=True):
+        np.testing.assert_allclose(here, there, atol=1e-6)
+    assert rank_ranges(one) == rank_ranges(other)
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [
+        "sandwich",
+        "percentile",
+        "basic",
+    ],
+)
+def test_the_gap_to_a_pinned_model_has_the_interval_of_the_rating(interval: str) -> None:
+    """Beside a pinned y, the rating of x is its gap to y: one quantity has one interval."""
+    method = replace(BOOTSTRAP, interval=interval)
+    log = two(30, 10)
+    pinned = replace(method, baseline="y", center=0.0)(log)["x"]
+    between = gaps(method(log))
+    assert between.low[0, 1] == pytest.approx(pinned.ci_low, abs=1e-6)
+    assert between.high[0, 1] == pytest.approx(pinned.ci_high, abs=1e-6)
+
+
+# From resamples
+
+
+@pytest.mark.parametrize("method", [BOOTSTRAP, replace(BOOTSTRAP, ties="davidson"), ELO], ids=ids)
+def test_chances_are_shares_of_resamples(method: BradleyTerry | PermutationElo) -> None:
+    """Counted one by one: a chance is the share of resamples in which a model is above another,
+    an interval holds the middle 95 % of its leads.
+    """
+    found = method(LEAGUE)
+    between = gaps(found)
+    for i in range(4):
+        for j in range(4):
+            lead = [row[i] - row[j] for row in found.replicates]
+            share = sum((d > 0) + 0.5 * (d == 0) for d in lead) / len(lead)
+            assert between.above[i, j] == pytest.approx(share, abs=1e-12)
+            low, high = np.quantile(lead, [0.025, 0.975])
+            assert between.low[i, j] == pytest.approx(low, abs=1e-9)
+            assert between.high[i, j] == pytest.approx(high, abs=1e-9)
+
+
+def test_resamples_without_one_of_the_two_do_not_count() -> None:
+    """Where a resample did not rate a model, it says nothing about its gaps."""
+    found = BOOTSTRAP(LEAGUE)
+    holes = found.replicates.copy()
+    holes[::3, 1] = np.nan
+    holes[5] = np.nan
+    between = gaps(replace(found, replicates=holes))
+    for i, j in ((1, 2), (0, 3), (2, 1)):
+        lead = holes[:, i] - holes[:, j]
+        lead = lead[~np.isnan(lead)]
+        assert between.above[i, j] == pytest.approx((lead > 0).mean(), abs=1e-12)
+        assert between.low[i, j] == pytest.approx(np.quantile(lead, 0.025), abs=1e-9)
+
+
+def test_resamples_and_the_normal_curve_agree() -> None:
+    """On much evidence, both ways to a chance and to an interval say about the same."""
+    log = league([0.0, 0.1, 0.3, 0.5], 150)
+    one, other = gaps(SANDWICH(log)), gaps(replace(BOOTSTRAP, resamples=400)(log))
+    assert np.abs(one.above - other.above).max() < 0.06
+    np.testing.assert_allclose(other.low, one.low, atol=12)
+    np.testing.assert_allclose(other.high, one.high, atol=12)
+
+
+def test_gaps_hold_what_is_true() -> None:
+    """Over 150 samples of 40 questions, each told three times over, the 95 % interval of the gap
+    holds the true one in about 95 % of them: counting battles instead of questions would hold
+    it in about 74 %.
+    """
+    rng = np.random.default_rng(12)
+    truth, held = 0.6, 0
+    for _ in range(150):
+        won = rng.random(40) < 1 / (1 + math.exp(-truth))
+        log = BattleLog.from_battles(
+            Battle(
+                model_a="x",
+                model_b="y",
+                winner="model_a" if first else "model_b",  # type: ignore[arg-type]
+                question_id=f"q{q}",
+            )
+            for q, first in enumerate(won)
+            for _ in range(3)
+        )
+        found = gaps(BradleyTerry()(log))
+        held += bool(found.low[0, 1] < truth * UNIT < found.high[0, 1])
+    assert 0.90 <= held / 150 <= 0.99
+
+
+# Where the evidence does not reach
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+def test_a_model_on_few_questions_has_no_claims(method: BradleyTerry | PermutationElo) -> None:
+    """A model seen on nine questions has a gap and nothing about it; the others are not told to
+    be above or below it.
+    """
+    few = [
+        Battle(model_a="new", model_b="m1", winner="model_a", question_id=f"q{q}")  # type: ignore[arg-type]
+        for q in range(9)
+    ]
+    rows = [*league([0.0, 2.0, 4.0], 60, ties=0).to_battles(), *few]
+    found = method(BattleLog.from_battles(rows))
+    between, new = gaps(found), found.models.index("new")
+    for each in between[1:]:
+        assert np.isnan(each[new]).all()
+        assert np.isnan(each[:, new]).all()
+        assert not np.isnan(np.delete(np.delete(each, new, 0), new, 1)).any()
+    assert np.isfinite(between.gap).all()
+    assert rank_ranges(found) == {"m2": (1, 2), "m1": (2, 3), "m0": (3, 4), "new": None}
+
+
+def test_without_resamples_elo_claims_nothing() -> None:
+    """Elo without evidence has gaps, and no chances or ranks."""
+    found = replace(ELO, evidence_replicates=0)(LEAGUE)
+    between = gaps(found)
+    assert np.isfinite(between.gap).all()
+    assert all(np.isnan(each).all() for each in between[1:])
+    assert set(rank_ranges(found).values()) == {None}
+
+
+UNANIMOUS = {"win": two(40, 0), "tie": replace(two(40, 0), outcome=np.full(40, 2, np.int8))}
+
+
+@pytest.mark.parametrize(("kind", "chance"), [("win", 0.95), ("tie", None)])
+def test_unanimous_evidence_is_not_certainty(kind: str, chance: float | None) -> None:
+    """40 wins of 40 happen in 13 % of samples to a model that wins 95 % of the time, so its gap of
+    400 log10(19) = 512 is not excluded by one of 40.5:0.5; 40 ties of 40 do not pin two models to
+    one number.
+    """
+    found = gaps(SANDWICH(UNANIMOUS[kind]))
+    if chance is None:
+        assert math.isnan(found.low[0, 1]) or found.low[0, 1] < 0 < found.high[0, 1]
+        return
+    assert found.gap[0, 1] == pytest.approx(400 * math.log10(40.5 / 0.5), abs=1e-8)
+    assert chance**40 > 0.05
+    gap = 400 * math.log10(chance / (1 - chance))
+    assert math.isnan(found.low[0, 1]) or found.low[0, 1] < gap
+
+
+# Who would win
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+def test_win_rates_are_the_odds_of_the_gap(method: BradleyTerry | PermutationElo) -> None:
+    """A gap d is a share of 1 / (1 + 10^(-d / 400)); the two sides' shares add to one."""
+    found = method(LEAGUE)
+    rates = win_rates(found)
+    for i, one in enumerate(found.models):
+        for j, other in enumerate(found.models):
+            d = found[one].rating - found[other].rating
+            assert rates[i, j] == pytest.approx(1 / (1 + 10 ** (-d / 400)), abs=1e-12)
+    np.testing.assert_allclose(rates + rates.T, 1)
+
+
+@pytest.mark.parametrize("ties", ["davidson", "rao-kupper"])
+@pytest.mark.parametrize("scale", [400.0, 100.0])
+def test_win_rates_under_a_model_of_ties(ties: str, scale: float) -> None:
+    """The share is the chance of a win and half that of a tie, as the papers define them."""
+    found = BradleyTerry(ties=ties, scale=scale)(LEAGUE)  # type: ignore[arg-type]
+    rates = win_rates(found)
+    for i, one in enumerate(found.models):
+        for j, other in enumerate(found.models):
+            eta = (found[one].rating - found[other].rating) * math.log(10) / scale
+            win, tie, _ = chances(ties, eta, found.fit["tie"])
+            assert rates[i, j] == pytest.approx(win + tie / 2, abs=1e-10)
+
+
+@pytest.mark.parametrize("ties", ["half", "davidson", "rao-kupper"])
+def test_win_rates_of_two_models_are_what_happened(ties: str) -> None:
+    """Of 50 wins, 30 ties and 20 losses the first side took 65 %, whatever the model of ties."""
+    log = BattleLog.from_counts(["x"], ["y"], [50.0], [20.0], [30.0])
+    for method in (SANDWICH, BradleyTerry(prior=0)):
+        rates = win_rates(replace(method, ties=ties)(log))  # type: ignore[arg-type]
+        assert rates[0, 1] == pytest.approx(0.65, abs=1e-9)
+
+
+def test_win_rates_follow_the_scale() -> None:
+    """Ratings on another scale predict the same shares."""
+    one, other = BradleyTerry()(LEAGUE), BradleyTerry(scale=173.0, center=0)(LEAGUE)
+    np.testing.assert_allclose(win_rates(one), win_rates(other), atol=1e-12)
+
+
+# Shrinkage
+
+
+def stretched(found: Ratings, slope: float, shift: float = 0.0) -> Ratings:
+    """The same ratings, drawn apart around 1000."""
+    rows = [replace(r, rating=1000 + shift + slope * (r.rating - 1000)) for r in found.ratings]
+    return replace(found, ratings=tuple(rows))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.01, 3), st.floats(-500, 500))
+def test_shrinkage_is_the_slope(slope: float, shift: float) -> None:
+    """Ratings that differ from a reference by a factor and a shift are shrunk by that factor."""
+    reference = SANDWICH(LEAGUE)
+    assert shrinkage(stretched(reference, slope, shift), reference) == pytest.approx(slope)
+    assert shrinkage(reference, reference) == pytest.approx(1)
+
+
+def test_shrinkage_by_hand() -> None:
+    """Against a reference of -100, 0 and 100, ratings of -40, 30 and 40 have the slope
+    (100 · 40 + 100 · 40) / 20,000 = 0.4; three equal references have none.
+    """
+    found = SANDWICH(league([0.0, 0.1, 0.2], 12))
+    values = {"m0": (-100.0, -40.0), "m1": (0.0, 30.0), "m2": (100.0, 40.0)}
+    reference, shrunk = (
+        replace(found, ratings=tuple(replace(r, rating=values[r.model][k]) for r in found.ratings))
+        for k in (0, 1)
+    )
+    assert shrinkage(shrunk, reference) == pytest.approx(0.4)
+    assert math.isnan(shrinkage(reference, stretched(reference, 0.0)))
+
+
+def test_elo_with_a_small_step_is_shrunk() -> None:
+    """Few games at a small K leave Elo near its start; Bradley–Terry is the measure of it."""
+    reference = SANDWICH(LEAGUE)
+    small, large = (
+        shrinkage(replace(ELO, k=k, evidence_replicates=0)(LEAGUE), reference) for k in (1, 16)
+    )
+    assert small < large
+    assert small < 0.5

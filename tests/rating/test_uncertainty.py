@@ -1,0 +1,713 @@
+"""The clustered bootstrap of Bradley–Terry: what a resample is, and what its spread means."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from arena_kit import Battle, BattleLog, BradleyTerry, RatingError, Ratings
+from arena_kit.rating import uncertainty
+from arena_kit.rating.evidence import Evidence, Votes
+from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted
+from arena_kit.rating.resampling import ClusterRedraw, resampled_sets
+from arena_kit.rating.tie_models import TIE_MODELS
+from arena_kit.rating.uncertainty import Priors, replicates
+from tests.rating.test_bradley_terry import sparse
+
+UNIT = 400 / math.log(10)
+PERCENTILE = BradleyTerry(interval="percentile", resamples=100)
+
+
+def simulated(
+    questions: int, per_question: int, *, seed: int = 0, ties: float = 0.2, models: int = 4
+) -> BattleLog:
+    """Votes on questions with a difficulty of their own per model, and a length beside them."""
+    rng = np.random.default_rng(seed)
+    n = questions * per_question
+    skill = np.linspace(0, 1, models)
+    asked = np.repeat(np.arange(questions), per_question)
+    trap = rng.normal(0, 0.7, (questions, models))
+    a = rng.integers(0, models, n)
+    b = (a + rng.integers(1, models, n)) % models
+    length = rng.normal(size=n)
+    gap = skill[a] - skill[b] + trap[asked, a] - trap[asked, b] + 0.4 * length
+    won = rng.random(n) < 1 / (1 + np.exp(-gap))
+    names = np.where(rng.random(n) < ties, "tie", np.where(won, "model_a", "model_b"))
+    log = BattleLog.from_battles(
+        Battle(model_a=f"m{i}", model_b=f"m{j}", winner=str(w), question_id=f"q{q:03}")  # type: ignore[arg-type]
+        for i, j, w, q in zip(a, b, names, asked, strict=True)
+    )
+    return replace(log, covariates={"length": length})
+
+
+def as_counts(log: BattleLog) -> BattleLog:
+    """The same votes as a table of pair counts."""
+    table = log.pair_counts()
+    sides = [table[side].tolist() for side in ("model_a", "model_b")]
+    return BattleLog.from_counts(*sides, table["a_wins"], table["b_wins"], table["tie"])
+
+
+def refits(
+    log: BattleLog, method: BradleyTerry, n: int, *, compiled: bool | None = None
+) -> tuple[Fit, Votes, NDArray[np.float64]]:
+    """The fit to a log, what its resamples are drawn from, and what each was refitted to: with the
+    prior always, or, for a log that does not need it, only where a resample does.
+    """
+    evidence = Evidence.of(log, np.empty((len(log), 0)), method.cluster)
+    pairs = Pairs.of(evidence.rows, len(log.models))
+    spare = pairs.prior(method.prior, 0)
+    none = pairs.prior(0, 0)
+    always = spare if method.prior_when == "always" else none
+    cells = pairs.pooled(evidence.rows).and_also(always)
+    fit = fitted(cells, len(log.models), TIE_MODELS[method.ties])
+    votes, priors = evidence.votes(method.seed), Priors(always=always, spare=spare)
+    return fit, votes, replicates(fit, votes, priors, n, compiled=compiled)
+
+
+def has_peak(cells: Cells, times: NDArray[np.float64], n: int) -> bool:
+    """Whether a resample has a finite rating without a prior (Ford 1957): from every model there
+    is a chain of wins to every other, a tie counting for both.
+    """
+    beat = np.eye(n, dtype=bool)
+    won, lost = (cells.won + cells.tied) * times > 0, (cells.lost + cells.tied) * times > 0
+    beat[cells.a[won], cells.b[won]] = True
+    beat[cells.b[lost], cells.a[lost]] = True
+    for k in range(n):
+        beat |= np.outer(beat[:, k], beat[k])
+    return bool(beat.all())
+
+
+# The spread of resamples is the sandwich's
+
+
+CASES: dict[str, Callable[[], tuple[BattleLog, BradleyTerry]]] = {
+    "pair counts": lambda: (as_counts(simulated(600, 1)), BradleyTerry()),
+    "votes without questions": lambda: (
+        replace(simulated(600, 1), question_id=None),
+        BradleyTerry(prior=0),
+    ),
+    "a battle per question": lambda: (simulated(600, 1), BradleyTerry()),
+    "half wins always": lambda: (simulated(600, 1), BradleyTerry(prior_when="always")),
+    "many battles per question": lambda: (simulated(120, 6), BradleyTerry()),
+    "battles by themselves": lambda: (simulated(120, 6), BradleyTerry(cluster="battle")),
+    "davidson, clustered": lambda: (simulated(120, 5), BradleyTerry(ties="davidson")),
+    "davidson, counts": lambda: (as_counts(simulated(600, 1)), BradleyTerry(ties="davidson")),
+    "rao-kupper, clustered": lambda: (simulated(120, 5), BradleyTerry(ties="rao-kupper")),
+    "rao-kupper, counts": lambda: (as_counts(simulated(600, 1)), BradleyTerry(ties="rao-kupper")),
+    "length, clustered": lambda: (simulated(100, 4), BradleyTerry(covariates=("length",))),
+    "length, single": lambda: (simulated(300, 1), BradleyTerry(covariates=("length",))),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_resamples_spread_as_the_sandwich_says(case: str) -> None:
+    """Two ways to the same standard error agree: within 15 % for 300 resamples, whose standard
+    deviation is itself known to 4 %.
+    """
+    log, method = CASES[case]()
+    robust = method(log)
+    found = replace(method, interval="percentile", resamples=300)(log)
+    for model in log.models:
+        assert found[model].rating == robust[model].rating
+        assert found[model].extra["se"] == pytest.approx(robust[model].extra["se"], rel=0.15)
+    spread = np.cov(found.replicates.T)
+    size = np.sqrt(np.outer(np.diag(spread), np.diag(spread)))
+    assert np.abs(robust.covariance - spread).max() < 0.2 * size.max()
+
+
+def test_questions_weigh_more_than_battles() -> None:
+    """Each battle told four times on its question leaves the spread as it was; taken one by one
+    the copies would halve it.
+    """
+    log = simulated(200, 1, ties=0)
+    copies = log.select(np.repeat(np.arange(200), 4))
+    method = replace(PERCENTILE, resamples=150)
+    once, told = method(log), method(copies)
+    alone = replace(method, cluster="battle")(copies)
+    for model in log.models:
+        whole = once[model].extra["se"]
+        assert told[model].extra["se"] == pytest.approx(whole, rel=0.2)
+        assert alone[model].extra["se"] == pytest.approx(whole / 2, rel=0.2)
+
+
+# What a resample is
+
+
+def rated(log: BattleLog, method: BradleyTerry) -> NDArray[np.float64]:
+    found = replace(method, interval="sandwich")(log)
+    return np.array([found[model].rating for model in found.models])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        BradleyTerry(prior=0),
+        BradleyTerry(),
+        BradleyTerry(prior_when="always"),
+        BradleyTerry(ties="davidson"),
+        BradleyTerry(ties="davidson", prior_when="always"),
+        BradleyTerry(ties="rao-kupper"),
+    ],
+)
+def test_a_resample_is_a_refit_of_the_battles_it_stands_for(method: BradleyTerry) -> None:
+    """Row r of the replicates is the rating of the log with the questions that draw r names,
+    each as often as it was drawn.
+    """
+    log = simulated(25, 6, seed=2)
+    found = replace(method, interval="percentile", resamples=100, seed=7)(log)
+    drawn = [
+        row[:size]
+        for sets, sizes in resampled_sets(log.clusters(), 30, seed=7)
+        for row, size in zip(sets, sizes, strict=True)
+    ]
+    for number, rows in enumerate(drawn):
+        again = log.select(np.sort(rows))
+        assert len(again.pair_counts()["model_a"]) == 6, "every pair met again, as the prior needs"
+        np.testing.assert_allclose(found.replicates[number], rated(again, method), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [BradleyTerry(), BradleyTerry(prior_when="always"), BradleyTerry(ties="davidson")],
+)
+def test_a_resample_of_counts_is_a_refit_of_the_counts_drawn(method: BradleyTerry) -> None:
+    """Of a table of counts, a resample is a table of Poisson counts."""
+    log = as_counts(simulated(300, 1))
+    found = replace(method, interval="percentile", resamples=100)(log)
+    _, votes, _ = refits(log, method, 1)
+    for number in range(20):
+        times = votes.redraw(number)
+        rows = [
+            (votes.cells.won, "model_a"),
+            (votes.cells.tied, "tie"),
+            (votes.cells.lost, "model_b"),
+        ]
+        drawn = BattleLog.from_battles(
+            Battle(
+                model_a=log.models[a],
+                model_b=log.models[b],
+                winner=next(name for kind, name in rows if kind[i]),  # type: ignore[arg-type]
+                weight=times[i],
+            )
+            for i, (a, b) in enumerate(zip(votes.cells.a, votes.cells.b, strict=True))
+            if times[i]
+        )
+        np.testing.assert_allclose(found.replicates[number], rated(drawn, method), atol=1e-6)
+
+
+def test_a_resample_with_covariates_is_a_refit_too() -> None:
+    """With a length beside each battle, drawn battles take theirs along."""
+    log = simulated(30, 4, seed=3)
+    method = BradleyTerry(prior=0, covariates=("length",))
+    found = replace(method, interval="percentile", resamples=100)(log)
+    times = ClusterRedraw.of(log.clusters(), 0, np.ones(len(log)))
+    for number in range(15):
+        rows = np.repeat(np.arange(len(log)), times(number).astype(int))
+        np.testing.assert_allclose(
+            found.replicates[number], rated(log.select(rows), method), atol=1e-6
+        )
+
+
+def test_votes_alike_share_a_row() -> None:
+    """Votes without questions, or each on its own, are one row per pair and outcome, whichever side
+    they were written from; its count is how many there are, and both ways draw the same.
+    """
+    log = replace(simulated(150, 1), covariates=None)
+    other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+    expected = Counter(
+        (b.model_a, b.model_b, str(b.winner))
+        if b.model_a < b.model_b
+        else (b.model_b, b.model_a, other[b.winner])
+        for b in log.to_battles()
+    )
+    drawn = []
+    for same in (log, replace(log, question_id=None)):
+        evidence = Evidence.of(same, np.empty((150, 0)), "question")
+        votes = evidence.votes(seed=3)
+        names = ("model_a", "tie", "model_b")
+        rows = zip(votes.cells.a, votes.cells.b, *votes.cells.outcomes, strict=True)
+        kinds = [
+            (log.models[a], log.models[b], names[int(np.argmax(outcome))])
+            for a, b, *outcome in rows
+        ]
+        assert dict(zip(kinds, evidence.counts, strict=True)) == dict(expected)
+        np.testing.assert_allclose(np.sum(votes.cells.outcomes, axis=0), 1, rtol=1e-15)
+        drawn.append(votes.redraw(5))
+    np.testing.assert_array_equal(*drawn)
+
+
+@pytest.mark.parametrize("case", ["shared questions", "soft", "weighted questions"])
+def test_votes_that_are_not_alike_keep_their_rows(case: str) -> None:
+    """Battles that share a question, a share of a win, or a weight that is no number of votes are
+    a row each, in the log's order.
+    """
+    log = replace(simulated(20, 3), covariates=None)
+    if case == "soft":
+        log = replace(log, question_id=None, share_a=np.linspace(0, 1, 60))
+    if case == "weighted questions":
+        log = replace(simulated(60, 1), weight=np.linspace(0.5, 2, 60))
+    evidence = Evidence.of(log, np.empty((60, 0)), "question")
+    np.testing.assert_array_equal(evidence.rows.a, log.a)
+    np.testing.assert_array_equal(evidence.rows.b, log.b)
+    np.testing.assert_array_equal(evidence.counts, 1)
+    assert (evidence.clusters is not None) == (case == "shared questions")
+
+
+# Engines, threads, seeds
+
+
+ENGINES = {
+    "questions": lambda: simulated(60, 5, models=6),
+    "counts": lambda: as_counts(simulated(400, 1)),
+    "votes": lambda: replace(simulated(400, 1, models=8), question_id=None),
+    "large counts": lambda: BattleLog.from_counts(
+        ["x", "y", "x"], ["y", "z", "z"], [9000, 40, 13_149], [7000, 60, 1], [500, 0, 3]
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENGINES)
+@pytest.mark.parametrize(
+    "method", [BradleyTerry(prior=0), BradleyTerry(), BradleyTerry(prior_when="always")]
+)
+def test_compiled_and_plain_agree(case: str, method: BradleyTerry) -> None:
+    """The two engines give the same ratings to 1e-9 points, clustered or from counts, with no
+    prior, a spare one and one in every resample; they draw the very same votes.
+    """
+    pytest.importorskip("numba")
+    log = ENGINES[case]()
+    _, votes, plain = refits(log, method, 40, compiled=False)
+    _, _, fast = refits(log, method, 40, compiled=True)
+    assert np.isfinite(plain).all()
+    np.testing.assert_allclose(UNIT * fast, UNIT * plain, rtol=0, atol=1e-9)
+    for number in range(10):
+        np.testing.assert_array_equal(votes.redraw(number, compiled=True), votes.redraw(number))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_resample_is_at_its_peak(compiled: bool) -> None:
+    """Every resample of sparse votes is where each model has as many wins as its odds against its
+    opponents let expect, counted one by one, to a hundred-millionth of a win.
+    """
+    if compiled:
+        pytest.importorskip("numba")
+    log = replace(simulated(400, 1, models=12), question_id=None)
+    _, votes, found = refits(log, BradleyTerry(prior=0), 30, compiled=compiled)
+    cells, rated = votes.cells, np.isfinite(found).all(axis=1)
+    assert rated.sum() > 20
+    for number in np.flatnonzero(rated):
+        missing = [0.0] * len(log.models)
+        for i, times in enumerate(votes.redraw(int(number))):
+            a, b = cells.a[i], cells.b[i]
+            expected = 1 / (1 + math.exp(found[number, b] - found[number, a]))
+            surprise = times * (cells.won[i] + cells.tied[i] / 2 - expected)
+            missing[a] += surprise
+            missing[b] -= surprise
+        assert max(map(abs, missing)) < 1e-8
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("ties", [0.0, 0.3])
+def test_steps_that_run_away_are_caught(compiled: bool, ties: float) -> None:
+    """One question holds nearly all battles; drawn three times, the steps of the first curvature
+    overshoot more and more. The refit is still that of the battles drawn.
+    """
+    if compiled:
+        pytest.importorskip("numba")
+    small, large = simulated(11, 6, seed=4, ties=ties), simulated(1, 900, seed=5, ties=ties)
+    named = BattleLog.from_battles(
+        [*small.to_battles(), *(replace(b, question_id="all") for b in large.to_battles())]
+    )
+    method = BradleyTerry(prior=0)
+    _, votes, found = refits(named, method, 60, compiled=compiled)
+    often = [n for n in range(60) if votes.redraw(n)[-1] >= 3]
+    assert often, "some resample draws the large question three times"
+    for number in often:
+        rows = np.repeat(np.arange(len(named)), votes.redraw(number).astype(int))
+        again = named.select(rows)
+        expected = (rated(again, method) - 1000) / UNIT
+        np.testing.assert_allclose(found[number] - found[number].mean(), expected, atol=1e-8)
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("log", [simulated(20, 4), as_counts(simulated(80, 1))])
+@pytest.mark.parametrize("cores", [1, 3, 64, None])
+def test_the_number_of_threads_changes_nothing(
+    cores: int | None, log: BattleLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On any machine the resamples are the same, to the last bit."""
+    before = PERCENTILE(log)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    np.testing.assert_array_equal(PERCENTILE(log).replicates, before.replicates)
+
+
+@pytest.mark.parametrize("log", [simulated(20, 4), as_counts(simulated(80, 1))])
+def test_the_seed_alone_decides(log: BattleLog) -> None:
+    """The same seed gives the same resamples, another seed others about as wide."""
+    one, same, other = (replace(PERCENTILE, seed=seed)(log) for seed in (3, 3, 4))
+    assert one.as_dict() == same.as_dict()
+    np.testing.assert_array_equal(one.replicates, same.replicates)
+    assert np.abs(one.replicates - other.replicates).max(axis=1).min() > 1e-3
+    assert one.replicates.std() == pytest.approx(other.replicates.std(), rel=0.3)
+
+
+@pytest.mark.parametrize(
+    "method", [PERCENTILE, replace(PERCENTILE, ties="davidson", resamples=110)]
+)
+@pytest.mark.parametrize("log", [simulated(20, 4), as_counts(simulated(80, 1))])
+def test_a_resample_does_not_depend_on_how_many_there_are(
+    method: BradleyTerry, log: BattleLog
+) -> None:
+    """Number r of 150 is number r of 100, of questions and of counts."""
+    few, many = method(log), replace(method, resamples=150)(log)
+    np.testing.assert_array_equal(few.replicates, many.replicates[: method.resamples])
+
+
+def test_names_and_sides_do_not_matter() -> None:
+    """Renamed models, swapped sides and shuffled battles have the same resamples of questions."""
+    log = simulated(20, 4)
+    other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+    names = {"m0": "d", "m1": "c", "m2": "b", "m3": "a"}
+    turned = BattleLog.from_battles(
+        replace(
+            b,
+            model_a=names[b.model_b],
+            model_b=names[b.model_a],
+            winner=other[b.winner],  # type: ignore[arg-type]
+        )
+        for b in log.select(np.random.default_rng(0).permutation(80)).to_battles()
+    )
+    before, after = PERCENTILE(log), PERCENTILE(turned)
+    np.testing.assert_allclose(after.replicates[:, ::-1], before.replicates, atol=1e-7)
+
+
+def test_a_weight_is_a_number_of_votes() -> None:
+    """Without questions, counts and the votes they count have the very same resamples."""
+    votes = replace(simulated(200, 1), question_id=None, covariates=None)
+    one, other = PERCENTILE(votes), PERCENTILE(as_counts(votes))
+    np.testing.assert_allclose(one.replicates, other.replicates, atol=1e-7)
+    assert one["m0"].ci_low == pytest.approx(other["m0"].ci_low, abs=1e-7)
+
+
+# Intervals
+
+
+def test_the_percentile_interval_is_that_of_the_replicates() -> None:
+    """Interval and error come from the shown replicates, which are centred like the ratings."""
+    found = PERCENTILE(simulated(25, 4))
+    assert found.replicates.shape == (100, 4)
+    np.testing.assert_allclose(found.replicates.mean(axis=1), 1000, atol=1e-8)
+    for n, model in enumerate(found.models):
+        ordered = sorted(found.replicates[:, n])
+        place = 0.025 * 99  # between the third and the fourth of 100
+        low = ordered[2] + (place - 2) * (ordered[3] - ordered[2])
+        assert found[model].ci_low == pytest.approx(low, abs=1e-9)
+        assert found[model].extra["se"] == pytest.approx(np.std(ordered, ddof=1), abs=1e-9)
+
+
+def test_basic_is_the_mirror_of_percentile() -> None:
+    """What lies as far above the rating in one lies as far below it in the other."""
+    log = simulated(25, 4)
+    found, mirror = PERCENTILE(log), replace(PERCENTILE, interval="basic")(log)
+    for model in log.models:
+        rating = found[model].rating
+        assert mirror[model].rating == rating
+        assert mirror[model].ci_low == pytest.approx(2 * rating - found[model].ci_high)
+        assert mirror[model].ci_high == pytest.approx(2 * rating - found[model].ci_low)
+        assert mirror[model].extra["se"] == found[model].extra["se"]
+
+
+def test_a_baseline_is_pinned_in_every_resample() -> None:
+    """The baseline's replicates are its rating; gaps to it are those of the centred ratings."""
+    log = simulated(25, 4)
+    plain, pinned = PERCENTILE(log), replace(PERCENTILE, baseline="m1", center=1100.0)(log)
+    np.testing.assert_allclose(pinned.replicates[:, 1], 1100, atol=1e-9)
+    lead = plain.replicates - plain.replicates[:, [1]]
+    np.testing.assert_allclose(pinned.replicates - 1100, lead, atol=1e-7)
+
+
+@pytest.mark.parametrize("ties", ["half", "davidson", "rao-kupper"])
+def test_ten_questions_are_enough_for_an_interval(ties: str) -> None:
+    """On ten questions every model has an interval around its rating; on nine none has one."""
+    log = simulated(10, 8, ties=0.4)
+    method = replace(PERCENTILE, ties=ties)  # type: ignore[arg-type]
+    for rating in method(log).ratings:
+        assert rating.ci_low is not None
+        assert rating.ci_high is not None
+        assert rating.ci_low < rating.rating < rating.ci_high
+    nine = log.select(log.clusters() < 9)
+    assert all(rating.ci_low is None for rating in method(nine).ratings)
+
+
+@pytest.mark.parametrize("interval", ["sandwich", "percentile"])
+def test_one_question_says_nothing_about_others(interval: str) -> None:
+    """Fifty battles on a single question give a rating and no interval."""
+    log = simulated(1, 50)
+    found = replace(PERCENTILE, interval=interval)(log)  # type: ignore[arg-type]
+    assert all(r.ci_low is None and r.extra["se"] is None for r in found.ratings)
+
+
+@pytest.mark.parametrize("resamples", [0, 99])
+def test_too_few_resamples_are_refused(resamples: int) -> None:
+    """A percentile needs resamples beyond it."""
+    with pytest.raises(ValueError, match=f"resamples must be 100 or more, not {resamples}"):
+        BradleyTerry(resamples=resamples)
+
+
+# Resamples without a rating
+
+
+def upsets(questions: int, lost: int) -> BattleLog:
+    """Two battles per question, which x wins, but for some where it loses both."""
+    return BattleLog.from_battles(
+        Battle(
+            model_a="x",
+            model_b="y",
+            winner="model_b" if q < lost else "model_a",  # type: ignore[arg-type]
+            question_id=f"q{q}",
+        )
+        for q in range(questions)
+        for _ in range(2)
+    )
+
+
+def lost_resamples(log: BattleLog, n: int, seed: int = 0) -> int:
+    """How many resamples have no finite rating without a prior, by brute force."""
+    _, votes, _ = refits(log, BradleyTerry(seed=seed), 1)
+    drawn = [votes.redraw(number) for number in range(n)]
+    return sum(not has_peak(votes.cells, times, len(log.models)) for times in drawn)
+
+
+def claimed(log: BattleLog, method: BradleyTerry) -> int:
+    """How many resamples the error says are lost."""
+    with pytest.raises(RatingError, match="resamples have no finite rating; set a prior") as error:
+        method(log)
+    found = re.match(r"(\d+) of (\d+) resamples", str(error.value))
+    assert found is not None
+    assert int(found[2]) == method.resamples
+    return int(found[1])
+
+
+def test_resamples_that_one_model_sweeps_are_counted() -> None:
+    """With two lost questions of ten, a tenth of the resamples has none of them; without a prior
+    these have no rating, and the error names how many. With one, all have.
+    """
+    log = upsets(10, 2)
+    plain = replace(PERCENTILE, prior=0, resamples=200)
+    expected = lost_resamples(log, 200)
+    assert 10 < expected < 40
+    assert claimed(log, plain) == expected
+    assert np.isfinite(replace(plain, prior=0.5)(log).replicates).all()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("prior", [0.5, 2.0])
+def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior: float) -> None:
+    """Of two models a resample has the odds of the battles drawn; where x won them all, or lost
+    them all, half wins are added on both sides. With `always` they are added in every resample.
+    """
+    if compiled:
+        pytest.importorskip("numba")
+    log = upsets(10, 2)
+    for when in ("needed", "always"):
+        method = BradleyTerry(prior=prior, prior_when=when)  # type: ignore[arg-type]
+        _, votes, found = refits(log, method, 120, compiled=compiled)
+        swept = 0
+        for number in range(120):
+            times = votes.redraw(number)
+            won, lost = times @ votes.cells.won, times @ votes.cells.lost
+            swept += (one_way := not (won and lost))
+            added = prior if one_way or when == "always" else 0.0
+            gap = found[number, 0] - found[number, 1]
+            assert gap == pytest.approx(math.log((won + added) / (lost + added)), abs=1e-8)
+        assert 5 < swept < 30
+
+
+@pytest.mark.parametrize("ties", ["half", "davidson", "rao-kupper"])
+def test_with_a_spare_prior_no_resample_is_lost(ties: str) -> None:
+    """A model seen on three questions only, or on votes without one, is often drawn without a win
+    or without a loss, or not at all. With the default prior every resample has a rating all the
+    same; the rating itself is the one without a prior.
+    """
+    log = with_a_rare_model()
+    outcome = np.where(np.arange(len(log)) % 4 == 1, 2, log.outcome).astype(np.int8)
+    outcome[-3:] = log.outcome[-3:]
+    log = replace(log, outcome=outcome)
+    for battles in (log, replace(log, question_id=None)):
+        found = replace(PERCENTILE, ties=ties, resamples=150)(battles)  # type: ignore[arg-type]
+        assert np.isfinite(found.replicates).all()
+        plain = BradleyTerry(prior=0, ties=ties)(battles)  # type: ignore[arg-type]
+        for model in log.models:
+            assert found[model].rating == pytest.approx(plain[model].rating, abs=1e-7)
+    assert lost_resamples(log, 150) > 20, "without a prior many would be lost"
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_pair_that_needs_the_prior_has_it_in_every_resample(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a chain each resample has the odds drawn on every pair. x never lost, so its pair has half
+    a win each way in all of them; y and z have it only where one swept the other.
+    """
+    if compiled:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(uncertainty, "COMPILED_FROM", 0 if compiled else math.inf)
+    log = BattleLog.from_counts(["x", "y"], ["y", "z"], [30, 6], [0, 2])
+    _, votes, _ = refits(log, BradleyTerry(prior_when="always"), 1)
+    found = PERCENTILE(log).replicates
+    swept = 0
+    for number in range(100):
+        drawn: Counter[tuple[int, int]] = Counter()
+        for times, a, b, first in zip(
+            votes.redraw(number), votes.cells.a, votes.cells.b, votes.cells.won, strict=True
+        ):
+            drawn[(a, b) if first else (b, a)] += times
+        one_way = not (drawn[1, 2] and drawn[2, 1])
+        swept += one_way
+        upper = math.log10((drawn[0, 1] + 0.5) / 0.5)
+        lower = math.log10((drawn[1, 2] + one_way / 2) / (drawn[2, 1] + one_way / 2))
+        gaps = -np.diff(found[number])
+        np.testing.assert_allclose(gaps, [400 * upper, 400 * lower], atol=1e-6)
+    assert 5 < swept < 30
+
+
+def test_a_rare_model_leaves_the_spread_of_the_others_alone() -> None:
+    """A model with two wins and a loss against one other says nothing about the gaps between the
+    others, drawn or not: from the best to the worst of them the interval is about as wide as
+    before.
+    """
+    rows, _ = sparse(1)
+    rare = [
+        Battle(model_a="new", model_b="m00", winner=winner)  # type: ignore[arg-type]
+        for winner in ("model_a", "model_a", "model_b")
+    ]
+    widths = []
+    for battles in (rows, [*rows, *rare]):
+        found = PERCENTILE(BattleLog.from_battles(battles))
+        order = [model for model in found.order if model != "new"]
+        best, worst = (found.models.index(order[place]) for place in (0, -1))
+        lead = found.replicates[:, best] - found.replicates[:, worst]
+        widths.append(np.subtract(*np.percentile(lead, [97.5, 2.5])))
+    assert widths[1] == pytest.approx(widths[0], rel=0.25)
+
+
+def test_a_few_lost_resamples_are_left_out() -> None:
+    """Up to one in twenty may have no rating; the others make the interval."""
+    log = upsets(12, 4)
+    found = replace(PERCENTILE, prior=0, resamples=200)(log)
+    lost = np.isnan(found.replicates).all(axis=1)
+    assert 0 < lost.sum() == lost_resamples(log, 200) <= 10
+    kept = found.replicates[~lost]
+    assert np.isfinite(kept).all()
+    low, high = np.percentile(kept[:, 0], [2.5, 97.5])
+    assert (found["x"].ci_low, found["x"].ci_high) == pytest.approx((low, high))
+
+
+def with_a_rare_model() -> BattleLog:
+    """Four models on 30 questions, and one that was seen on three of them only."""
+    log = simulated(30, 10, ties=0)
+    rare = [
+        Battle(model_a="r", model_b="m0", winner=winner, question_id=f"q{q:03}")  # type: ignore[arg-type]
+        for q, winner in enumerate(["model_a", "model_b", "model_a"])
+    ]
+    return BattleLog.from_battles([*log.to_battles(), *rare])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_resample_has_a_rating_only_where_one_exists(compiled: bool) -> None:
+    """Without a prior a resample that lost a model, or in which it never won or never lost, has
+    no rating: the model is not where the other battles left it.
+    """
+    if compiled:
+        pytest.importorskip("numba")
+    few_votes = replace(simulated(40, 1, models=7, seed=3, ties=0), question_id=None)
+    for log in (with_a_rare_model(), few_votes):
+        _, votes, found = refits(log, BradleyTerry(prior=0), 100, compiled=compiled)
+        exists = [has_peak(votes.cells, votes.redraw(n), len(log.models)) for n in range(100)]
+        assert 30 < sum(exists) < 90
+        np.testing.assert_array_equal(np.isfinite(found).all(axis=1), exists)
+
+
+def test_resamples_that_lost_a_model_are_counted() -> None:
+    """The error names as many resamples as have no rating."""
+    log = with_a_rare_model()
+    assert claimed(log, replace(PERCENTILE, prior=0)) == lost_resamples(log, 100)
+
+
+def with_two_ties() -> BattleLog:
+    """Fifteen questions with a tie on two of them: one resample in nine has none."""
+    log = simulated(15, 8, seed=11, ties=0)
+    outcome = log.outcome.copy()
+    outcome[[0, 8]] = 2
+    return replace(log, outcome=outcome)
+
+
+@pytest.mark.filterwarnings("error")
+def test_few_ties_under_rao_kupper_warn_of_nothing() -> None:
+    """A resample with hardly a tie is refitted, or left out, without a word from NumPy."""
+    with contextlib.suppress(RatingError):
+        replace(PERCENTILE, ties="rao-kupper")(with_two_ties())
+
+
+def test_resamples_without_a_tie_are_told_as_such() -> None:
+    """With a prior of half a win, the advice is not to set one: it is ties that are missing."""
+    with pytest.raises(RatingError, match=r"^(?!.*set a prior above 0)"):
+        replace(PERCENTILE, ties="davidson", prior=0.5)(with_two_ties())
+
+
+# Counts beside votes
+
+
+def counted_and_judged() -> tuple[BattleLog, BattleLog]:
+    """People's votes as a table of counts, and a judge's on questions."""
+    counts = BattleLog.from_counts(["x", "y", "x"], ["y", "z", "z"], [60, 50, 70], [40, 50, 30])
+    judged = BattleLog.from_battles(
+        Battle(
+            model_a="x",
+            model_b="new",
+            winner="model_a" if n % 3 else "model_b",  # type: ignore[arg-type]
+            question_id=f"q{n}",
+        )
+        for n in range(60)
+    )
+    return counts, judged
+
+
+@pytest.mark.parametrize("part", ["all", "counts"])
+def test_counts_stay_so_many_votes_beside_judged_battles(part: str) -> None:
+    """A table of counts joined to battles on questions rates, with its intervals, as the votes
+    that it counts; and so it does when it is selected out again.
+    """
+    counts, judged = counted_and_judged()
+    votes = BattleLog.from_battles(
+        replace(row, weight=1.0) for row in counts.to_battles() for _ in range(int(row.weight))
+    )
+    joined, listed = BattleLog.joined(counts, judged), BattleLog.joined(votes, judged)
+    if part == "counts":
+        joined, listed = joined.select(np.arange(len(counts))), votes
+    found, expected = BradleyTerry()(joined), BradleyTerry()(listed)
+    for rating in expected.ratings:
+        assert found[rating.model].rating == pytest.approx(rating.rating, abs=1e-7)
+        assert found[rating.model].extra["se"] == pytest.approx(rating.extra["se"], rel=1e-6)
+
+
+# Results
+
+
+def test_the_result_carries_what_made_it() -> None:
+    """Settings, replicates of every model and the sandwich's covariance are in the result."""
+    found: Ratings = replace(PERCENTILE, seed=5)(simulated(15, 4))
+    assert found.settings["interval"] == "percentile"
+    assert (found.settings["resamples"], found.settings["seed"]) == (100, 5)
+    assert "replicates" not in repr(found)
+    assert found.covariance is not None
+    assert BradleyTerry()(simulated(15, 4)).replicates.shape == (0, 4)

@@ -1,0 +1,633 @@
+"""Responses made here: filled once, resumed, and never mixed with another definition's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from arena_kit.cli.main import main
+from arena_kit.files import DataError, append_lines
+from arena_kit.judging.cost import CostError
+from arena_kit.runs import generation
+from arena_kit.runs.generation import Generation
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.record import Record, open_record
+from tests.emulator import Emulator, Fault, Reply
+from tests.emulator.errors import ApiError
+from tests.judging.test_anthropic_judge import KEY, sizes
+
+N = 6
+TOURNAMENT = "params/small.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _a_key(_no_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+
+
+class Arena:
+    """A workspace with six prompts and two entrants, made at the emulated service."""
+
+    def __init__(self, root: Path, emulator: Emulator) -> None:
+        self.root = root
+        self.emulator = emulator
+        bank = (root / "sample" / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
+        few = bank[:N]
+        (root / "sample" / "few.jsonl").write_text("\n".join(few) + "\n", encoding="utf-8")
+        self.prompts = [json.loads(line) for line in few]
+        self.file = root / "responses" / "responses_plain.jsonl"
+        values = yaml.safe_load((root / "params" / "own_entrants.yaml").read_text())
+        claude = {"backend": "anthropic", "model": "claude-sonnet-5-5", "max_tokens": 400}
+        claude |= {"base_url": emulator.base_url}
+        values |= {"prompts": "sample/few.jsonl", "entrants": ["plain", "terse"]}
+        values["generate"] = {"plain": claude, "terse": claude | {"system": "Be brief."}}
+        self.write(values)
+
+    def write(self, values: dict[str, Any]) -> None:
+        (self.root / TOURNAMENT).write_text(yaml.safe_dump(values), encoding="utf-8")
+
+    def define(self, entrant: str = "plain", **changes: Any) -> None:
+        """Change an entrant's definition; None takes a key away."""
+        values = yaml.safe_load((self.root / TOURNAMENT).read_text())
+        definition = values["generate"][entrant] | changes
+        values["generate"][entrant] = {k: v for k, v in definition.items() if v is not None}
+        self.write(values)
+
+    def serve_by_chat(self, **changes: Any) -> None:
+        """Let `plain` be a model behind a chat-completions server on this machine."""
+        chat: dict[str, Any] = {
+            "backend": "openai_compatible",
+            "base_url": f"{self.emulator.base_url}/v1",
+        }
+        self.define(**(chat | {"model": "own", "temperature": 0.7} | changes))
+
+    def plan(self, **changes: Any) -> Generation:
+        shared = {"tournament": TOURNAMENT, "entrants": ["plain"], "max_cost_usd": 5.0}
+        return Generation.read(shared | changes, "parameters")
+
+    def generate(self, **changes: Any) -> Record:
+        return self.plan(**changes).run()
+
+    def rows(self, file: Path | None = None) -> list[dict[str, Any]]:
+        """The file's lines, each of which must be whole."""
+        lines = (file or self.file).read_bytes().split(b"\n")
+        assert lines[-1] == b"", "the file ends with a newline"
+        return [json.loads(line) for line in lines[:-1]]
+
+    def texts(self) -> dict[str, str]:
+        return {row["prompt_id"]: row["response_text"] for row in self.rows()}
+
+    def complete(self) -> bool:
+        """Whether the file answers every prompt once."""
+        return sorted(row["prompt_id"] for row in self.rows()) == sorted(
+            prompt["prompt_id"] for prompt in self.prompts
+        )
+
+    def asked(self) -> int:
+        """How many requests the service has accepted."""
+        return len(self.emulator.billing.accepted)
+
+    def last_record(self) -> dict[str, Any]:
+        newest = max((self.root / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        return open_record(newest)
+
+
+@pytest.fixture
+def arena(workspace: Path, emulator: Emulator) -> Arena:
+    return Arena(workspace, emulator)
+
+
+@contextmanager
+def ctrl_c(when: Callable[[], bool]) -> Iterator[None]:
+    """Press Ctrl-C in the main thread a moment after something became so."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.005):
+            if when():
+                time.sleep(0.1)
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                return
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        signal.signal(signal.SIGINT, before)
+
+
+# Filling a file
+
+
+def test_a_file_is_filled_by_a_batch(arena: Arena) -> None:
+    """Every prompt gets one line with the documented columns, from one batch, as billed."""
+    record = arena.generate()
+    assert arena.complete()
+    assert sizes(arena.emulator) == [N]
+    for row in arena.rows():
+        assert set(row) == {
+            "entrant_id",
+            "prompt_id",
+            "response_text",
+            "diagnostics",
+            "timestamp",
+        }
+        assert row["entrant_id"] == "plain"
+        assert row["response_text"]
+        assert set(row["diagnostics"]) == {
+            "definition",
+            "model",
+            "served_model",
+            "status",
+            "usage",
+            "cost_usd",
+        }
+    paid = sum(row["diagnostics"]["cost_usd"] for row in arena.rows())
+    assert paid == pytest.approx(arena.emulator.billing.total_usd, abs=1e-12)
+    manifest = record.read()
+    assert manifest["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-12)
+    assert (manifest["status"], manifest["mode"]) == ("finished", "generate")
+    assert manifest["entrants"]["plain"]["responses"] == {"ok": N}
+
+
+def test_a_prompt_is_asked_as_it_is(arena: Arena) -> None:
+    """The body holds the prompt's text and the entrant's settings: no schema, no names."""
+    seen: list[dict[str, Any]] = []
+
+    def note(params: Any) -> str:
+        seen.append(params)
+        return "An answer."
+
+    arena.emulator.settings.behaviour = note
+    arena.define("terse", effort="high")
+    arena.generate(entrants=["terse"])
+    cached = {"type": "ephemeral", "ttl": "1h"}
+    assert seen == [
+        {
+            "model": "claude-sonnet-5-5",
+            "max_tokens": 400,
+            "system": [{"type": "text", "text": "Be brief.", "cache_control": cached}],
+            "messages": [{"role": "user", "content": prompt["text"]}],
+            "output_config": {"effort": "high"},
+        }
+        for prompt in arena.prompts
+    ]
+
+
+def test_a_file_is_filled_over_chat(arena: Arena) -> None:
+    """A server of one's own fills the same file, needs no cap, and is asked once per prompt."""
+    arena.serve_by_chat()
+    arena.generate(max_cost_usd=0)
+    assert arena.complete()
+    assert {row.transport for row in arena.emulator.billing.accepted} == {"chat"}
+    assert arena.asked() == N
+    assert {row["diagnostics"]["cost_usd"] for row in arena.rows()} == {0.0}
+
+
+def test_a_file_is_filled_live(arena: Arena) -> None:
+    """With transport `messages` Claude answers at once; a second run asks nothing."""
+    arena.define(transport="messages")
+    arena.generate()
+    assert arena.complete()
+    assert {row.transport for row in arena.emulator.billing.accepted} == {"messages"}
+    arena.define(transport="batches")
+    arena.generate()
+    assert arena.asked() == N, "how it was asked does not change a response"
+
+
+def test_all_entrants_are_filled_unless_some_are_named(arena: Arena) -> None:
+    """Without names every defined entrant gets its file; each is judged only by its own."""
+    arena.generate(entrants=[])
+    assert sizes(arena.emulator) == [N, N]
+    other = arena.root / "responses" / "responses_terse.jsonl"
+    assert {row["entrant_id"] for row in arena.rows(other)} == {"terse"}
+    plan = Plan.read("pilot", {"tournament": TOURNAMENT})
+    assert len(plan.responses) == 2 * N
+
+
+def test_a_second_run_asks_nothing(arena: Arena) -> None:
+    """A full file stays byte for byte as it is, and nothing is sent."""
+    arena.generate()
+    before = arena.file.read_bytes()
+    record = arena.generate()
+    assert arena.file.read_bytes() == before
+    assert arena.asked() == N
+    assert record.read()["cost"]["usd_spent"] == 0.0
+
+
+def test_a_subset_is_filled_first_and_kept(arena: Arena) -> None:
+    """A run on two prompts of a stratum is the beginning of the run on all."""
+    stratum = arena.prompts[0]["source"]
+    arena.generate(strata={stratum: 2})
+    first = arena.rows()
+    assert len(first) == 2
+    arena.generate()
+    assert arena.complete()
+    assert arena.rows()[:2] == first
+    assert sizes(arena.emulator) == [2, N - 2]
+
+
+def test_a_failed_prompt_is_told_and_asked_again(arena: Arena) -> None:
+    """A prompt that fails unpaid is missing from the file, told in the record, and asked by the
+    next run.
+    """
+    bad = arena.prompts[2]
+
+    def refuse_one(params: Any) -> str:
+        if params["messages"][0]["content"] == bad["text"]:
+            raise ApiError(400, "Not this one.")
+        return "An answer."
+
+    arena.emulator.settings.behaviour = refuse_one
+    made = arena.generate().read()["entrants"]["plain"]
+    assert made["failed"] == {bad["prompt_id"]: "invalid_request_error: Not this one."}
+    assert len(arena.rows()) == N - 1
+    arena.emulator.settings.behaviour = "reader"
+    assert arena.generate().read()["entrants"]["plain"]["failed"] == {}
+    assert arena.complete()
+
+
+def test_a_refusal_is_a_response_with_its_status(arena: Arena) -> None:
+    """What an entrant refuses is kept with that status, paid once, and counted in the record."""
+    arena.emulator.settings.behaviour = lambda params: Reply(text="No.", stop_reason="refusal")
+    made = arena.generate().read()["entrants"]["plain"]
+    assert made["responses"] == {"refused": N}
+    assert {row["response_text"] for row in arena.rows()} == {"No."}
+    arena.generate()
+    assert arena.asked() == N
+
+
+def test_a_result_without_a_message_is_no_response(arena: Arena) -> None:
+    """What the service failed to deliver does not compete as an empty answer."""
+    arena.emulator.faults.add(Fault(on="item", kind="message_null", count=1))
+    arena.generate()
+    assert all(row["response_text"] for row in arena.rows())
+
+
+# Interrupts and torn files
+
+
+def test_an_interrupted_batch_is_taken_up_again(arena: Arena) -> None:
+    """Ctrl-C leaves the batch running and a failed record that names it; the next run collects it
+    and sends nothing.
+    """
+    arena.emulator.settings.batch_seconds = 3600
+
+    def looked_at_twice() -> bool:
+        return sum("/batches/msgbatch_" in row.path for row in arena.emulator.requests) >= 2
+
+    with pytest.raises(KeyboardInterrupt), ctrl_c(looked_at_twice):
+        arena.generate()
+    batch_id = str(arena.emulator.batches[0]["id"])
+    manifest = arena.last_record()
+    assert manifest["status"] == "failed"
+    assert batch_id in manifest["error"]
+    assert not arena.file.exists()
+    arena.emulator.clock.advance(hours=2)
+    arena.generate()
+    assert arena.complete()
+    assert sizes(arena.emulator) == [N]
+
+
+def test_an_interrupted_live_run_keeps_what_came(arena: Arena) -> None:
+    """The four calls under way at Ctrl-C are waited for and in the file; two are asked later."""
+    arena.serve_by_chat()
+    arena.emulator.settings.latency = 0.4
+    with pytest.raises(KeyboardInterrupt), ctrl_c(lambda: arena.asked() == 4):
+        arena.generate()
+    assert len(arena.rows()) == arena.asked() == 4
+    arena.generate()
+    assert arena.complete()
+    assert arena.asked() == N
+
+
+def test_a_response_is_in_the_file_as_soon_as_it_came(arena: Arena) -> None:
+    """While the last call hangs, the other five are already there: that is when Ctrl-C comes."""
+    arena.serve_by_chat()
+    arena.emulator.faults.add(Fault(on="chat", kind="hang", after=N - 1, seconds=0.6))
+
+    def five_lines() -> bool:
+        return arena.file.is_file() and arena.file.read_bytes().count(b"\n") == N - 1
+
+    with pytest.raises(KeyboardInterrupt), ctrl_c(five_lines):
+        arena.generate()
+    assert len(arena.rows()) == N - 1
+    arena.generate()
+    assert arena.complete()
+
+
+def test_an_interrupt_while_a_line_is_written_does_not_repeat_it(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C just after a line was appended, while other calls are under way: it stands once."""
+    arena.serve_by_chat()
+    arena.emulator.faults.add(Fault(on="chat", kind="hang", after=3, seconds=0.4))
+    interrupts = iter([KeyboardInterrupt])
+
+    def append(path: Path, lines: list[str]) -> None:
+        append_lines(path, lines)
+        if lines and (interrupt := next(interrupts, None)):
+            raise interrupt
+
+    monkeypatch.setattr(generation, "append_lines", append)
+    with pytest.raises(KeyboardInterrupt):
+        arena.generate()
+    ids = [row["prompt_id"] for row in arena.rows()]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_lost_file_is_written_from_the_ledger(arena: Arena) -> None:
+    """Deleting the file costs nothing: its texts come back as they were."""
+    arena.generate()
+    before = arena.texts()
+    arena.file.unlink()
+    arena.generate()
+    assert arena.texts() == before
+    assert arena.asked() == N
+
+
+def test_lost_lines_are_written_from_the_ledger(arena: Arena) -> None:
+    """Whole lines that went missing come back, and the others stay where they are."""
+    arena.generate()
+    before, lines = arena.texts(), arena.file.read_bytes().splitlines(keepends=True)
+    arena.file.write_bytes(b"".join(lines[:3]))
+    arena.generate()
+    assert arena.file.read_bytes().splitlines(keepends=True)[:3] == lines[:3]
+    assert arena.texts() == before
+    assert arena.asked() == N
+
+
+@pytest.mark.parametrize("cut", [1, 20, 150])
+def test_a_torn_last_line_is_repaired_unpaid(arena: Arena, cut: int) -> None:
+    """A last line cut short by a crash is replaced from the ledger, without asking again."""
+    arena.generate()
+    before = arena.texts()
+    arena.file.write_bytes(arena.file.read_bytes()[:-cut])
+    arena.generate()
+    assert arena.texts() == before
+    assert arena.complete()
+    assert arena.asked() == N
+
+
+def test_a_line_torn_inside_a_character_is_repaired(arena: Arena) -> None:
+    """A last line cut in the middle of a character is repaired like any other."""
+    arena.emulator.settings.behaviour = lambda params: "Naïveté"
+    arena.generate()
+    whole = arena.file.read_bytes()
+    arena.file.write_bytes(whole[: whole.rfind("é".encode()) + 1])
+    arena.generate()
+    assert arena.complete()
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\u0085"])
+def test_any_character_may_stand_in_a_response(arena: Arena, mark: str) -> None:
+    """Characters that some take for the end of a line do not tear one in two."""
+    arena.emulator.settings.behaviour = lambda params: f"One{mark}two."
+    arena.generate()
+    assert set(arena.texts().values()) == {f"One{mark}two."}
+
+
+# Definitions
+
+
+def test_a_changed_definition_is_asked_anew(arena: Arena) -> None:
+    """Responses of an earlier definition leave the file, and the new one's are asked for."""
+    arena.generate()
+    [old] = {row["diagnostics"]["definition"] for row in arena.rows()}
+    arena.define(system="Answer in verse.")
+    arena.generate()
+    [new] = {row["diagnostics"]["definition"] for row in arena.rows()}
+    assert new != old
+    assert arena.complete()
+    assert sizes(arena.emulator) == [N, N]
+    arena.define(system=None)
+    arena.generate()
+    assert {row["diagnostics"]["definition"] for row in arena.rows()} == {old}
+    assert arena.asked() == 2 * N, "the first definition's responses were still in the ledger"
+
+
+def test_a_stale_file_is_refused_by_judging(arena: Arena) -> None:
+    """A run refuses responses that the present definition did not make, and says what to do."""
+    arena.generate(entrants=[])
+    Plan.read("pilot", {"tournament": TOURNAMENT})
+    arena.define(max_tokens=500)
+    with pytest.raises(
+        DataError, match=r"responses_plain.jsonl: .* not made by plain's present definition; run"
+    ):
+        Plan.read("pilot", {"tournament": TOURNAMENT})
+    arena.generate()
+    Plan.read("pilot", {"tournament": TOURNAMENT})
+
+
+def test_a_file_made_elsewhere_is_refused(arena: Arena) -> None:
+    """Responses that were not made here are neither overwritten nor added to, nor judged as if."""
+    arena.file.parent.mkdir()
+    other = {"entrant_id": "plain", "prompt_id": arena.prompts[0]["prompt_id"]}
+    line = json.dumps(other | {"response_text": "Mine."}) + "\n"
+    for name in ("plain", "terse"):
+        arena.file.with_name(f"responses_{name}.jsonl").write_text(line.replace("plain", name))
+    with pytest.raises(DataError, match=r"responses_plain.jsonl: holds responses made elsewhere"):
+        arena.generate()
+    assert arena.file.read_text() == line
+    assert arena.asked() == 0
+    with pytest.raises(DataError, match="was not made by plain's present definition"):
+        Plan.read("pilot", {"tournament": TOURNAMENT})
+
+
+def test_the_record_names_the_definition(arena: Arena) -> None:
+    """The manifest and every line carry the hash of all that shapes a response: the definition
+    as JSON with sorted keys, without transport and key.
+    """
+    manifest = arena.generate().read()
+    definition = {
+        "backend": "anthropic",
+        "base_url": arena.emulator.base_url,
+        "effort": "",
+        "max_tokens": 400,
+        "model": "claude-sonnet-5-5",
+        "seed": None,
+        "system": "",
+        "temperature": None,
+    }
+    digest = hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
+    made = manifest["entrants"]["plain"]
+    assert made["definition"] == digest
+    assert made["file"] == "responses/responses_plain.jsonl"
+    assert {row["diagnostics"]["definition"] for row in arena.rows()} == {digest}
+    assert manifest["tournament"]["generate"]["plain"]["model"] == "claude-sonnet-5-5"
+    assert KEY not in json.dumps(manifest)
+
+
+def test_each_prompt_has_a_seed_of_its_own(arena: Arena) -> None:
+    """Seeds differ by prompt and by definition, are the same when made again, stand in the file,
+    and fit into 31 bits.
+    """
+    seen: dict[str, int] = {}
+
+    def note(body: Any) -> str:
+        seen[body["messages"][-1]["content"]] = body["seed"]
+        return "An answer."
+
+    arena.emulator.settings.behaviour = note
+    arena.serve_by_chat(seed=7)
+    arena.generate()
+    first = dict(seen)
+    assert len(set(first.values())) == N
+    assert all(0 <= seed < 2**31 for seed in first.values())
+    by_id = {row["prompt_id"]: row["diagnostics"]["seed"] for row in arena.rows()}
+    assert by_id == {p["prompt_id"]: first[p["text"]] for p in arena.prompts}
+
+    (arena.root / ".arena_kit" / "verdicts.sqlite").unlink()
+    arena.file.unlink()
+    seen.clear()
+    arena.generate()
+    assert seen == first
+    arena.serve_by_chat(seed=8)
+    arena.generate()
+    assert all(seen[text] != first[text] for text in first)
+
+
+def test_without_a_seed_none_is_sent(arena: Arena) -> None:
+    """A definition without a seed leaves chance to the server."""
+    seen: list[dict[str, Any]] = []
+
+    def note(body: Any) -> str:
+        seen.append(body)
+        return "An answer."
+
+    arena.emulator.settings.behaviour = note
+    arena.serve_by_chat()
+    arena.generate()
+    assert len(seen) == N
+    assert all("seed" not in body and "response_format" not in body for body in seen)
+    assert {body["temperature"] for body in seen} == {0.7}
+
+
+# Caps and doors
+
+
+def test_a_cap_is_required(arena: Arena) -> None:
+    """Generating with a priced model and no cap is refused before a record or a file exists."""
+    with pytest.raises(DataError, match="generating spends money: set max_cost_usd"):
+        arena.generate(max_cost_usd=0)
+    assert arena.asked() == 0
+    assert not (arena.root / "runs").exists()
+    assert not arena.file.exists()
+
+
+def test_a_cap_is_held(arena: Arena) -> None:
+    """A cap below the forecast stops everything before it starts."""
+    with pytest.raises(CostError, match=r"forecast at \$.* in all, more than max_cost_usd 0.0001"):
+        arena.generate(max_cost_usd=0.0001)
+    assert arena.asked() == 0
+    assert not arena.file.exists()
+
+
+def test_a_cap_is_for_all_entrants_together(arena: Arena) -> None:
+    """A cap that allows each entrant alone, but not all of them, stops everything."""
+    forecast = arena.plan(entrants=[]).forecasts()
+    most = max(found.usd_no_hits for found in forecast.values())
+    with pytest.raises(CostError, match="in all, more than"):
+        arena.generate(entrants=[], max_cost_usd=1.1 * most)
+    assert sizes(arena.emulator) == []
+
+
+def test_a_forecast_by_hand(arena: Arena) -> None:
+    """Half of max_tokens is expected of each answer: 6 × 200 tokens at $10 a million, halved, and
+    the prompts as the service counts them.
+    """
+    found = arena.plan().forecasts()["plain"]
+    assert (found.requests, found.answered) == (N, 0)
+    assert found.output_tokens == N * 200
+    n_bytes = sum(len(prompt["text"].encode()) for prompt in arena.prompts)
+    assert found.user_tokens == pytest.approx(n_bytes / 3.2, abs=N)
+    by_hand = (found.user_tokens * 2 + N * 200 * 10) / 2 / 1e6
+    assert found.usd_no_hits == pytest.approx(by_hand, abs=1e-9)
+    assert arena.asked() == 0
+    arena.generate()
+    assert arena.plan().forecasts()["plain"].answered == N
+
+
+def test_offline_writes_from_the_ledger_alone(arena: Arena) -> None:
+    """Offline a file is rebuilt without a key, a cap or a request; what is missing is refused."""
+    with pytest.raises(DataError, match=r"offline, but 6 responses of .*plain.jsonl are not made"):
+        arena.generate(offline=True, max_cost_usd=0)
+    assert arena.emulator.requests == []
+    arena.generate()
+    before, n = arena.texts(), len(arena.emulator.requests)
+    arena.file.unlink()
+    arena.generate(offline=True, max_cost_usd=0)
+    assert arena.texts() == before
+    assert len(arena.emulator.requests) == n
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"entrants": ["oak"]}, "'oak' has no definition to generate by; defined: plain, terse"),
+        ({"tournament": "params/tournament.yaml", "entrants": []}, "no entrant is defined under"),
+        ({"colour": "blue"}, "unknown key 'colour'; allowed: tournament, entrants"),
+        ({"max_cost_usd": -1}, "max_cost_usd: .*greater than or equal to 0"),
+    ],
+)
+def test_wrong_parameters_are_refused(arena: Arena, changes: dict[str, Any], why: str) -> None:
+    """An entrant without a definition, no definitions at all, and typos are one sentence each."""
+    with pytest.raises(DataError, match=why):
+        arena.plan(**changes)
+
+
+def test_a_definition_of_a_stranger_is_refused(arena: Arena) -> None:
+    """A definition for somebody who does not compete is a mistake, and told."""
+    values = yaml.safe_load((arena.root / TOURNAMENT).read_text())
+    values["entrants"] = ["plain", "oak"]
+    arena.write(values)
+    with pytest.raises(DataError, match="generate defines terse, who is no entrant"):
+        arena.plan()
+
+
+def test_generating_without_a_key_names_the_variable(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a key the variable to set is named, and nothing is sent."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(DataError, match="no key: set ANTHROPIC_API_KEY"):
+        arena.generate()
+    assert arena.emulator.requests == []
+
+
+def test_the_command_line(arena: Arena) -> None:
+    """`generate` forecasts without sending, then fills the files and prints the record's path;
+    a cap that is too low is exit code 3, a wrong entrant 2.
+    """
+    file = arena.root / "params" / "small_generate.yaml"
+
+    def call(*words: str, **changes: Any) -> Any:
+        file.write_text(yaml.safe_dump({"tournament": TOURNAMENT, "max_cost_usd": 5.0} | changes))
+        return CliRunner().invoke(main, ["generate", "--params", str(file), *words])
+
+    forecast = call("--forecast", "--json")
+    assert set(json.loads(forecast.stdout)) == {"plain", "terse"}
+    assert arena.asked() == 0
+    assert call(max_cost_usd=0.0001).exit_code == 3
+    assert call(entrants=["oak"]).exit_code == 2
+    assert call(max_cost_usd=0.0).exit_code == 2
+    done = call()
+    assert done.exit_code == 0, done.output
+    assert open_record(done.stdout.splitlines()[-1])["status"] == "finished"
+    assert arena.complete()
+    assert arena.asked() == 2 * N

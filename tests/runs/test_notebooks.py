@@ -1,0 +1,221 @@
+"""Headless runs: the real papermill, real kernels, the real command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from arena_kit.runs import notebooks
+from arena_kit.runs.compare import compare_records
+from tests.runs.test_tournament import ARTIFACTS
+
+TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
+
+
+def arena_kit(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "arena_kit", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | env,
+        check=False,
+    )
+
+
+def test_run(workspace: Path) -> None:
+    """`run pilot` prints the board, ends with the record's path, and leaves every artifact."""
+    done = arena_kit("run", "pilot", *TINY, cwd=workspace / "notebooks")
+    assert done.returncode == 0, done.stderr
+    record = Path(done.stdout.splitlines()[-1])
+    assert record.parent == workspace / "runs"
+    assert "evidence interval" in done.stdout
+    assert "aspen" in done.stdout
+    found = {str(p.relative_to(record)) for p in record.rglob("*") if p.is_file()}
+    assert found >= ARTIFACTS | {"report.ipynb", "report.html", "figures/forest.png"}
+    manifest = json.loads((record / "manifest.json").read_text())
+    assert manifest["status"] == "finished"
+    assert manifest["parameters"]["n_perms"] == 20
+    assert manifest["parameters"]["seed"] == -1, "parameters that were not given stand there too"
+    text = (record / "report.html").read_text()
+    assert "<script" not in text
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
+    rated = arena_kit("rate", str(record / "battles.jsonl"), "--json", cwd=workspace)
+    assert rated.returncode == 0, rated.stderr
+    primary = json.loads((record / "elo_results.json").read_text())["primary"]
+    ratings = json.loads(rated.stdout)["ratings"]
+    assert {(r["dimension"], r["model"]): (r["rating"], r["ci_low"]) for r in ratings} == {
+        (dimension, model): (entry["mean"], entry["evidence_ci95_low"])
+        for dimension, entries in primary.items()
+        for model, entry in entries.items()
+    }
+
+
+def test_failed_run(workspace: Path) -> None:
+    """An offline run without verdicts is refused with exit 3; its record and report stay."""
+    done = arena_kit("run", "pilot", *TINY, "--offline", cwd=workspace)
+    assert done.returncode == 3
+    assert "verdicts are not in the cache" in done.stderr
+    assert "Traceback" not in done.stderr
+    record = Path(done.stdout.splitlines()[-1])
+    assert json.loads((record / "manifest.json").read_text())["status"] == "failed"
+    assert (record / "report.html").is_file()
+
+
+def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose report cannot be written is a failed run, not one that runs for ever."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(notebooks, "export_report", full)
+    with pytest.raises(notebooks.RunFailedError, match="No space left") as caught:
+        notebooks.run_notebook(
+            "pilot", root=workspace, overrides={"limit_pairs": "2"}, progress=False
+        )
+    assert caught.value.record.read()["status"] == "failed"
+
+
+def test_json(workspace: Path) -> None:
+    """`--json` prints the manifest and nothing else, into the folder asked for."""
+    done = arena_kit("run", "pilot", *TINY, "--json", "--runs-dir", "elsewhere", cwd=workspace)
+    manifest = json.loads(done.stdout)
+    assert manifest["mode"] == "pilot"
+    assert len(list((workspace / "elsewhere").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["run", "nonsense"], "no notebook 'nonsense'; known: headline, k_sweep, pilot"),
+        (["run", "pilot", "-p", "n_prems", "5"], "unknown parameter 'n_prems'.*n_perms"),
+        (["run", "pilot", "-p", "n_perms", "-5"], "n_perms: .*greater than or equal to 0"),
+        (["run", "pilot", "--params", "missing.yaml"], "missing.yaml: no such file"),
+    ],
+)
+def test_refused_before_start(workspace: Path, words: list[str], why: str) -> None:
+    """Wrong usage ends with exit 2 and one sentence, before any record exists."""
+    done = arena_kit(*words, cwd=workspace)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+
+    assert re.search(why, done.stderr), done.stderr
+    assert not (workspace / "runs").exists()
+
+
+def test_unknown_key_in_params_file(workspace: Path) -> None:
+    """An unknown key in a params file is refused with the file's name."""
+    path = workspace / "params" / "pilot.yaml"
+    path.write_text(yaml.safe_dump({"judge": "baseline", "temperature": 0}))
+    done = arena_kit("run", "pilot", cwd=workspace)
+    assert done.returncode == 2
+    assert "pilot.yaml: unknown parameter 'temperature'" in done.stderr
+
+
+def test_locked(workspace: Path) -> None:
+    """A record folder that another run holds is refused with exit 3."""
+    taken = workspace / "runs" / "mine"
+    taken.mkdir(parents=True)
+    (taken / ".claim").write_text("someone else")
+    done = arena_kit("run", "pilot", *TINY, "-p", "run_dir", "runs/mine", cwd=workspace)
+    assert done.returncode == 3
+    assert "belongs to another run" in done.stderr
+
+
+def test_plain_papermill(workspace: Path) -> None:
+    """Bare papermill with a params file works as written and leaves a finished record."""
+    words = ["notebooks/pilot.ipynb", "out.ipynb", "-f", "params/pilot.yaml", "-p", "n_perms", "20"]
+    subprocess.run(
+        [sys.executable, "-m", "papermill", *words],
+        cwd=workspace,
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    (record,) = (workspace / "runs").iterdir()
+    assert json.loads((record / "manifest.json").read_text())["status"] == "finished"
+    assert (workspace / "out.ipynb").is_file()
+
+
+def test_session_that_ends_early(workspace: Path) -> None:
+    """A notebook session that ends before saving leaves a failed record, not a running one."""
+    code = "from arena_kit import Study; Study.open('pilot', limit_pairs=2)"
+    subprocess.run([sys.executable, "-c", code], cwd=workspace, check=True, timeout=60)
+    (record,) = (workspace / "runs").iterdir()
+    manifest = json.loads((record / "manifest.json").read_text())
+    assert manifest["status"] == "failed"
+    assert "ended before" in manifest["error"]
+
+
+def test_compare(workspace: Path) -> None:
+    """Comparing two runs shows the setting that changed, flipped verdicts and moved ratings."""
+    first = arena_kit("run", "pilot", *TINY, cwd=workspace).stdout.splitlines()[-1]
+    path = workspace / "params" / "tournament.yaml"
+    path.write_text(path.read_text().replace("noise: 0.06", "noise: 0.5"))
+    second = arena_kit("run", "pilot", *TINY, cwd=workspace).stdout.splitlines()[-1]
+    found = compare_records(Path(first), Path(second))
+    assert found.settings["tournament.judge.baseline.noise"] == (0.06, 0.5)
+    assert found.n_shared == 2 * 6 * (6 + 9 + 9)
+    assert found.flips
+    assert any(delta.change for delta in found.deltas)
+    done = arena_kit("compare", first, second, cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert "tournament.judge.baseline.noise" in done.stdout
+    assert f"{len(found.flips)} of {found.n_shared} shared" in done.stdout
+    same = arena_kit("compare", first, first, cwd=workspace)
+    assert "no difference" in same.stdout
+    assert "0 of" in same.stdout
+
+
+def test_sweep_without_ratings(workspace: Path) -> None:
+    """`k_sweep` on a judge that only ties says that there is no order to ask about."""
+    path = workspace / "params" / "tournament.yaml"
+    path.write_text(path.read_text().replace("tie_margin: 0.02", "tie_margin: 100"))
+    done = arena_kit("run", "k_sweep", *TINY, cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert "not rated" in done.stdout
+
+
+def test_report_is_clean(workspace: Path) -> None:
+    """A headless report holds no warning and no path of this machine's installation."""
+    done = arena_kit("run", "pilot", *TINY, cwd=workspace)
+    text = (Path(done.stdout.splitlines()[-1]) / "report.html").read_text()
+    assert "Warning" not in text
+    assert "site-packages" not in text
+
+
+def test_terminated(workspace: Path) -> None:
+    """A run that is told to stop leaves a failed record, not one that runs for ever."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "arena_kit", "run", "headline"],
+        cwd=workspace,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    manifest = None
+    for _ in range(600):
+        time.sleep(0.1)
+        if found := list(workspace.glob("runs/*/matches/matches.jsonl")):
+            manifest = found[0].parent.parent / "manifest.json"
+            break
+    process.terminate()
+    process.wait(timeout=60)
+    assert manifest is not None
+    assert json.loads(manifest.read_text())["status"] == "failed"
+
+
+def test_unusable_runs_folder(workspace: Path) -> None:
+    """A runs folder that cannot be made is one sentence and exit 2."""
+    (workspace / "file").write_text("")
+    done = arena_kit("run", "pilot", *TINY, "--runs-dir", "file/sub", cwd=workspace)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,483 @@
+"""The leaderboard: every metric of policy 9, the rollout phases, and its formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arena_kit import Battle, BattleLog, BradleyTerry, Glicko2, PermutationElo, RatingError
+from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.matchmaking.arena import Arena
+from arena_kit.policy.constants import LegacyElo, Phase, Policy, PromptScores, Threshold
+from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.ratings import final_states, legacy_elo, rated, time_in_band
+from arena_kit.policy.rules import Badge
+from arena_kit.reporting import board_tables
+from arena_kit.reporting.html import clean_html
+from arena_kit.validity.formats import (
+    earlier_of,
+    rating_cell,
+    shown,
+    to_csv,
+    to_dict,
+    to_latex,
+    to_markdown,
+)
+from arena_kit.validity.leaderboard import Earlier, Leaderboard, leaderboard
+from arena_kit.validity.model_page import model_detail
+from arena_kit.validity.prompt_scores import adjusted_scores, raw_scores, summary
+from arena_kit.validity.weekly import weekly_report
+from tests.reporting.test_html import HOSTILE, Elements
+
+SHADOW, LANES, MIGRATION, GOVERNANCE = Phase
+
+
+def log(*rows: tuple[str, str, str, str]) -> BattleLog:
+    """Battles from (model_a, model_b, winner, prompt); winner `-` is a tie, `!` both-bad."""
+    outcome = {"a": "model_a", "b": "model_b", "-": "tie", "!": "both_bad"}
+    return BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=outcome[w], question_id=q, battle_id=f"v{n:05}")  # type: ignore[arg-type]
+        for n, (a, b, w, q) in enumerate(rows)
+    )
+
+
+def season(n: int = 3000, models: int = 6, seed: int = 0) -> BattleLog:
+    """Random votes of models whose skill falls with their number, on 12 prompts."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(n):
+        i, j = rng.choice(models, 2, replace=False).tolist()
+        p = 1 / (1 + 10 ** ((i - j) * 60 / 400))
+        won = rng.choice(["a", "b", "-", "!"], p=[0.8 * p, 0.8 * (1 - p), 0.15, 0.05])
+        rows.append((f"m{i}", f"m{j}", str(won), f"q{rng.integers(12):02}"))
+    return log(*rows)
+
+
+@pytest.fixture(scope="module")
+def votes() -> BattleLog:
+    return season()
+
+
+@pytest.fixture(scope="module")
+def board(votes: BattleLog) -> Leaderboard:
+    return leaderboard(votes)
+
+
+class TestScores:
+    """Policy 9.1 with the definitions of the specification."""
+
+    def test_by_hand(self) -> None:
+        """9.1: prompts scored 1, 0.5 and 0.75 have mean 0.75, spread 0.2041, consistency 59."""
+        found = raw_scores(
+            log(
+                ("x", "y", "a", "q1"), ("y", "x", "b", "q1"),  # two wins: 1
+                ("x", "y", "a", "q2"), ("x", "y", "b", "q2"),  # a win and a loss: 0.5
+                ("x", "y", "-", "q3"), ("x", "y", "a", "q3"),  # a draw and a win: 0.75
+                ("x", "y", "b", "q4"),  # one vote: does not count
+                ("x", "y", "!", "q4"),  # nor does both-bad
+            ),
+            PromptScores(),
+        )["x"]  # fmt: skip
+        assert found.prompts == 3
+        assert found.average == pytest.approx(0.75)
+        assert found.spread == pytest.approx(np.sqrt((0.0625 + 0.0625) / 3))
+        assert found.consistency == 59
+
+    def test_too_few_prompts(self) -> None:
+        """9.1: two prompts have an average but no spread, and none has nothing."""
+        rule = PromptScores()
+        two = summary(np.array([1.0, 0.0]), rule)
+        assert (two.average, two.spread, two.consistency) == (0.5, None, None)
+        assert summary(np.zeros(0), rule).average is None
+
+    def test_consistency_ends(self) -> None:
+        """9.1: no spread is 100 % consistent, a spread of 0.5 or more is 0 %."""
+        rule = PromptScores()
+        assert summary(np.full(4, 0.3), rule).consistency == 100
+        assert summary(np.array([1.0, 0.0, 1.0, 0.0]), rule).consistency == 0
+
+    def test_adjusted_removes_scheduling(self) -> None:
+        """9.1: of two equal models, the one matched with weak opponents has the better raw
+        score, and not the better adjusted one.
+        """
+        rng = np.random.default_rng(3)
+        rows = []
+        for n in range(4000):
+            lucky = n % 2 == 0
+            model, other, p = ("lucky", "weak", 0.76) if lucky else ("unlucky", "strong", 0.24)
+            if n % 5 == 0:
+                model, other, p = "lucky", "unlucky", 0.5
+            rows.append((model, other, "a" if rng.random() < p else "b", f"q{n % 20}"))
+        votes = log(*rows)
+        rule = PromptScores()
+        raw, adjusted = (
+            raw_scores(votes, rule),
+            adjusted_scores(votes, BradleyTerry()(votes), rule),
+        )
+        gap = {k: f["lucky"].average - f["unlucky"].average  # type: ignore[operator]
+               for k, f in (("raw", raw), ("adjusted", adjusted))}  # fmt: skip
+        assert gap["raw"] > 0.2
+        assert abs(gap["adjusted"]) < 0.05
+
+
+class TestLegacyElo:
+    """The rating of policy 2."""
+
+    def test_by_hand(self) -> None:
+        """2: K 16 from 1500, a win is +8, and both-bad takes 8 from each at the baseline."""
+        rule = LegacyElo()
+        assert legacy_elo(log(("x", "y", "a", "q")), rule) == {"x": 1508.0, "y": 1492.0}
+        assert legacy_elo(log(("x", "y", "!", "q")), rule) == {"x": 1492.0, "y": 1492.0}
+        assert legacy_elo(log(("x", "y", "-", "q")), rule) == {"x": 1500.0, "y": 1500.0}
+
+    def test_is_plain_elo_without_both_bad(self, votes: BattleLog) -> None:
+        """2: without both-bad votes it is Elo in the order of votes."""
+        kept = votes.select(votes.outcome != BOTH_BAD)
+        plain = PermutationElo(
+            k=16, initial=1500, ties="half", shuffle=False, n_perms=1, evidence_replicates=0
+        )(kept)
+        for model, rating in legacy_elo(kept, LegacyElo()).items():
+            assert rating == pytest.approx(plain[model].rating, abs=1e-9)
+
+    def test_as_a_running_arena_keeps_it(self, votes: BattleLog) -> None:
+        """A running arena keeps the same Elo and Glicko-2 vote by vote, and the same order."""
+        for phase in Phase:
+            policy = Policy(phase=phase)
+            kept = Arena(policy, votes.models, (), rng=np.random.default_rng(0), battles=votes)
+            board = leaderboard(votes, policy)
+            assert kept.order() == list(board.order)
+            for row in board.rows:
+                assert row.legacy_elo == pytest.approx(kept.elo[row.model], abs=1e-9)
+                assert row.rating == pytest.approx(kept.ratings[row.model].rating, abs=1e-6)
+
+
+class TestRows:
+    """Policy 5 and 9.2."""
+
+    def test_rating_state(self, votes: BattleLog, board: Leaderboard) -> None:
+        """5.1: rating, RD and volatility are Glicko-2's; 4: conservative is rating - 2 RD."""
+        ratings = Glicko2(evidence_replicates=0)(votes)
+        for row in board.rows:
+            assert row.rating == pytest.approx(ratings[row.model].rating)
+            assert row.rd == pytest.approx(ratings[row.model].extra["rd"])
+            assert row.volatility == pytest.approx(ratings[row.model].extra["volatility"])
+            assert row.conservative == pytest.approx(row.rating - 2 * row.rd)
+
+    def test_public_order(self, board: Leaderboard) -> None:
+        """5.2: best conservative score first, not best rating."""
+        scores = [row.conservative for row in board.rows]
+        assert scores == sorted(scores, reverse=True)
+        assert [row.rank for row in board.rows] == [1, 2, 3, 4, 5, 6]
+
+    def test_newly_lucky(self) -> None:
+        """5.2: a newcomer with four wins has the best rating and does not lead."""
+        base = [("good", f"m{n % 4}", "a" if n % 3 else "b", f"q{n % 9}") for n in range(300)]
+        base += [
+            (f"m{n % 4}", f"m{(n + 1) % 4}", "ab"[n // 4 % 2], f"q{n % 9}") for n in range(300)
+        ]
+        board = leaderboard(log(*base, *[("lucky", "m0", "a", f"q{n}") for n in range(4)]))
+        assert max(board.rows, key=lambda row: row.rating).model == "lucky"
+        assert board.rows[0].model == "good"
+        assert board["lucky"].badge is Badge.PROVISIONAL
+        assert board["lucky"].official_rank is None
+        assert "4 decisive votes, 80 needed" in board["lucky"].provisional_reasons
+
+    def test_provisional_are_visible(self, votes: BattleLog) -> None:
+        """5.3: provisional models keep their place in the order and have no official rank."""
+        strict = Threshold(decisive=10_000, prompt_coverage=0.8, rd=90)
+        loose = leaderboard(votes, Policy(established=replace(strict, decisive=750), stable=strict))
+        assert [row.rank for row in loose.rows] == [1, 2, 3, 4, 5, 6]
+        named = [row.official_rank for row in loose.rows if not row.provisional]
+        assert named == list(range(1, len(named) + 1))
+        assert 0 < len(named) < 6
+        none = leaderboard(votes, Policy(established=strict, stable=strict))
+        assert all(row.official_rank is None for row in none.rows)
+
+    def test_counts(self, votes: BattleLog, board: Leaderboard) -> None:
+        """9.1: the record, the votes and both-bad add up; 8.3: the floor is 1 - rate."""
+        for row in board.rows:
+            assert row.votes == row.wins + row.losses + row.ties + row.both_bad
+            assert row.decisive == row.wins + row.losses
+            assert row.quality_floor == pytest.approx(1 - row.both_bad / row.votes)
+        assert sum(row.votes for row in board.rows) == 2 * len(votes)
+        assert sum(row.wins for row in board.rows) == sum(row.losses for row in board.rows)
+
+    def test_pair_coverage(self) -> None:
+        """9.2: the mean over neighbours of min(1, votes/12, prompts/6)."""
+        rows = [("a", "b", "a", f"q{n % 6}") for n in range(12)]  # the floor: 1
+        rows += [("b", "c", "a", f"q{n % 3}") for n in range(9)]  # min(9/12, 3/6) = 0.5
+        found = Coverage.of(log(*rows)).pair_scores(["a", "b", "c"])
+        assert found == {"a": 1.0, "b": 0.75, "c": 0.5}
+        board = leaderboard(log(*rows))
+        assert board.conservative_order == ("a", "b", "c")
+        assert [row.pair_coverage for row in board.rows] == [1.0, 0.75, 0.5]
+
+    def test_evidence_beside_rd(self, votes: BattleLog, board: Leaderboard) -> None:
+        """Bradley–Terry's rating and standard error stand beside RD, both-bad left out."""
+        found = BradleyTerry(center=1500, both_bad="exclude")(votes)
+        for row in board.rows:
+            assert row.bt_rating == pytest.approx(found[row.model].rating)
+            assert row.bt_se == pytest.approx(found[row.model].extra["se"])
+            assert row.bt_se < row.rd / 2
+
+    def test_both_bad_moves_no_rating(self, votes: BattleLog, board: Leaderboard) -> None:
+        """8.3: without the both-bad votes, ratings are the same and votes are fewer."""
+        without = leaderboard(votes.select(votes.outcome != BOTH_BAD))
+        for row in without.rows:
+            assert row.rating == pytest.approx(board[row.model].rating)
+            assert row.votes < board[row.model].votes
+
+    def test_only_both_bad(self) -> None:
+        """8.3: a model with nothing but both-bad votes is shown where new models begin."""
+        board = leaderboard(log(("x", "y", "a", "q"), ("y", "x", "b", "q"), ("z", "x", "!", "q")))
+        row = board["z"]
+        assert (row.rating, row.rd, row.both_bad, row.bt_rating) == (1500.0, 350.0, 1, None)
+        assert board["x"].both_bad == 1
+
+    def test_enabled_models(self, votes: BattleLog) -> None:
+        """Models without a vote are on the board when enabled, others only while they are."""
+        board = leaderboard(votes, models=["m0", "m1", "new"])
+        assert set(board.order) == {"m0", "m1", "new"}
+        assert board["new"].votes == 0
+        assert board["new"].provisional
+
+    def test_no_rating(self) -> None:
+        """Where no vote counts there is no board, and the cause is named."""
+        with pytest.raises(RatingError, match="all were dropped"):
+            leaderboard(log(("a", "b", "!", "q")))
+
+    def test_newcomers_that_only_met_each_other(self, votes: BattleLog) -> None:
+        """10: the ranking stays visible; Bradley–Terry leaves out those apart, and says so."""
+        apart = log(("x", "y", "a", "q00"), ("y", "x", "a", "q01"))
+        board = leaderboard(BattleLog.joined(votes, apart))
+        assert len(board.rows) == 8
+        assert {row.model for row in board.rows if row.bt_rating is None} == {"x", "y"}
+        for row in leaderboard(votes).rows:
+            assert board[row.model].rating == row.rating
+            assert board[row.model].bt_rating == pytest.approx(row.bt_rating, abs=1e-6)
+        assert "No Bradley–Terry rating for" in board_tables.metrics(board).html
+        assert model_detail(board, "x").neighbours
+
+    def test_input_untouched(self, votes: BattleLog, board: Leaderboard) -> None:
+        """The same log gives the same board, and rows in another order do, too."""
+        turned = votes.select(np.arange(len(votes))[::-1])
+        assert to_dict(leaderboard(votes)) == to_dict(board)
+        again = leaderboard(turned)
+        assert again.order == board.order
+        for row in again.rows:
+            assert row.rating == board[row.model].rating
+            assert row.bt_rating == pytest.approx(board[row.model].bt_rating)
+
+    def test_time_in_band(self, votes: BattleLog) -> None:
+        """7.1: contenders of a part of the window are due a part of a contender's share."""
+        policy = Policy()
+        history, _ = rated(votes, policy)
+        assert time_in_band(history, policy, history.models) == dict.fromkeys(history.models, 1.0)
+        narrow = replace(policy, contenders=replace(policy.contenders, band=2))
+        parts = time_in_band(history, narrow, history.models)
+        assert sum(parts.values()) == pytest.approx(2)
+        assert parts["m0"] > 0.9
+        assert set(final_states(history)) == set(votes.models)
+
+
+class TestPhases:
+    """Policy 12."""
+
+    def test_shadow_changes_nothing(self, votes: BattleLog) -> None:
+        """Phase 1: the official order is legacy Elo's, v2 is computed, and readers see no sign."""
+        board = leaderboard(votes, Policy(phase=SHADOW))
+        elo = legacy_elo(votes, LegacyElo())
+        assert list(board.order) == sorted(elo, key=lambda model: -elo[model])
+        assert [row.official_rank for row in board.rows] == [1, 2, 3, 4, 5, 6]
+        assert sorted(row.conservative_rank for row in board.rows) == [1, 2, 3, 4, 5, 6]
+        texts = shown(board)[0]
+        assert texts["Rating"] == f"{board.rows[0].legacy_elo:.0f}"
+        assert not {"Confidence", "Coverage"} & set(texts)
+        page = board_tables.board(board).html
+        assert all(badge not in page for badge in Badge)
+        assert "RD" not in page
+        report = weekly_report(votes, Policy(phase=SHADOW))
+        assert "not published in phase 1" in str(board_tables.status(report))
+
+    def test_lanes_add_diagnostics(self, votes: BattleLog) -> None:
+        """Phase 2: the same order and label, with badges, confidence and coverage beside it."""
+        shadow, board = (leaderboard(votes, Policy(phase=p)) for p in (SHADOW, LANES))
+        assert board.order == shadow.order
+        texts = shown(board)[0]
+        assert {"Confidence", "Coverage"} <= set(texts)
+        assert rating_cell(board, board.rows[0]) == rating_cell(shadow, shadow.rows[0])
+        assert not to_dict(board)["status"]["published"]
+
+    def test_9_3_tooltips(self, votes: BattleLog) -> None:
+        """9.3: advanced metrics are in tooltips: RD on the rating, what it lacks on the badge."""
+        board = leaderboard(votes)
+        page = board_tables.board(board).html
+        for row in board.rows:
+            assert f'title="RD {row.rd:.1f}, volatility {row.volatility:.4f}"' in page
+        assert 'title="not Stable: RD ' in page
+
+    def test_migration(self, votes: BattleLog) -> None:
+        """Phase 3: ordered by conservative score, legacy Elo as a second field."""
+        board = leaderboard(votes, Policy(phase=MIGRATION))
+        assert board.order == board.conservative_order
+        value, small = rating_cell(board, board.rows[0])
+        assert value == f"{board.rows[0].conservative:.0f}"
+        assert f"Elo {board.rows[0].legacy_elo:.0f}" in small
+        assert to_dict(board)["status"]["published"]
+
+    def test_governance(self, votes: BattleLog, board: Leaderboard) -> None:
+        """Phase 4: the order of phase 3, and no legacy Elo for readers."""
+        assert board.order == leaderboard(votes, Policy(phase=MIGRATION)).order
+        assert "Elo" not in rating_cell(board, board.rows[0])[1]
+
+    def test_same_metrics_in_every_phase(self, votes: BattleLog) -> None:
+        """What is computed does not depend on the phase, only what is published."""
+        boards = [leaderboard(votes, Policy(phase=phase)) for phase in Phase]
+        for model in votes.models:
+            found = {
+                replace(board[model], rank=0, official_rank=None, badge_reasons=()).conservative
+                for board in boards
+            }
+            assert len(found) == 1
+
+
+class TestEpochs:
+    """Rank history carries a method epoch."""
+
+    def test_change_within_an_epoch(self, votes: BattleLog, board: Leaderboard) -> None:
+        """Official ranks of an earlier board under the same method are compared; a model that had
+        none did not move, and does not move the others.
+        """
+        before = leaderboard(votes.select(np.arange(len(votes) * 3 // 4)))
+        now = leaderboard(votes, earlier=before.earlier())
+        assert now.movement == ""
+        for row in now.rows:
+            old, new = before[row.model].official_rank, row.official_rank
+            both = old is not None and new is not None
+            assert row.rank_change == (old - new if both else None)
+        hidden = replace(board.earlier(), ranks={"m1": 1})
+        assert leaderboard(votes, earlier=hidden)["m0"].rank_change is None
+
+    def test_change_of_method_is_no_movement(self, votes: BattleLog) -> None:
+        """12: moving the order from Elo to the conservative score moves nobody."""
+        before = leaderboard(votes.select(np.arange(200)), Policy(phase=LANES))
+        now = leaderboard(votes, Policy(phase=MIGRATION), earlier=before.earlier())
+        assert all(row.rank_change is None for row in now.rows)
+        assert "a change of method is not shown as movement" in now.movement
+        assert "▲" not in board_tables.board(now).html
+
+    def test_settings_are_part_of_the_method(self, board: Leaderboard, votes: BattleLog) -> None:
+        """Another tau or another number of deviations begins a new epoch; a phase may not."""
+        policy = Policy()
+        other = replace(policy, glicko=replace(policy.glicko, tau=0.6))
+        assert leaderboard(votes, other).epoch != board.epoch
+        assert leaderboard(votes, replace(policy, deviations=1.0)).epoch != board.epoch
+        assert leaderboard(votes, replace(policy, phase=MIGRATION)).epoch == board.epoch
+
+    def test_from_json(self, board: Leaderboard) -> None:
+        """An earlier board is known by its JSON; anything else is refused in a sentence."""
+        again = earlier_of(json.loads(json.dumps(to_dict(board))), "board.json")
+        assert again == board.earlier()
+        assert isinstance(again, Earlier)
+        with pytest.raises(ValueError, match=r"board\.json: not a leaderboard"):
+            earlier_of({"rows": 3}, "board.json")
+
+
+NAMES = [HOSTILE[0], HOSTILE[1], r"\input{x} $y$ & 5% #1 _a_ ^b~", "a|b `c` *d* [e](f)", '=1+"x"']
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Leaderboard:
+    """A board whose models have names that would do harm unescaped."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for n in range(300):
+        i, j = rng.choice(len(NAMES), 2, replace=False).tolist()
+        rows.append((NAMES[i], NAMES[j], "ab-!"[rng.integers(4)], f"q{n % 7}"))
+    return leaderboard(log(*rows))
+
+
+class TestFormats:
+    """Frame, JSON, CSV, Markdown, LaTeX and HTML."""
+
+    def test_every_metric(self, board: Leaderboard) -> None:
+        """9.1, 9.2: JSON and CSV hold every metric under the same names."""
+        (row, *_) = to_dict(board)["rows"]
+        wanted = (
+            "rank official_rank model badge conservative rating rd volatility confidence "
+            "prompt_coverage pair_coverage consistency_raw spread_raw avg_score_raw "
+            "consistency_adjusted spread_adjusted avg_score_adjusted wins losses ties votes "
+            "decisive both_bad quality_floor exposure exposure_target exposure_equal_target "
+            "provisional provisional_reasons bt_rating bt_se legacy_elo rank_change"
+        ).split()
+        assert set(wanted) <= set(row)
+        assert next(csv.reader(io.StringIO(to_csv(board)))) == list(row)
+        json.dumps(to_dict(board), allow_nan=False)
+
+    def test_csv(self, hostile: Leaderboard) -> None:
+        """Any name comes back from CSV as it was."""
+        rows = list(csv.DictReader(io.StringIO(to_csv(hostile))))
+        assert [row["model"] for row in rows] == list(hostile.order)
+
+    def test_markdown(self, hostile: Leaderboard) -> None:
+        """No name ends a cell, opens a tag or a link, or sets type."""
+        lines = to_markdown(hostile).splitlines()
+        assert len(lines) == 2 + len(NAMES)
+        cells = {len(line.replace(r"\|", "").split("|")) for line in lines}
+        assert len(cells) == 1
+        text = "\n".join(lines[2:])
+        assert "<" not in text
+        for mark in "`*[]_$":
+            assert text.count(mark) == text.count("\\" + mark), mark
+
+    def test_latex(self, hostile: Leaderboard) -> None:
+        """No name is a command, a comment or a column."""
+        body = to_latex(hostile).split("\\midrule\n")[1].split("\\bottomrule")[0]
+        assert r"\textbackslash{}input\{x\} \$y\$ \& 5\% \#1 \_a\_" in body
+        for line in body.splitlines():
+            plain = line.replace(r"\&", "").replace(r"\%", "")
+            assert plain.count("&") == 10
+            assert "%" not in plain
+        assert r"\input" not in body
+
+    def test_html(self, hostile: Leaderboard) -> None:
+        """Nothing in the table is active, whatever the names, and cleaning keeps its look."""
+        for made in (board_tables.board(hostile), board_tables.metrics(hostile)):
+            found = Elements(made.html)
+            assert found.tags <= {
+                "div", "style", "table", "thead", "tbody", "tfoot", "tr", "th", "td", "span", "b",
+                "details", "summary", "colgroup", "col",
+            }  # fmt: skip
+            assert not [name for name, _ in found.attributes if name.startswith("on")]
+            assert "&lt;script&gt;" in clean_html(made.html)
+
+    def test_locked_form(self, board: Leaderboard) -> None:
+        """9.3: one Rating column with the raw rating in small text, Confidence and Coverage
+        columns, the badge in the model cell and nowhere else.
+        """
+        html = clean_html(board_tables.board(board).html)
+        heads = [part.split("</th>")[0].split(">")[-1] for part in html.split("<th ")[1:]]
+        assert heads == [
+            "Rank", "Model", "Rating", "Confidence", "Coverage", "Consistency", "Spread",
+            "Avg score", "Record", "Votes", "Both bad",
+        ]  # fmt: skip
+        row = board.rows[0]
+        cells = html.split("<tbody")[1].split("<td ")[1:12]
+        assert f"<b>{row.conservative:.0f}</b>" in cells[2]
+        assert f"raw {row.rating:.0f}" in cells[2]
+        assert "font-size: 11px" in cells[2].replace(":11px", ": 11px")
+        assert row.badge in cells[1]
+        assert sum(row.badge in cell for cell in cells) == 1
+
+    def test_empty_columns(self, hostile: Leaderboard) -> None:
+        """What is not known is a dash."""
+        few = leaderboard(log(("x", "y", "a", "q1"), ("y", "x", "a", "q2")))
+        texts: dict[str, Any] = shown(few)[0]
+        assert texts["Consistency"] == texts["Spread"] == texts["Avg score"] == "–"
+        assert "–" in board_tables.board_text(few)
