@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from arena_kit.judging.ledger import Ledger
 from tests.emulator import Emulator
-
-ROOT = Path(__file__).parent.parent
+from tests.samples import ROOT
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +55,23 @@ def emulator() -> Iterator[Emulator]:
 def ledger(tmp_path: Path) -> Ledger:
     """A ledger that does not exist yet."""
     return Ledger(tmp_path / "verdicts.sqlite")
+
+
+@pytest.fixture
+def rendered(tmp_path: Path) -> Callable[[Path], str]:
+    """The DOM of a page after a real browser ran it."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no chromium on this machine")
+    flags = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
+    ]  # fmt: skip
+
+    def dom(page: Path) -> str:
+        command = [chromium, *flags, page.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        return done.stdout
+
+    return dom

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from itertools import groupby
 
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit import BattleLog, Ratings
+
 MASK = 2**64 - 1
+#: Rating points per unit of the logistic scale.
+UNIT = 400 / math.log(10)
 
 
 def elo(
@@ -155,3 +163,167 @@ def glicko2_volatility(
 def decimals(numbers: Sequence[float]) -> tuple[Decimal, ...]:
     """The exact values of floats."""
     return tuple(Decimal(number) for number in numbers)
+
+
+def chances(ties: str, gap: float, tie: float) -> tuple[float, float, float]:
+    """Win, tie and loss of the first side: Bradley & Terry (1952), Davidson (1970), Rao &
+    Kupper (1967), with worths whose ratio is e^gap, and nu or theta = e^tie.
+    """
+    first, second, more = math.exp(gap / 2), math.exp(-gap / 2), math.exp(tie)
+    if ties == "half":
+        return first / (first + second), 0.0, second / (first + second)
+    if ties == "davidson":
+        total = first + second + more * math.sqrt(first * second)
+        return first / total, more * math.sqrt(first * second) / total, second / total
+    win, loss = first / (first + more * second), second / (second + more * first)
+    both = (first + more * second) * (second + more * first)
+    return win, (more**2 - 1) * first * second / both, loss
+
+
+@dataclass(frozen=True)
+class Naive:
+    """The likelihood of a log as a plain sum over its battles.
+
+    Parameters come in one list: the strengths of all models but the first (which is 0), the
+    tie parameter where there is one, and a coefficient per covariate.
+    """
+
+    log: BattleLog
+    ties: str = "half"
+    prior: float = 0.0
+    only_needed: bool = False
+    covariates: tuple[str, ...] = ()
+
+    def parameters(self, found: Ratings) -> list[float]:
+        """What our fit found, in natural units and per unit of a covariate."""
+        first = found[self.log.models[0]].rating
+        theta = [(found[model].rating - first) / UNIT for model in self.log.models[1:]]
+        theta += [] if self.ties == "half" else [found.fit["tie"]]
+        known = self.log.covariates or {}
+        typical = [np.sqrt(np.mean(known[name] ** 2)) for name in self.covariates]
+        found_slopes = [found.fit[name] / UNIT for name in self.covariates]
+        return theta + [slope / size for slope, size in zip(found_slopes, typical, strict=True)]
+
+    def _chances(self, theta: Sequence[float], a: str, b: str, x: float) -> tuple[float, ...]:
+        strength = dict(zip(self.log.models, [0.0, *theta], strict=False))
+        tie = 0.0 if self.ties == "half" else theta[len(self.log.models) - 1]
+        return chances(self.ties, strength[a] - strength[b] + x, tie)
+
+    def rows(self, theta: Sequence[float]) -> list[float]:
+        """The log-likelihood of every battle, times its weight."""
+        known = self.log.covariates or {}
+        slopes = theta[len(theta) - len(self.covariates) :]
+        out = []
+        for n, battle in enumerate(self.log.to_battles()):
+            x = sum(k * known[name][n] for k, name in zip(slopes, self.covariates, strict=True))
+            win, tie, loss = self._chances(theta, battle.model_a, battle.model_b, float(x))
+            hard = {"model_a": 1.0, "model_b": 0.0}.get(battle.winner, 0.5)
+            share = hard if battle.share_a is None else battle.share_a
+            if self.ties != "half" and not battle.winner.decisive:
+                value = math.log(tie)
+            else:
+                value = share * math.log(win) + (1 - share) * math.log(loss)
+            out.append(battle.weight * value)
+        return out
+
+    def total(self, theta: Sequence[float]) -> float:
+        """The log-likelihood of all battles and of the prior's wins, on every pair that met or only
+        on those that need them.
+        """
+        met = {tuple(sorted((x.model_a, x.model_b))) for x in self.log.to_battles()}
+        if self.only_needed:
+            met &= self.divided()
+        added = [self._chances(theta, a, b, 0.0) for a, b in met] if self.prior else []
+        return sum(self.rows(theta)) + self.prior * sum(
+            math.log(win) + math.log(loss) for win, _, loss in added
+        )
+
+    def divided(self) -> set[tuple[str, ...]]:
+        """Two models of which one never beat the other, not even through others; a tie is part of a
+        win on both sides if it is `half` of one, or if wins both ways say how rare ties are.
+        """
+        alone = self._apart(ties=False)
+        n = len(self.log.models)
+        known = self.ties == "half" or len(alone) < n * (n - 1)
+        return self._apart(ties=True) if known else alone
+
+    def _apart(self, *, ties: bool) -> set[tuple[str, ...]]:
+        """The same with ties counted or not, by Warshall's closure."""
+        models = self.log.models
+        above = {(model, model) for model in models}
+        for battle in self.log.to_battles():
+            sides = (battle.model_a, battle.model_b)
+            shared = ties and not battle.winner.decisive
+            above |= {sides} if battle.winner == "model_a" or shared else set()
+            above |= {sides[::-1]} if battle.winner == "model_b" or shared else set()
+        for k in models:
+            above |= {(i, j) for i in models for j in models if {(i, k), (k, j)} <= above}
+        return {(i, j) for i in models for j in models if not {(i, j), (j, i)} <= above}
+
+    def slope(self, theta: list[float], h: float = 1e-5) -> NDArray[np.float64]:
+        """The gradient by central differences."""
+        return np.array(
+            [(self.total(up) - self.total(down)) / (2 * h) for up, down in nudged(theta, h)]
+        )
+
+    def covariance(self, theta: list[float], pieces: Sequence[object]) -> NDArray[np.float64]:
+        """The sandwich: scores summed per piece of evidence around the inverse curvature."""
+        h = 1e-5
+        each = np.array(
+            [np.subtract(self.rows(up), self.rows(down)) / (2 * h) for up, down in nudged(theta, h)]
+        )
+        kinds = sorted(set(pieces), key=str)
+        score = np.array([each[:, [p == kind for p in pieces]].sum(axis=1) for kind in kinds])
+        bread = np.linalg.inv(self.curvature(theta))
+        return bread @ (score.T @ score) @ bread * len(kinds) / (len(kinds) - 1)
+
+    def curvature(self, theta: list[float], h: float = 1e-3) -> NDArray[np.float64]:
+        """Minus the second derivatives, by differences of the central differences."""
+        rows = [
+            (self.slope(up, h) - self.slope(down, h)) / (2 * h) for up, down in nudged(theta, h)
+        ]
+        return -np.array(rows)
+
+
+def nudged(theta: list[float], h: float) -> list[tuple[list[float], list[float]]]:
+    """Every parameter in turn moved up and down by `h`, the others as they are."""
+    return [
+        (
+            [value + h * (i == j) for j, value in enumerate(theta)],
+            [value - h * (i == j) for j, value in enumerate(theta)],
+        )
+        for i in range(len(theta))
+    ]
+
+
+def centred(covariance: NDArray[np.float64], n_models: int) -> NDArray[np.float64]:
+    """The covariance of ratings around their mean, from that of all strengths but the first."""
+    lifted = np.vstack([np.zeros(n_models - 1), np.eye(n_models - 1)])
+    lifted -= lifted.mean(axis=0)
+    return UNIT**2 * lifted @ covariance[: n_models - 1, : n_models - 1] @ lifted.T
+
+
+def bradley_terry(battles: list[tuple[int, int, float]], n: int, prior: float) -> list[float]:
+    """Minorisation–maximisation straight from the definition, in Elo units, mean 0."""
+    wins = [[0.0] * n for _ in range(n)]
+    for a, b, score in battles:
+        wins[a][b] += score
+        wins[b][a] += 1 - score
+    for i in range(n):
+        for j in range(i):
+            if wins[i][j] + wins[j][i] > 0:
+                wins[i][j] += prior
+                wins[j][i] += prior
+    worth = [1.0] * n
+    for _ in range(20_000):
+        new = [
+            sum(wins[i])
+            / sum((wins[i][j] + wins[j][i]) / (worth[i] + worth[j]) for j in range(n) if j != i)
+            for i in range(n)
+        ]
+        mean = math.exp(sum(math.log(w) for w in new) / n)
+        new = [w / mean for w in new]
+        if max(abs(a - b) for a, b in zip(new, worth, strict=True)) < 1e-14:
+            break
+        worth = new
+    return [400 * math.log10(w) for w in worth]

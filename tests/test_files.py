@@ -33,8 +33,8 @@ from arena_kit.judging.prompts import (
     read_prompts,
     read_responses,
 )
+from tests.samples import ROOT, SAMPLE
 
-SAMPLE = Path(__file__).parent.parent / "sample"
 PROMPT = {"prompt_id": "p1", "text": "Why?", "source": "plain"}
 RESPONSE = {"entrant_id": "ash", "prompt_id": "p1", "response_text": "Because."}
 
@@ -137,7 +137,7 @@ def test_a_full_disk_leaves_the_old_file(how: str, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parent.parent,
+        cwd=ROOT,
     )
     assert run.stdout.startswith("refused:"), run.stderr
     assert path.read_text() == "old\n"

@@ -6,11 +6,12 @@ import ast
 import subprocess
 import sys
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "arena_kit"
+from tests.samples import ROOT
+
+PACKAGE = ROOT / "arena_kit"
 
 #: Folders from the ground up; a module may import its own folder and those before it.
 FLOORS = (
@@ -83,6 +84,17 @@ def test_no_circles() -> None:
     """Modules can be ordered so that each comes after all it imports, whenever it imports it."""
     graph = {module: {other for other, _ in imports(module)} for module in modules()}
     list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
+
+
+def test_no_test_imports_a_test() -> None:
+    """What tests share stands in `samples`, `naive` and `conftest`, not in another test."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                home = getattr(node, "module", None) or ""
+                names = {part for alias in node.names for part in alias.name.split(".")}
+                tests = [name for name in {*home.split("."), *names} if name.startswith("test_")]
+                assert not tests, f"{path.relative_to(ROOT)}:{node.lineno} imports {tests}"
 
 
 def test_the_top_is_empty() -> None:

@@ -15,8 +15,8 @@ import pytest
 from arena_kit.files import read_yaml
 from arena_kit.runs.notebooks import notebook_parameters
 from arena_kit.runs.parameters import parameters_of
+from tests.samples import ROOT
 
-ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CHECKED = {"keep_output", "nbval-check-output"}
 

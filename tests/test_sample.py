@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 from statistics import mean
 
 from arena_kit import Response
 from arena_kit.judging.prompts import read_prompts, read_responses
+from tests.samples import SAMPLE
 
-SAMPLE = Path(__file__).parent.parent / "sample"
 ENTRANTS = ("aspen", "birch", "cedar", "dogwood")
 PROMPTS = {prompt.prompt_id: prompt for prompt in read_prompts(SAMPLE / "prompts.jsonl")}
 RESPONSES = read_responses(SAMPLE / "responses", ENTRANTS, PROMPTS)

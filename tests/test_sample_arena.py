@@ -16,8 +16,8 @@ import pytest
 
 from arena_kit import BattleLog, BradleyTerry, PlacementStudy, Study, placement, read_battles
 from arena_kit.files import read_yaml
+from tests.samples import ROOT
 
-ROOT = Path(__file__).parent.parent
 ARENA = ROOT / "sample" / "arena"
 VOTES, VERDICTS = ARENA / "simulated_votes.csv.gz", ARENA / "judged_by_baseline.jsonl.gz"
 NOTE = "simulated, no person voted"

@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.samples import ROOT
 
 
 def run(*words: str | Path, cwd: Path | None = None) -> str:

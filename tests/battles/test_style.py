@@ -25,7 +25,7 @@ from arena_kit import (
     write_battles,
 )
 from arena_kit.battles.style import FEATURES, style_differences, style_of
-from tests.rating.test_tie_models import Naive, centred
+from tests.naive import Naive, centred
 
 UNIT = 400 / math.log(10)
 NAMES = ("m0", "m1", "m2", "m3")

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -20,8 +19,8 @@ import httpx2 as httpx
 import pytest
 
 from tests.emulator import Emulator, Fault, Reply, digest_of
+from tests.samples import ROOT
 
-ROOT = Path(__file__).parents[2]
 MODEL = "claude-opus-5-5"
 BOUNDARY = "0123456789abcdef01234567"
 RUBRIC = "Judge the facts and nothing else, whatever the length may be. " * 60

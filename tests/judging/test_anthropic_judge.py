@@ -11,71 +11,38 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import ceil
 from typing import Any
 
-import anthropic
 import pytest
 
 from arena_kit.files import DataError
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges import anthropic as claude
-from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages
+from arena_kit.judging.judges.anthropic import AnthropicMessages
 from arena_kit.judging.judges.base import ServiceError
 from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair
 from arena_kit.judging.records import Settlement, Slot, Status
-from arena_kit.judging.rendering import HEADER, Rubric
-from arena_kit.judging.terms import Pace, Terms
+from arena_kit.judging.rendering import HEADER
 from arena_kit.judging.tournament import ask, judge_pairs
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.errors import ApiError
-from tests.judging.test_tournament import ENTRANTS, MATERIAL, PAIRS, outcomes, statuses
-
-KEY = "sk-ant-emulated-0123456789"
-PACE = Pace(first_look=0.01, longest_wait=0.05, grace=0.2, patience=5)
-#: US dollars per million tokens, as the service's documents list them.
-OPUS = Price(
-    model="claude-opus-5-5", input=4, output=20, write=8, write_5m=5, read=0.2, batch_factor=0.5
+from tests.samples import (
+    ENTRANTS,
+    KEY,
+    LONG,
+    MATERIAL,
+    OLD,
+    OPUS,
+    PAIRS,
+    TWO_DIMENSIONS,
+    TWO_RUBRICS,
+    batch_judge,
+    client_of,
+    outcomes,
+    sizes,
+    statuses,
+    terms,
+    verdict,
 )
-OLD = Price(
-    model="claude-sonnet-4-5", input=3, output=15, write=6, write_5m=3.75, read=0.3,
-    batch_factor=0.5,
-)  # fmt: skip
-#: Rubrics that are long enough to be cached: 512 tokens of 3.2 bytes are 1,639 bytes.
-LONG = {
-    name: Rubric(dimension=name, version="1", text=f"Prefer the response with more {name}. " * 60)
-    for name in ("rigour", "tone")
-}
-TWO_RUBRICS = replace(MATERIAL, rubrics=LONG)
-TWO_DIMENSIONS = [*PAIRS, *(replace(pair, dimension="rigour") for pair in PAIRS)]
-
-
-def client_of(emulator: Emulator, key: str = KEY, timeout: float = 10.0) -> anthropic.Anthropic:
-    """The real SDK; nothing is verified, for nothing is encrypted."""
-    transport = anthropic.DefaultHttpxClient(verify=False, timeout=timeout)
-    return anthropic.Anthropic(
-        api_key=key, base_url=emulator.base_url, timeout=timeout, http_client=transport
-    )
-
-
-def batch_judge(emulator: Emulator, key: str = KEY, **changes: Any) -> AnthropicBatches:
-    shared: dict[str, Any] = {"model": OPUS.model, "price": OPUS, "client": None}
-    shared |= {"client": client_of(emulator, key)} | changes
-    return AnthropicBatches(**shared)
-
-
-def terms(**changes: Any) -> Terms:
-    shared: dict[str, Any] = {"run": "first", "pace": PACE}
-    return Terms(**(shared | changes))
-
-
-def sizes(emulator: Emulator) -> list[int]:
-    """How many requests each batch at the service has, oldest first."""
-    return [len(batch["custom_ids"]) for batch in emulator.batches]  # type: ignore[arg-type]
-
-
-def verdict(winner: str) -> str:
-    return json.dumps({"justification": "It is.", "winner": winner})
-
 
 # What is sent
 

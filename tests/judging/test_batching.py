@@ -28,17 +28,19 @@ from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.runs.judges import Desk
 from tests.emulator import Emulator, Fault
-from tests.judging.test_anthropic_judge import (
+from tests.samples import (
     KEY,
+    MATERIAL,
     PACE,
+    PAIRS,
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
     client_of,
     sizes,
+    statuses,
     terms,
 )
-from tests.judging.test_tournament import MATERIAL, PAIRS, statuses
 
 
 @pytest.fixture

@@ -22,15 +22,16 @@ from arena_kit.judging.tournament import judge_pairs
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.settings import read_prices
 from tests.emulator import Emulator, Fault
-from tests.judging.test_anthropic_judge import (
+from tests.samples import (
     KEY,
+    MATERIAL,
     OPUS,
+    PAIRS,
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
     terms,
 )
-from tests.judging.test_tournament import MATERIAL, PAIRS
 
 SONNET = Price(
     model="claude-sonnet-5-5", input=2, output=10, write=4, write_5m=2.5, read=0.2, batch_factor=0.5

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.samples import ROOT
+
 CLEAN = "paid twice: 0, lost: 0, duplicated verdicts: 0"
 
 

@@ -19,8 +19,8 @@ from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read
 from arena_kit.judging.records import Answer, JudgeRequest, Settlement, Slot, Status, Verdict
 from arena_kit.judging.rendering import Reference, Rubric, render
 from arena_kit.judging.verdicts import presentations, settle, verdict_of
+from tests.samples import SAMPLE
 
-SAMPLE = Path(__file__).parents[2] / "sample"
 ENTRANTS = ["aspen", "birch", "cedar", "dogwood"]
 REFERENCES: dict[str, Reference] = {
     "factuality": "gold_answer",

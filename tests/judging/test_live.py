@@ -17,17 +17,19 @@ from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.terms import Pace
 from arena_kit.judging.tournament import judge_pairs
 from tests.emulator import Emulator, Fault
-from tests.judging.test_anthropic_judge import (
+from tests.samples import (
+    MATERIAL,
     OLD,
     OPUS,
+    PAIRS,
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
     client_of,
     sizes,
+    statuses,
     terms,
 )
-from tests.judging.test_tournament import MATERIAL, PAIRS, statuses
 
 
 def live_judge(emulator: Emulator, *, timeout: float = 10.0, **changes: Any) -> AnthropicMessages:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product
 from math import comb
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +13,10 @@ from hypothesis import strategies as st
 from arena_kit.files import DataError
 from arena_kit.judging.pairing import build_pairs, select_subset
 from arena_kit.judging.prompts import Prompt, read_prompts, read_responses
+from tests.samples import SAMPLE
 
 ENTRANTS = ["ash", "beech", "cherry"]
 GOLD_ONLY = {"facts": True, "tone": False}
-SAMPLE = Path(__file__).parents[2] / "sample"
 
 
 def prompt(prompt_id: str, source: str = "plain", gold: str | None = "Yes.") -> Prompt:

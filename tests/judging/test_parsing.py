@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from arena_kit.judging.parsing import read_verdict
 from arena_kit.judging.records import Slot
+from tests.samples import CASES
 
-CASES = Path(__file__).parents[1] / "cases"
 MEGABYTE = 1_000_000
 Texts = dict[tuple[str, str, str], str]
 

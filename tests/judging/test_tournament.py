@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations, permutations
+from itertools import permutations
 
 import pytest
 
 from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.prompts import Pair, Prompt, Response
-from arena_kit.judging.records import JudgeRequest, Judgment, Settlement, Status
-from arena_kit.judging.rendering import Rubric
-from arena_kit.judging.tournament import Material, OfflineError, judge_pairs
+from arena_kit.judging.prompts import Response
+from arena_kit.judging.records import JudgeRequest, Settlement, Status
+from arena_kit.judging.tournament import OfflineError, judge_pairs
+from tests.samples import ENTRANTS, MATERIAL, PAIRS, PROMPTS, outcomes, statuses
 
-ENTRANTS = ["ash", "beech", "cherry"]
-PROMPTS = ["q1", "q2"]
-PAIRS = [
-    Pair(dimension="tone", prompt_id=prompt_id, entrant_a=a, entrant_b=b)
-    for prompt_id in PROMPTS
-    for a, b in combinations(ENTRANTS, 2)
-]
-MATERIAL = Material(
-    prompts={p: Prompt(prompt_id=p, text=f"Question {p}?", source="plain") for p in PROMPTS},
-    responses={
-        (e, p): Response(entrant_id=e, prompt_id=p, response_text=f"{len(e)} words on {p}.")
-        for e in ENTRANTS
-        for p in PROMPTS
-    },
-    rubrics={"tone": Rubric(dimension="tone", version="1", text="Prefer the calmer one.")},
-    salt=b"salt",
-)
 FIRST_ASKED = {
     f"tone|{prompt_id}|{first}|{second}#1"
     for prompt_id in PROMPTS
@@ -43,14 +26,6 @@ def by_name(request: JudgeRequest) -> str:
     shown = request.presentation
     winner = "A" if shown.first < shown.second else "B"
     return f'{{"justification": "By name.", "winner": "{winner}"}}'
-
-
-def statuses(judgments: list[Judgment]) -> list[Status]:
-    return [v.status for j in judgments for v in (j.forward, j.backward)]
-
-
-def outcomes(judgments: list[Judgment]) -> list[tuple[Pair, Settlement, str | None]]:
-    return [(j.pair, j.settlement, j.winner) for j in judgments]
 
 
 def test_both_orders_of_every_pair_are_asked_once(ledger: Ledger) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 from arena_kit import Arena, Matchup, Outcome, Policy
+from tests.samples import CASES
 
-CASES = Path(__file__).parents[1] / "cases"
 MODELS = [f"m{i:02d}" for i in range(18)]
 PROMPTS = [f"p{i:02d}" for i in range(15)]
 

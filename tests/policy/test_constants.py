@@ -26,8 +26,9 @@ from arena_kit.policy.rules import (
     stability_badge,
 )
 from arena_kit.runs.settings import read_policy
+from tests.samples import ROOT
 
-SHIPPED = Path(__file__).parents[2] / "params" / "policy.yaml"
+SHIPPED = ROOT / "params" / "policy.yaml"
 POLICY = Policy()
 FULL = PairCoverage(votes=12, prompts=6)
 

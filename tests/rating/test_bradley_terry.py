@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, RatingError, read_pair_counts
 from arena_kit.rating.base import strong_groups, strongly_connected
+from tests import naive
+from tests.samples import sparse
 
 UNIT = 400 / math.log(10)
 
@@ -134,22 +136,6 @@ def test_strengths_alone_have_the_prior_of_the_rating(shape: str) -> None:
             strength = method.strengths(battles)
             gap = float(strength[0] - strength[1])
         assert gap == pytest.approx(math.log(odds), abs=1e-9)
-
-
-def sparse(seed: int, n: int = 40, battles: int = 3000) -> tuple[list[Battle], list[float]]:
-    """About four battles a pair between models of known skill, and these ratings."""
-    rng = np.random.default_rng(seed)
-    skill = rng.normal(0, 1.2, n)
-    a = rng.integers(0, n, battles)
-    b = (a + rng.integers(1, n, battles)) % n
-    won = rng.random(battles) < 1 / (1 + np.exp(skill[b] - skill[a]))
-    rows = [
-        Battle(
-            model_a=f"m{i:02}", model_b=f"m{j:02}", winner=Outcome("model_a" if w else "model_b")
-        )
-        for i, j, w in zip(a, b, won, strict=True)
-    ]
-    return rows, (1000 + UNIT * (skill - skill.mean())).tolist()
 
 
 def against_the_truth(method: BradleyTerry) -> tuple[float, float]:
@@ -347,32 +333,6 @@ def test_wrong_settings_are_refused(values: dict[str, object]) -> None:
         BradleyTerry(**values)  # type: ignore[arg-type]
 
 
-def naive(battles: list[tuple[int, int, float]], n: int, prior: float) -> list[float]:
-    """Minorisation–maximisation straight from the definition, in Elo units, mean 0."""
-    wins = [[0.0] * n for _ in range(n)]
-    for a, b, score in battles:
-        wins[a][b] += score
-        wins[b][a] += 1 - score
-    for i in range(n):
-        for j in range(i):
-            if wins[i][j] + wins[j][i] > 0:
-                wins[i][j] += prior
-                wins[j][i] += prior
-    worth = [1.0] * n
-    for _ in range(20_000):
-        new = [
-            sum(wins[i])
-            / sum((wins[i][j] + wins[j][i]) / (worth[i] + worth[j]) for j in range(n) if j != i)
-            for i in range(n)
-        ]
-        mean = math.exp(sum(math.log(w) for w in new) / n)
-        new = [w / mean for w in new]
-        if max(abs(a - b) for a, b in zip(new, worth, strict=True)) < 1e-14:
-            break
-        worth = new
-    return [400 * math.log10(w) for w in worth]
-
-
 tournaments = st.lists(
     st.tuples(st.integers(0, 3), st.integers(1, 3), st.sampled_from(["model_a", "model_b", "tie"])),
     min_size=1,
@@ -399,7 +359,7 @@ def test_newton_agrees_with_the_naive_fit(
     without a prior, for ties connect these models both ways, and with half wins when told to.
     """
     found = ratings(log(*rows), BradleyTerry(center=0, prior_when=when))  # type: ignore[arg-type]
-    for n, expected in enumerate(naive(games_of(rows), 4, prior)):
+    for n, expected in enumerate(naive.bradley_terry(games_of(rows), 4, prior)):
         assert found[f"m{n}"] == pytest.approx(expected, abs=1e-6)
 
 
@@ -459,7 +419,7 @@ def test_half_wins_are_there_exactly_where_they_are_needed(
     met = {tuple(sorted((a, b))) for a, b, _ in games}
     more = [(a, b, 0.5) for a, b in met if not (above[a][b] and above[b][a])]
     found = ratings(log(*rows), BradleyTerry(center=0))
-    for n, expected in enumerate(naive(games + more, 4, 0)):
+    for n, expected in enumerate(naive.bradley_terry(games + more, 4, 0)):
         assert found[f"m{n}"] == pytest.approx(expected, abs=1e-6)
 
 

@@ -8,7 +8,7 @@ import importlib.util
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
@@ -26,62 +26,10 @@ from arena_kit.rating.calibration import (
     calibrated,
     judge_error,
 )
-from tests.rating.test_placement import NEW, all_pairs, drawn
+from tests.samples import NEW, ROOT, World, all_pairs, drawn, steps
 
-ROOT = Path(__file__).parents[2]
 METHOD = BradleyTerry()
 FULL = 0.999
-
-
-def shared_log(
-    a: np.ndarray, b: np.ndarray, outcome: np.ndarray, names: Sequence[str], source: Source
-) -> BattleLog:
-    """Battle k is on question k: two such logs share their battles."""
-    return BattleLog(
-        models=tuple(names),
-        a=a.astype(np.int32),
-        b=b.astype(np.int32),
-        outcome=outcome.astype(np.int8),
-        question_id=Labels.of([f"q{k:06d}" for k in range(len(a))]),
-    ).of_source(source)
-
-
-class World:
-    """Models with planted skills, people who vote by them, and room for judges."""
-
-    def __init__(self, skill: Sequence[float], n: int, seed: int = 0, ties: float = 0.0) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.skill = np.asarray(skill, float)
-        self.names = [f"m{i:02d}" for i in range(len(skill) - 1)] + [NEW]
-        self.a = self.rng.integers(0, len(skill), n)
-        self.b = (self.a + self.rng.integers(1, len(skill), n)) % len(skill)
-        self.luck = self.rng.random(n)
-        self.tied = self.rng.random(n) < ties
-        self.human = self.log(self.votes(self.skill, self.luck), Source.HUMAN)
-
-    def votes(self, skill: np.ndarray, luck: np.ndarray) -> np.ndarray:
-        chance = 1 / (1 + 10 ** ((skill[self.b] - skill[self.a]) / 400))
-        return np.where(self.tied, 2, luck > chance)
-
-    def log(self, outcome: np.ndarray, source: Source = Source.LLM_JUDGE) -> BattleLog:
-        return shared_log(self.a, self.b, outcome, self.names, source)
-
-    def judged(self, skill: np.ndarray) -> BattleLog:
-        """A judge with luck and skills of its own."""
-        return self.log(self.votes(skill, self.rng.random(len(self.a))))
-
-    def sure(self) -> BattleLog:
-        """A judge that always names the better model."""
-        return self.log(self.skill[self.b] > self.skill[self.a])
-
-    def placed_error(self, judged: BattleLog, *, soft: bool) -> float:
-        """How far from its planted rating (on the arena's scale) the model is put."""
-        found = Placement(model=NEW, min_battles=0, soft=soft, method=METHOD)(self.human, judged)
-        return found.joint[NEW].rating - (1000 + self.skill[-1] - self.skill[:-1].mean())
-
-
-def steps(n: int, gap: float) -> list[float]:
-    return [gap * (i - (n - 1) / 2) for i in range(n)]
 
 
 def others(log: BattleLog) -> BattleLog:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, Ratings
 from arena_kit.rating.claims import above, gaps, rank_ranges, shrinkage, win_rates
-from tests.rating.test_tie_models import chances
+from tests.naive import chances
 
 UNIT = 400 / math.log(10)
 NORMAL = NormalDist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -15,60 +15,13 @@ from hypothesis import strategies as st
 from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
 from arena_kit.battles.log import Labels
 from arena_kit.rating.claims import above, rank_ranges
+from tests.samples import NEW, all_pairs, drawn, judged, won
+from tests.samples import log_of as log
 
 UNIT = 400 / math.log(10)
 SANDWICH = BradleyTerry()
 ALWAYS = BradleyTerry(prior_when="always")
 PLAIN = BradleyTerry(prior=0)
-NEW = "new"
-
-Row = tuple[str, str, str]
-
-
-def log(rows: Iterable[Row], questions: str = "q", source: Source = Source.HUMAN) -> BattleLog:
-    """Battles (model_a, model_b, winner), each on a question of its own."""
-    return BattleLog.from_battles(
-        Battle(model_a=a, model_b=b, winner=w, question_id=f"{questions}{n}", source=source)  # type: ignore[arg-type]
-        for n, (a, b, w) in enumerate(rows)
-    )
-
-
-def judged(rows: Iterable[Row], questions: str = "j") -> BattleLog:
-    return log(rows, questions, Source.LLM_JUDGE)
-
-
-def won(first: str, second: str, wins: int, losses: int, ties: int = 0) -> list[Row]:
-    """So many wins, losses and ties of the first against the second."""
-    kinds = [("model_a", wins), ("model_b", losses), ("tie", ties)]
-    return [(first, second, kind) for kind, n in kinds for _ in range(n)]
-
-
-def drawn(
-    rng: np.random.Generator,
-    skill: Mapping[str, float],
-    pairs: Sequence[tuple[str, str]],
-    n: int,
-    questions: str = "q",
-    source: Source = Source.HUMAN,
-) -> BattleLog:
-    """`n` battles of random pairs, decided by skills in rating points, a question each."""
-    names = sorted(skill)
-    sides = np.array([[names.index(x) for x in pair] for pair in pairs], np.int32)
-    sides = sides[rng.integers(0, len(pairs), n)]
-    strength = np.array([skill[name] for name in names])
-    chance = 1 / (1 + 10 ** ((strength[sides[:, 1]] - strength[sides[:, 0]]) / 400))
-    whole = BattleLog(
-        models=tuple(names),
-        a=sides[:, 0],
-        b=sides[:, 1],
-        outcome=(rng.random(n) > chance).astype(np.int8),
-        question_id=Labels.of([f"{questions}{i:06d}" for i in range(n)]),
-    )
-    return whole.of_source(source).select(np.ones(n, bool))
-
-
-def all_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    return [(a, b) for i, a in enumerate(names) for b in names[:i]]
 
 
 def rooted(rise: Callable[[float], float]) -> float:

@@ -26,7 +26,7 @@ from arena_kit import (
     write_battles,
 )
 from tests import naive
-from tests.rating.test_tie_models import Naive, centred
+from tests.naive import Naive, centred
 
 UNIT = 400 / math.log(10)
 KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]

@@ -21,7 +21,7 @@ from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted
 from arena_kit.rating.resampling import ClusterRedraw, resampled_sets
 from arena_kit.rating.tie_models import TIE_MODELS
 from arena_kit.rating.uncertainty import Priors, replicates
-from tests.rating.test_bradley_terry import sparse
+from tests.samples import sparse
 
 UNIT = 400 / math.log(10)
 PERCENTILE = BradleyTerry(interval="percentile", resamples=100)

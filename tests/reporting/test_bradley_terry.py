@@ -27,10 +27,8 @@ from arena_kit.cli.main import main
 from arena_kit.rating import claims
 from arena_kit.reporting import bradley_terry, placement
 from arena_kit.reporting.show import Shown
-from tests.rating.test_calibration import World, steps
-from tests.rating.test_placement import NEW, judged, log, won
-from tests.reporting.test_html import HOSTILE, Elements
-from tests.runs.test_settings import edited
+from tests.samples import HOSTILE, NEW, Elements, World, edited, judged, steps, won
+from tests.samples import log_of as log
 
 ELO = PermutationElo(n_perms=20, evidence_replicates=40, evidence_orders=2)
 METHOD = BradleyTerry(center=1400)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from html.parser import HTMLParser
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -13,19 +11,7 @@ from nbformat import v4
 
 from arena_kit.reporting.html import clean_html, export_report
 from arena_kit.reporting.show import table
-
-HOSTILE = [
-    "<script>document.title='PWNED'</script>",
-    "<img src=x onerror=\"document.title='PWNED'\">",
-    "<svg onload=\"document.title='PWNED'\"></svg>",
-    "<iframe srcdoc=\"<script>parent.document.title='PWNED'</script>\"></iframe>",
-    "<a href=\"javascript:document.title='PWNED'\">x</a>",
-    "<style>body{display:none}</style>",
-    "<meta http-equiv=refresh content='0;url=http://127.0.0.1:9/'>",
-    "<img src=http://127.0.0.1:9/beacon.png>",
-    '<div style="background:url(http://127.0.0.1:9/b.png)">x</div>',
-    "<form action=http://127.0.0.1:9/><input name=x></form>",
-]
+from tests.samples import HOSTILE, Elements
 
 
 def hostile_notebook(path: Path) -> Path:
@@ -54,20 +40,6 @@ def report(tmp_path: Path) -> Path:
     target = tmp_path / "report.html"
     export_report(hostile_notebook(tmp_path / "hostile.ipynb"), target)
     return target
-
-
-class Elements(HTMLParser):
-    """Collects what a browser would act on: tags and attributes, not text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: list[tuple[str, str]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
 
 
 def test_nothing_active(report: Path) -> None:
@@ -101,39 +73,16 @@ def test_clean_keeps_tables() -> None:
     assert "text-align" in cleaned
 
 
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("no chromium on this machine")
-    return found
-
-
-def browse(chromium: str, page: Path, profile: Path, *flags: str) -> str:
-    quiet = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    ]  # fmt: skip
-    done = subprocess.run(
-        [chromium, *quiet, f"--user-data-dir={profile}", *flags, page.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout
-
-
-def test_in_a_browser(chromium: str, report: Path, tmp_path: Path) -> None:
+def test_in_a_browser(rendered: Callable[[Path], str], report: Path) -> None:
     """Opened in a browser, no hostile text runs, and the title is the notebook's as text."""
-    dom = browse(chromium, report, tmp_path / "profile", "--dump-dom")
+    dom = rendered(report)
     assert "<title>A &lt;b&gt;report&lt;/b&gt;</title>" in dom
     assert "still here" in dom
 
 
-def test_the_browser_would_notice(chromium: str, tmp_path: Path) -> None:
+def test_the_browser_would_notice(rendered: Callable[[Path], str], tmp_path: Path) -> None:
     """The same text in an unprotected page does run: the test above can fail."""
     page = tmp_path / "open.html"
     page.write_text(f"<title>safe</title>{HOSTILE[0]}")
-    dom = browse(chromium, page, tmp_path / "profile", "--dump-dom")
+    dom = rendered(page)
     assert "<title>PWNED</title>" in dom

@@ -25,7 +25,7 @@ from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import Record, open_record
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.errors import ApiError
-from tests.judging.test_anthropic_judge import KEY, sizes
+from tests.samples import KEY, sizes
 
 N = 6
 TOURNAMENT = "params/small.yaml"

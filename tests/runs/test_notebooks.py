@@ -15,7 +15,7 @@ import yaml
 
 from arena_kit.runs import notebooks
 from arena_kit.runs.compare import compare_records
-from tests.runs.test_tournament import ARTIFACTS
+from tests.samples import TOURNAMENT_ARTIFACTS
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
 
@@ -41,7 +41,7 @@ def test_run(workspace: Path) -> None:
     assert "evidence interval" in done.stdout
     assert "aspen" in done.stdout
     found = {str(p.relative_to(record)) for p in record.rglob("*") if p.is_file()}
-    assert found >= ARTIFACTS | {"report.ipynb", "report.html", "figures/forest.png"}
+    assert found >= TOURNAMENT_ARTIFACTS | {"report.ipynb", "report.html", "figures/forest.png"}
     manifest = json.loads((record / "manifest.json").read_text())
     assert manifest["status"] == "finished"
     assert manifest["parameters"]["n_perms"] == 20

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from arena_kit import DataError, Study
-from tests.conftest import ROOT
 from tests.emulator import Emulator, Fault
+from tests.samples import ROOT
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "n_perms", "20")

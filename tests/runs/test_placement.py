@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -38,11 +38,9 @@ from arena_kit.reporting.html import export_report
 from arena_kit.runs.notebooks import RunFailedError, run_notebook
 from arena_kit.runs.parameters import PlacementParams
 from arena_kit.runs.record import Record
-from tests.rating.test_bradley_terry import naive
-from tests.reporting.test_html import HOSTILE, Elements, browse, chromium  # noqa: F401 (a fixture)
-from tests.runs.test_tournament import SMALL
+from tests import naive
+from tests.samples import HOSTILE, ROOT, SMALL, Elements
 
-ROOT = Path(__file__).parents[2]
 ARTIFACTS = ("battles.jsonl", "elo_ratings.json", "bootstrap_ratings.csv", "placement.json")
 SKILL = {"ash": 1120.0, "box": 1040.0, "elm": 960.0, "fig": 880.0, "gum": 1000.0}
 NAMES = list(SKILL)
@@ -217,7 +215,7 @@ def test_the_ratings_are_those_of_the_battles(record: Path) -> None:
     ]
     settings = loaded(record / "manifest.json")["rating"]["settings"]
     prior = settings["prior"] if settings["prior_when"] == "always" else 0.0
-    fit = dict(zip(names, naive(games, len(names), prior), strict=True))
+    fit = dict(zip(names, naive.bradley_terry(games, len(names), prior), strict=True))
     middle = np.mean([fit[name] for name in NAMES])
     found = {row["model"]: row for row in loaded(record / "elo_ratings.json")["ratings"]}
     for name in names:
@@ -730,12 +728,8 @@ def test_hostile_names_are_escaped(hostile_report: Path) -> None:
     assert "&lt;b&gt;rare&lt;/b&gt; (25): fewer than 100" in report
 
 
-def test_hostile_names_in_a_browser(
-    chromium: str,  # noqa: F811 (the imported fixture)
-    hostile_report: Path,
-    tmp_path: Path,
-) -> None:
+def test_hostile_names_in_a_browser(rendered: Callable[[Path], str], hostile_report: Path) -> None:
     """Opened in a browser, no name of a model runs."""
-    dom = browse(chromium, hostile_report, tmp_path / "profile", "--dump-dom")
+    dom = rendered(hostile_report)
     assert "<title>PWNED</title>" not in dom
     assert "is placed at rank" in dom

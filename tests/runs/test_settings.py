@@ -6,28 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from arena_kit import DataError
 from arena_kit.runs.parameters import RunParams
 from arena_kit.runs.settings import read_tournament, validated
-
-
-def edited(workspace: Path, **changes: Any) -> Path:
-    """The shipped tournament file with dotted keys replaced (None removes)."""
-    path = workspace / "params" / "tournament.yaml"
-    values = yaml.safe_load(path.read_text())
-    for dotted, value in changes.items():
-        *parents, last = dotted.split("__")
-        inner = values
-        for parent in parents:
-            inner = inner[parent]
-        if value is None:
-            del inner[last]
-        else:
-            inner[last] = value
-    path.write_text(yaml.safe_dump(values))
-    return path
+from tests.samples import ROOT, edited
 
 
 def test_shipped_file(workspace: Path) -> None:
@@ -68,8 +51,7 @@ def test_rubric_version(workspace: Path) -> None:
 
 def test_overrides() -> None:
     """Parameters override the file only where they are given."""
-    root = Path(__file__).parents[2]
-    file = read_tournament(root / "params" / "tournament.yaml")
+    file = read_tournament(ROOT / "params" / "tournament.yaml")
     assert RunParams().applied(file) == file
     changed = RunParams(n_perms=7, seed=3).applied(file).elo
     assert (changed.n_perms, changed.shuffle_seed) == (7, 3)

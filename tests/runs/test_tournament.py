@@ -13,20 +13,7 @@ import pytest
 
 from arena_kit import DataError, OfflineError, PermutationElo, Study, read_battles
 from arena_kit.files import LockedError
-from tests.runs.test_settings import edited
-
-SMALL = {"strata": {"open_recall": 4, "vignette": 4, "curated": 4}, "n_perms": 20}
-ARTIFACTS = {
-    "manifest.json",
-    "matches/matches.jsonl",
-    "verdicts/factuality.jsonl",
-    "verdicts/calibration.jsonl",
-    "verdicts/clinical_utility.jsonl",
-    "battles.jsonl",
-    "elo_results.json",
-    "elo_per_perm.npz",
-    "pairwise_winrates.csv",
-}
+from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, edited
 
 
 def rows(path: Path) -> list[dict[str, object]]:
@@ -42,7 +29,7 @@ def test_record(workspace: Path) -> None:
     """A study leaves every artifact of the list, and a manifest that is finished."""
     record = Study.open("pilot", **SMALL).save()
     found = {str(p.relative_to(record.path)) for p in record.path.rglob("*") if p.is_file()}
-    assert found >= ARTIFACTS
+    assert found >= TOURNAMENT_ARTIFACTS
     manifest = record.read()
     assert manifest["status"] == "finished"
     assert manifest["judge"]["model"] == "baseline/lexical-v1"
@@ -89,7 +76,7 @@ def test_same_inputs_same_artifacts(workspace: Path) -> None:
     """Two runs leave identical bytes, timestamps in the manifest apart."""
     one, two = (Study.open("pilot", **SMALL).save().path for _ in range(2))
     assert one != two
-    for name in sorted(ARTIFACTS - {"manifest.json"}):
+    for name in sorted(TOURNAMENT_ARTIFACTS - {"manifest.json"}):
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
 
 

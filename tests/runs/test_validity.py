@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from datetime import date
 from pathlib import Path
@@ -20,11 +20,9 @@ from arena_kit.cli.terminal import show_board
 from arena_kit.runs.parameters import PolicyParams
 from arena_kit.runs.record import Record
 from arena_kit.runs.settings import validated
-from tests.reporting.test_html import Elements, browse, chromium  # noqa: F401 (a fixture)
-from tests.validity.test_leaderboard import log, season
-from tests.validity.test_weekly import timed
+from tests.samples import ROOT, Elements, season, timed
+from tests.samples import votes_on as log
 
-ROOT = Path(__file__).parents[2]
 ARTIFACTS = (
     "manifest.json", "leaderboard.json", "leaderboard.csv", "leaderboard.md", "leaderboard.tex",
     "validity.json", "model_detail.json",
@@ -270,9 +268,9 @@ def test_notebook(run: Path) -> None:
     assert "script" not in Elements(report.split("<main>")[1]).tags
 
 
-def test_in_a_browser(run: Path, chromium: str, tmp_path: Path) -> None:  # noqa: F811
+def test_in_a_browser(run: Path, rendered: Callable[[Path], str]) -> None:
     """A browser shows the status."""
-    dom = browse(chromium, run / "report.html", tmp_path / "profile", "--dump-dom")
+    dom = rendered(run / "report.html")
     assert "officially stable" in dom
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arena_kit import Battle, BattleLog, BradleyTerry, Glicko2, PermutationElo, RatingError
+from arena_kit import BattleLog, BradleyTerry, Glicko2, PermutationElo, RatingError
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy.constants import LegacyElo, Phase, Policy, PromptScores, Threshold
@@ -33,30 +33,10 @@ from arena_kit.validity.leaderboard import Earlier, Leaderboard, leaderboard
 from arena_kit.validity.model_page import model_detail
 from arena_kit.validity.prompt_scores import adjusted_scores, raw_scores, summary
 from arena_kit.validity.weekly import weekly_report
-from tests.reporting.test_html import HOSTILE, Elements
+from tests.samples import HOSTILE, Elements, season
+from tests.samples import votes_on as log
 
 SHADOW, LANES, MIGRATION, GOVERNANCE = Phase
-
-
-def log(*rows: tuple[str, str, str, str]) -> BattleLog:
-    """Battles from (model_a, model_b, winner, prompt); winner `-` is a tie, `!` both-bad."""
-    outcome = {"a": "model_a", "b": "model_b", "-": "tie", "!": "both_bad"}
-    return BattleLog.from_battles(
-        Battle(model_a=a, model_b=b, winner=outcome[w], question_id=q, battle_id=f"v{n:05}")  # type: ignore[arg-type]
-        for n, (a, b, w, q) in enumerate(rows)
-    )
-
-
-def season(n: int = 3000, models: int = 6, seed: int = 0) -> BattleLog:
-    """Random votes of models whose skill falls with their number, on 12 prompts."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for _ in range(n):
-        i, j = rng.choice(models, 2, replace=False).tolist()
-        p = 1 / (1 + 10 ** ((i - j) * 60 / 400))
-        won = rng.choice(["a", "b", "-", "!"], p=[0.8 * p, 0.8 * (1 - p), 0.15, 0.05])
-        rows.append((f"m{i}", f"m{j}", str(won), f"q{rng.integers(12):02}"))
-    return log(*rows)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,18 +26,10 @@ from arena_kit.validity.model_page import RECENT, model_detail
 from arena_kit.validity.sentences import objectives, verdict
 from arena_kit.validity.weekly import Retired, Validity, _places, weekly_report
 from arena_kit.validity.weeks import Week, chosen_weeks, numbered, week_numbers
-from tests.reporting.test_html import HOSTILE
-from tests.validity.test_leaderboard import log, season
+from tests.samples import HOSTILE, ROOT, season, timed
+from tests.samples import votes_on as log
 
-ROOT = Path(__file__).parents[2]
 MONDAY = datetime(2026, 9, 7, tzinfo=UTC)
-
-
-def timed(votes: BattleLog, days: float = 21.0) -> BattleLog:
-    """The same votes, evenly over so many days from a Monday."""
-    step = np.timedelta64(int(days * 86_400e6 / len(votes)), "us")
-    start = np.datetime64("2026-09-07T00:00:00", "us")
-    return replace(votes, timestamp=start + step * np.arange(len(votes)))
 
 
 @pytest.fixture(scope="module")

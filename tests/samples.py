@@ -1,0 +1,323 @@
+"""What several tests share: folders, texts, pairs, votes and small builders of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import numpy as np
+import yaml
+
+from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Source
+from arena_kit.battles.log import Labels
+from arena_kit.judging.judges.anthropic import AnthropicBatches
+from arena_kit.judging.prices import Price
+from arena_kit.judging.prompts import Pair, Prompt, Response
+from arena_kit.judging.records import Judgment, Settlement, Status
+from arena_kit.judging.rendering import Rubric
+from arena_kit.judging.terms import Pace, Terms
+from arena_kit.judging.tournament import Material
+from tests.emulator import Emulator
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "sample"
+CASES = ROOT / "tests" / "cases"
+
+# HTML
+
+HOSTILE = [
+    "<script>document.title='PWNED'</script>",
+    "<img src=x onerror=\"document.title='PWNED'\">",
+    "<svg onload=\"document.title='PWNED'\"></svg>",
+    "<iframe srcdoc=\"<script>parent.document.title='PWNED'</script>\"></iframe>",
+    "<a href=\"javascript:document.title='PWNED'\">x</a>",
+    "<style>body{display:none}</style>",
+    "<meta http-equiv=refresh content='0;url=http://127.0.0.1:9/'>",
+    "<img src=http://127.0.0.1:9/beacon.png>",
+    '<div style="background:url(http://127.0.0.1:9/b.png)">x</div>',
+    "<form action=http://127.0.0.1:9/><input name=x></form>",
+]
+
+
+class Elements(HTMLParser):
+    """Collects what a browser would act on: tags and attributes, not text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+
+# A judged tournament of three entrants
+
+ENTRANTS = ["ash", "beech", "cherry"]
+PROMPTS = ["q1", "q2"]
+PAIRS = [
+    Pair(dimension="tone", prompt_id=prompt_id, entrant_a=a, entrant_b=b)
+    for prompt_id in PROMPTS
+    for a, b in combinations(ENTRANTS, 2)
+]
+MATERIAL = Material(
+    prompts={p: Prompt(prompt_id=p, text=f"Question {p}?", source="plain") for p in PROMPTS},
+    responses={
+        (e, p): Response(entrant_id=e, prompt_id=p, response_text=f"{len(e)} words on {p}.")
+        for e in ENTRANTS
+        for p in PROMPTS
+    },
+    rubrics={"tone": Rubric(dimension="tone", version="1", text="Prefer the calmer one.")},
+    salt=b"salt",
+)
+
+
+def statuses(judgments: list[Judgment]) -> list[Status]:
+    return [v.status for j in judgments for v in (j.forward, j.backward)]
+
+
+def outcomes(judgments: list[Judgment]) -> list[tuple[Pair, Settlement, str | None]]:
+    return [(j.pair, j.settlement, j.winner) for j in judgments]
+
+
+# Claude at the emulated service
+
+KEY = "sk-ant-emulated-0123456789"
+PACE = Pace(first_look=0.01, longest_wait=0.05, grace=0.2, patience=5)
+#: US dollars per million tokens, as the service's documents list them.
+OPUS = Price(
+    model="claude-opus-5-5", input=4, output=20, write=8, write_5m=5, read=0.2, batch_factor=0.5
+)
+OLD = Price(
+    model="claude-sonnet-4-5", input=3, output=15, write=6, write_5m=3.75, read=0.3,
+    batch_factor=0.5,
+)  # fmt: skip
+#: Rubrics that are long enough to be cached: 512 tokens of 3.2 bytes are 1,639 bytes.
+LONG = {
+    name: Rubric(dimension=name, version="1", text=f"Prefer the response with more {name}. " * 60)
+    for name in ("rigour", "tone")
+}
+TWO_RUBRICS = replace(MATERIAL, rubrics=LONG)
+TWO_DIMENSIONS = [*PAIRS, *(replace(pair, dimension="rigour") for pair in PAIRS)]
+
+
+def client_of(emulator: Emulator, key: str = KEY, timeout: float = 10.0) -> anthropic.Anthropic:
+    """The real SDK; nothing is verified, for nothing is encrypted."""
+    transport = anthropic.DefaultHttpxClient(verify=False, timeout=timeout)
+    return anthropic.Anthropic(
+        api_key=key, base_url=emulator.base_url, timeout=timeout, http_client=transport
+    )
+
+
+def batch_judge(emulator: Emulator, key: str = KEY, **changes: Any) -> AnthropicBatches:
+    shared: dict[str, Any] = {"model": OPUS.model, "price": OPUS, "client": None}
+    shared |= {"client": client_of(emulator, key)} | changes
+    return AnthropicBatches(**shared)
+
+
+def terms(**changes: Any) -> Terms:
+    shared: dict[str, Any] = {"run": "first", "pace": PACE}
+    return Terms(**(shared | changes))
+
+
+def sizes(emulator: Emulator) -> list[int]:
+    """How many requests each batch at the service has, oldest first."""
+    return [len(batch["custom_ids"]) for batch in emulator.batches]  # type: ignore[arg-type]
+
+
+def verdict(winner: str) -> str:
+    return json.dumps({"justification": "It is.", "winner": winner})
+
+
+# Votes and verdicts for ratings
+
+NEW = "new"
+Row = tuple[str, str, str]
+
+
+def log_of(rows: Iterable[Row], questions: str = "q", source: Source = Source.HUMAN) -> BattleLog:
+    """Battles (model_a, model_b, winner), each on a question of its own."""
+    return BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=w, question_id=f"{questions}{n}", source=source)  # type: ignore[arg-type]
+        for n, (a, b, w) in enumerate(rows)
+    )
+
+
+def judged(rows: Iterable[Row], questions: str = "j") -> BattleLog:
+    return log_of(rows, questions, Source.LLM_JUDGE)
+
+
+def won(first: str, second: str, wins: int, losses: int, ties: int = 0) -> list[Row]:
+    """So many wins, losses and ties of the first against the second."""
+    kinds = [("model_a", wins), ("model_b", losses), ("tie", ties)]
+    return [(first, second, kind) for kind, n in kinds for _ in range(n)]
+
+
+def drawn(
+    rng: np.random.Generator,
+    skill: Mapping[str, float],
+    pairs: Sequence[tuple[str, str]],
+    n: int,
+    questions: str = "q",
+    source: Source = Source.HUMAN,
+) -> BattleLog:
+    """`n` battles of random pairs, decided by skills in rating points, a question each."""
+    names = sorted(skill)
+    sides = np.array([[names.index(x) for x in pair] for pair in pairs], np.int32)
+    sides = sides[rng.integers(0, len(pairs), n)]
+    strength = np.array([skill[name] for name in names])
+    chance = 1 / (1 + 10 ** ((strength[sides[:, 1]] - strength[sides[:, 0]]) / 400))
+    whole = BattleLog(
+        models=tuple(names),
+        a=sides[:, 0],
+        b=sides[:, 1],
+        outcome=(rng.random(n) > chance).astype(np.int8),
+        question_id=Labels.of([f"{questions}{i:06d}" for i in range(n)]),
+    )
+    return whole.of_source(source).select(np.ones(n, bool))
+
+
+def all_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(a, b) for i, a in enumerate(names) for b in names[:i]]
+
+
+def sparse(seed: int, n: int = 40, battles: int = 3000) -> tuple[list[Battle], list[float]]:
+    """About four battles a pair between models of known skill, and these ratings."""
+    rng = np.random.default_rng(seed)
+    skill = rng.normal(0, 1.2, n)
+    a = rng.integers(0, n, battles)
+    b = (a + rng.integers(1, n, battles)) % n
+    won = rng.random(battles) < 1 / (1 + np.exp(skill[b] - skill[a]))
+    rows = [
+        Battle(
+            model_a=f"m{i:02}", model_b=f"m{j:02}", winner=Outcome("model_a" if w else "model_b")
+        )
+        for i, j, w in zip(a, b, won, strict=True)
+    ]
+    return rows, (1000 + 400 / math.log(10) * (skill - skill.mean())).tolist()
+
+
+def shared_log(
+    a: np.ndarray, b: np.ndarray, outcome: np.ndarray, names: Sequence[str], source: Source
+) -> BattleLog:
+    """Battle k is on question k: two such logs share their battles."""
+    return BattleLog(
+        models=tuple(names),
+        a=a.astype(np.int32),
+        b=b.astype(np.int32),
+        outcome=outcome.astype(np.int8),
+        question_id=Labels.of([f"q{k:06d}" for k in range(len(a))]),
+    ).of_source(source)
+
+
+class World:
+    """Models with planted skills, people who vote by them, and room for judges."""
+
+    def __init__(self, skill: Sequence[float], n: int, seed: int = 0, ties: float = 0.0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.skill = np.asarray(skill, float)
+        self.names = [f"m{i:02d}" for i in range(len(skill) - 1)] + [NEW]
+        self.a = self.rng.integers(0, len(skill), n)
+        self.b = (self.a + self.rng.integers(1, len(skill), n)) % len(skill)
+        self.luck = self.rng.random(n)
+        self.tied = self.rng.random(n) < ties
+        self.human = self.log(self.votes(self.skill, self.luck), Source.HUMAN)
+
+    def votes(self, skill: np.ndarray, luck: np.ndarray) -> np.ndarray:
+        chance = 1 / (1 + 10 ** ((skill[self.b] - skill[self.a]) / 400))
+        return np.where(self.tied, 2, luck > chance)
+
+    def log(self, outcome: np.ndarray, source: Source = Source.LLM_JUDGE) -> BattleLog:
+        return shared_log(self.a, self.b, outcome, self.names, source)
+
+    def judged(self, skill: np.ndarray) -> BattleLog:
+        """A judge with luck and skills of its own."""
+        return self.log(self.votes(skill, self.rng.random(len(self.a))))
+
+    def sure(self) -> BattleLog:
+        """A judge that always names the better model."""
+        return self.log(self.skill[self.b] > self.skill[self.a])
+
+    def placed_error(self, judged: BattleLog, *, soft: bool) -> float:
+        """How far from its planted rating (on the arena's scale) the model is put."""
+        found = Placement(model=NEW, min_battles=0, soft=soft, method=BradleyTerry())(
+            self.human, judged
+        )
+        return found.joint[NEW].rating - (1000 + self.skill[-1] - self.skill[:-1].mean())
+
+
+def steps(n: int, gap: float) -> list[float]:
+    return [gap * (i - (n - 1) / 2) for i in range(n)]
+
+
+# Votes on prompts for the policy
+
+
+def votes_on(*rows: tuple[str, str, str, str]) -> BattleLog:
+    """Battles from (model_a, model_b, winner, prompt); winner `-` is a tie, `!` both-bad."""
+    outcome = {"a": "model_a", "b": "model_b", "-": "tie", "!": "both_bad"}
+    return BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=outcome[w], question_id=q, battle_id=f"v{n:05}")  # type: ignore[arg-type]
+        for n, (a, b, w, q) in enumerate(rows)
+    )
+
+
+def season(n: int = 3000, models: int = 6, seed: int = 0) -> BattleLog:
+    """Random votes of models whose skill falls with their number, on 12 prompts."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(n):
+        i, j = rng.choice(models, 2, replace=False).tolist()
+        p = 1 / (1 + 10 ** ((i - j) * 60 / 400))
+        won = rng.choice(["a", "b", "-", "!"], p=[0.8 * p, 0.8 * (1 - p), 0.15, 0.05])
+        rows.append((f"m{i}", f"m{j}", str(won), f"q{rng.integers(12):02}"))
+    return votes_on(*rows)
+
+
+def timed(votes: BattleLog, days: float = 21.0) -> BattleLog:
+    """The same votes, evenly over so many days from a Monday."""
+    step = np.timedelta64(int(days * 86_400e6 / len(votes)), "us")
+    start = np.datetime64("2026-09-07T00:00:00", "us")
+    return replace(votes, timestamp=start + step * np.arange(len(votes)))
+
+
+# Runs
+
+SMALL = {"strata": {"open_recall": 4, "vignette": 4, "curated": 4}, "n_perms": 20}
+TOURNAMENT_ARTIFACTS = {
+    "manifest.json",
+    "matches/matches.jsonl",
+    "verdicts/factuality.jsonl",
+    "verdicts/calibration.jsonl",
+    "verdicts/clinical_utility.jsonl",
+    "battles.jsonl",
+    "elo_results.json",
+    "elo_per_perm.npz",
+    "pairwise_winrates.csv",
+}
+
+
+def edited(workspace: Path, **changes: Any) -> Path:
+    """The shipped tournament file with dotted keys replaced (None removes)."""
+    path = workspace / "params" / "tournament.yaml"
+    values = yaml.safe_load(path.read_text())
+    for dotted, value in changes.items():
+        *parents, last = dotted.split("__")
+        inner = values
+        for parent in parents:
+            inner = inner[parent]
+        if value is None:
+            del inner[last]
+        else:
+            inner[last] = value
+    path.write_text(yaml.safe_dump(values))
+    return path
