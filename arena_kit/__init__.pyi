@@ -37,7 +37,7 @@ from arena_kit.reporting import board_tables as board_tables
 from arena_kit.reporting import bradley_terry as bradley_terry
 from arena_kit.reporting import model_page as model_page
 from arena_kit.reporting import placement as placement
-from arena_kit.reporting import show as show
+from arena_kit.reporting import tables as tables
 from arena_kit.reporting import tournament_plots as tournament_plots
 from arena_kit.reporting import tournament_tables as tournament_tables
 from arena_kit.reporting import weekly_plots as weekly_plots

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -18,9 +18,6 @@ from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
 from arena_kit.matchmaking.simulation import EVERY, duel
 from arena_kit.matchmaking.world import World
 from arena_kit.policy.constants import Policy
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _HELP = {
     "models": "Models, newcomers among them.",
@@ -92,10 +89,10 @@ def simulate(
         from arena_kit.reporting.figures import save_picture
         from arena_kit.reporting.simulation_plots import against_votes
 
-        save_picture(against_votes(duels, policy), plot, "what votes buy")
+        save_picture(against_votes(duels, policy), plot)
     if as_json:
-        found = _as_dict(world, policy, numbers, every, duels)
-        click.echo(json.dumps(found, indent=2, sort_keys=True, allow_nan=False))
+        results = _as_dict(world, policy, numbers, every, duels)
+        click.echo(json.dumps(results, indent=2, sort_keys=True, allow_nan=False))
     else:
         _show(world, policy, duels)
 
@@ -107,8 +104,8 @@ def simulated(
     from joblib import Parallel, delayed
 
     workers = Parallel(n_jobs=jobs or -1, return_as="generator")
-    found: Iterator[Duel] = workers(delayed(_one)(world, policy, n, every) for n in numbers)
-    return found
+    duels: Iterator[Duel] = workers(delayed(_one)(world, policy, n, every) for n in numbers)
+    return duels
 
 
 def _one(world: World, policy: Policy, number: int, every: int) -> Duel:
@@ -170,8 +167,8 @@ def _as_dict(
         "promises": simulation.promises(policy, duels),
         "sentence": simulation.sentence(duels, policy),
         "runs": [
-            {"seed": number, "v2": _run_dict(found.v2), "baseline": _run_dict(found.baseline)}
-            for number, found in zip(numbers, duels, strict=True)
+            {"seed": number, "v2": _run_dict(each.v2), "baseline": _run_dict(each.baseline)}
+            for number, each in zip(numbers, duels, strict=True)
         ],
     }
 
@@ -180,12 +177,12 @@ def _run_dict(run: Run) -> dict[str, Any]:
     """A run with its metrics; every claim says whether it is false."""
     from arena_kit.reporting.simulation import METRICS
 
-    found = asdict(run) | {metric.key: metric.of(run) for metric in METRICS}
-    found["claims"] = len(run.claims)
-    for row, at in zip(found["checkpoints"], run.checkpoints, strict=True):
+    values = asdict(run) | {metric.key: metric.of(run) for metric in METRICS}
+    values["claims"] = len(run.claims)
+    for row, at in zip(values["checkpoints"], run.checkpoints, strict=True):
         if at.claim is not None:
             row["claim"] |= {"false": at.claim.false, "strictly_false": at.claim.strictly_false}
-    return found
+    return values
 
 
 def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
@@ -193,35 +190,21 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
     from rich.text import Text
 
     from arena_kit.reporting import simulation
+    from arena_kit.reporting.tables import Table
 
     console = Console(highlight=False)
     drawn = f"{world.models} models, {world.prompts} prompts, {world.matchups} votes"
-    columns = ("what", "policy v2", "baseline", "difference (95 %)")
     title = f"{drawn}: mean ± SD of {len(duels)} seeds"
-    _table(console, title, columns, simulation.table_rows(duels))
+    console.print(Table(rows=simulation.table_rows(duels), title=title, left=["what"]))
     kept = [
-        (
-            row["promise"],
-            f"{row['value']:.1%}",
-            f"{row['bound']:.1%}",
-            "yes" if row["met"] else "no",
-        )
+        {
+            "what": row["promise"],
+            "found": f"{row['value']:.1%}",
+            "bound": f"{row['bound']:.1%}",
+            "kept": "yes" if row["met"] else "no",
+        }
         for row in simulation.promises(policy, duels)
     ]
-    columns = ("what", "found", "bound", "kept")
-    _table(console, "What the policy promises of its matchups, worst seed", columns, kept)
+    title = "What the policy promises of its matchups, worst seed"
+    console.print(Table(rows=kept, title=title, left=["what"]))
     console.print(Text(simulation.sentence(duels, policy)), soft_wrap=True)
-
-
-def _table(
-    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
-) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column == "what" else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)

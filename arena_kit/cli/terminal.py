@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from arena_kit.files import read_json
 from arena_kit.judging.cost import Forecast, dollars
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
+from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text, span
 from arena_kit.reporting.tournament_tables import forecast_rows
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
 
-_LEFT = (
-    "dimension",
-    "entrant",
-    "model",
-    "key",
-    "what",
-    "value",
-    "batch",
-    "for",
-    "state",
-    "file",
-    "badge",
-)
 _SHOWN_FLIPS = 10
 _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
@@ -45,62 +33,70 @@ def show_board(record: Path) -> None:
         _show_tournament(record)
 
 
-def _show_placement(found: Mapping[str, Any]) -> None:
+def _show_placement(placement: Mapping[str, Any]) -> None:
     rows = [
-        (
-            str(rank),
-            row["model"] + (" ◀ placed" if row["source"] == "evaluated" else ""),
-            f"{row['rating']:.0f}",
-            _interval(row["ci_low"], row["ci_high"]),
-            str(row["n_battles"]),
-        )
-        for rank, row in enumerate(found["ratings"], 1)
+        {
+            "rank": rank,
+            "model": row["model"] + (" ◀ placed" if row["source"] == "evaluated" else ""),
+            "rating": f"{row['rating']:.0f}",
+            "95% interval": span(row["ci_low"], row["ci_high"]),
+            "battles": row["n_battles"],
+        }
+        for rank, row in enumerate(placement["ratings"], 1)
     ]
-    columns = ("rank", "model", "rating", "95% interval", "battles")
-    _print(f"{found['model']} in {found['arena']}, judged by {found['judge_model']}", columns, rows)
+    title = f"{placement['model']} in {placement['arena']}, judged by {placement['judge_model']}"
+    _print(Table(rows=rows, title=title, left=["model"]))
 
 
-def _show_policy(found: Mapping[str, Any]) -> None:
-    by_elo = found["ordered_by"] == "legacy_elo"
+def _show_policy(board: Mapping[str, Any]) -> None:
+    by_elo = board["ordered_by"] == "legacy_elo"
+    score, value = ("Elo", "legacy_elo") if by_elo else ("rating", "conservative")
     rows = [
-        (
-            "–" if row["official_rank"] is None else str(row["official_rank"]),
-            row["model"],
-            f"{row['legacy_elo']:.0f}" if by_elo else f"{row['conservative']:.0f}",
-            f"{row['confidence']}%",
-            f"{100 * row['prompt_coverage']:.0f}%",
-            row["badge"],
-            str(row["votes"]),
-        )
-        for row in found["rows"]
+        {
+            "rank": row["official_rank"],
+            "model": row["model"],
+            score: f"{row[value]:.0f}",
+            "confidence": f"{row['confidence']}%",
+            "coverage": percent(row["prompt_coverage"]),
+            "badge": row["badge"],
+            "votes": row["votes"],
+        }
+        for row in board["rows"]
     ]
-    score = "Elo" if by_elo else "rating"
-    columns = ("rank", "model", score, "confidence", "coverage", "badge", "votes")
-    _print(found["arena"], columns, rows)
-    status = found["status"]
+    _print(Table(rows=rows, title=board["arena"], left=["model", "badge"]))
+    status = board["status"]
     aside = "" if status["published"] else " (computed, not published)"
     _say(f"{status['status']}{aside}: {'; '.join(status['reasons'])}")
 
 
 def _show_tournament(record: Path) -> None:
     primary = read_json(record / "elo_results.json")["primary"]
-    rows: list[Sequence[str]] = []
+    interval = "95% evidence interval"
+    rows: list[dict[str, object]] = []
     for dimension in open_record(record)["dimensions"]:
         ranked = sorted(primary[dimension].values(), key=lambda entry: -entry["mean"])
         if not ranked:
-            rows.append((dimension, "–", "not rated; the report says why", "", ""))
+            rows.append({"dimension": dimension, "rank": None, "Elo": "", interval: "",
+                         "entrant": "not rated; the report says why"})  # fmt: skip
         rows += [
-            (
-                dimension if rank == 1 else "",
-                str(rank),
-                entry["entrant_id"],
-                f"{entry['mean']:.0f}",
-                _interval(entry["evidence_ci95_low"], entry["evidence_ci95_high"]),
-            )
+            {
+                "dimension": dimension,
+                "rank": rank,
+                "entrant": entry["entrant_id"],
+                "Elo": f"{entry['mean']:.0f}",
+                interval: span(entry["evidence_ci95_low"], entry["evidence_ci95_high"]),
+            }
             for rank, entry in enumerate(ranked, 1)
         ]
-    columns = ("dimension", "rank", "entrant", "Elo", "95% evidence interval")
-    _print("Elo with 95% evidence intervals", columns, rows, section="dimension")
+    _print(
+        Table(
+            rows=rows,
+            title="Elo with 95% evidence intervals",
+            columns=("dimension", "rank", "entrant", "Elo", interval),
+            group="dimension",
+            left=["entrant"],
+        )
+    )
 
 
 def show_ratings(results: Mapping[str, Ratings]) -> None:
@@ -111,64 +107,66 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
         dropped = ", ".join(f"{n} {kind}" for kind, n in ratings.dropped.items() if n)
         counted = f"{ratings.n_battles} battles" + (f", dropped: {dropped}" if dropped else "")
         rows = [
-            (
-                str(rank),
-                rating.model,
-                f"{rating.rating:.1f}",
-                _interval(rating.ci_low, rating.ci_high),
-                _ranks(ranges[rating.model]),
-                *(f"{rating.extra[name]:.1f}" for name in extra),
-                str(rating.n_battles),
-            )
+            {
+                "rank": rank,
+                "model": rating.model,
+                "rating": f"{rating.rating:.1f}",
+                "95% evidence interval": interval_text(rating),
+                "possible ranks": ranks_text(ranges[rating.model]),
+                **{_EXTRA[name]: f"{rating.extra[name]:.1f}" for name in extra},
+                "battles": rating.n_battles,
+            }
             for rank, rating in enumerate(ratings.ratings, 1)
         ]
-        columns = ("rank", "model", "rating", "95% evidence interval", "possible ranks")
-        more = (*(_EXTRA[name] for name in extra), "battles")
-        _print(f"{name or ratings.method} ({counted})", (*columns, *more), rows)
-        for what, value in ratings.fit.items():
-            if not what.endswith("_se"):
-                error = ratings.fit.get(f"{what}_se")
-                told = "mean negative log-likelihood" if what == "nll" else what
-                _say(f"  {told}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
+        _print(Table(rows=rows, title=f"{name or ratings.method} ({counted})", left=["model"]))
+        for parameter, value in ratings.fit.items():
+            if not parameter.endswith("_se"):
+                error = ratings.fit.get(f"{parameter}_se")
+                label = "mean negative log-likelihood" if parameter == "nll" else parameter
+                _say(f"  {label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
 
 
-def show_comparison(found: Comparison) -> None:
+def show_comparison(comparison: Comparison) -> None:
     """Settings that differ, verdicts that flipped, ratings that moved."""
-    if found.settings:
-        rows = [(key, str(old), str(new)) for key, (old, new) in found.settings.items()]
-        _print("Settings and inputs that differ", ("key", "before", "after"), rows)
+    if comparison.settings:
+        settings = [
+            {"key": key, "before": str(old), "after": str(new)}
+            for key, (old, new) in comparison.settings.items()
+        ]
+        _print(Table(rows=settings, title="Settings and inputs that differ", left=["key"]))
     else:
         _say("Settings and inputs: no difference.")
+    flips = comparison.flips
     _say(
-        f"Verdicts: {len(found.flips)} of {found.n_shared} shared presentations changed; "
-        f"{found.only_before} only before, {found.only_after} only after."
+        f"Verdicts: {len(flips)} of {comparison.n_shared} shared presentations changed; "
+        f"{comparison.only_before} only before, {comparison.only_after} only after."
     )
-    for flip in found.flips[:_SHOWN_FLIPS]:
+    for flip in flips[:_SHOWN_FLIPS]:
         shown = f"{flip.dimension} {flip.prompt_id} {flip.first} | {flip.second}"
         _say(f"  {shown}: {flip.before} → {flip.after}")
-    if len(found.flips) > _SHOWN_FLIPS:
-        _say(f"  … and {len(found.flips) - _SHOWN_FLIPS} more (--json lists all)")
-    columns = ("dimension", "entrant", "before", "after", "change", "intervals")
+    if len(flips) > _SHOWN_FLIPS:
+        _say(f"  … and {len(flips) - _SHOWN_FLIPS} more (--json lists all)")
     moved = [
-        (
-            delta.dimension,
-            delta.entrant,
-            f"{delta.before:.0f} ({_interval(*delta.before_interval)})",
-            f"{delta.after:.0f} ({_interval(*delta.after_interval)})",
-            f"{delta.change:+.1f}",
-            {True: "overlap", False: "apart", None: "–"}[delta.overlap],
-        )
-        for delta in found.deltas
+        {
+            "dimension": delta.dimension,
+            "entrant": delta.entrant,
+            "before": f"{delta.before:.0f} ({span(*delta.before_interval)})",
+            "after": f"{delta.after:.0f} ({span(*delta.after_interval)})",
+            "change": f"{delta.change:+.1f}",
+            "intervals": {True: "overlap", False: "apart", None: None}[delta.overlap],
+        }
+        for delta in comparison.deltas
     ]
-    _print("Ratings", columns, moved)
+    columns = ("dimension", "entrant", "before", "after", "change", "intervals")
+    _print(Table(rows=moved, title="Ratings", columns=columns, left=["dimension", "entrant"]))
 
 
-def show_forecast(found: Forecast | None, title: str = "Forecast") -> None:
+def show_forecast(forecast: Forecast | None, title: str = "Forecast") -> None:
     """What a run would cost."""
-    if found is None:
+    if forecast is None:
         _say("This run costs nothing: its judge runs in this process.")
         return
-    _print(title, ("what", "value"), list(forecast_rows(found).items()))
+    _print(replace(facts(forecast_rows(forecast), name="forecast"), title=title, labels=True))
 
 
 def show_cap(usd: float, cap: float) -> None:
@@ -184,16 +182,18 @@ def show_cap(usd: float, cap: float) -> None:
 def show_generated(manifest: Mapping[str, Any]) -> None:
     """What was generated for whom."""
     rows = [
-        (
-            entrant,
-            made["model"],
-            ", ".join(f"{n} {status}" for status, n in made["responses"].items()) or "none",
-            str(len(made["failed"])),
-            made["file"],
-        )
-        for entrant, made in manifest["entrants"].items()
+        {
+            "entrant": entrant,
+            "model": entry["model"],
+            "responses": ", ".join(f"{n} {status}" for status, n in entry["responses"].items())
+            or "none",
+            "failed": len(entry["failed"]),
+            "file": entry["file"],
+        }
+        for entrant, entry in manifest["entrants"].items()
     ]
-    _print("Responses", ("entrant", "model", "responses", "failed", "file"), rows)
+    columns = ("entrant", "model", "responses", "failed", "file")
+    _print(Table(rows=rows, title="Responses", columns=columns, left=["entrant", "model", "file"]))
     _say(f"spent ${manifest['cost']['usd_spent']:.4f}")
 
 
@@ -202,48 +202,23 @@ def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         _say("No batch is under way.")
         return
-    columns = ("batch", "requests", "model", "expires (UTC)", "state")
     shown = [
-        (
-            row["batch_id"] or f"unconfirmed ({row['intent']})",
-            str(row["n_requests"]),
-            row["model"],
-            row["expires_at"][5:16].replace("T", " ") or "–",
-            row.get("status") or row["state"],
-        )
+        {
+            "batch": row["batch_id"] or f"unconfirmed ({row['intent']})",
+            "requests": row["n_requests"],
+            "model": row["model"],
+            "expires (UTC)": row["expires_at"][5:16].replace("T", " ") or None,
+            "state": row.get("status") or row["state"],
+        }
         for row in rows
     ]
-    _print("Under way", columns, shown)
+    left = ["batch", "model", "state"]
+    _print(Table(rows=shown, title="Under way", left=left, nowrap=["batch"]))
 
 
-def _print(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, section: str = ""
-) -> None:
-    table = Table(title=Text(title), title_justify="left")
-    for column in columns:
-        left = column in _LEFT
-        table.add_column(
-            column,
-            justify="left" if left else "right",
-            overflow="fold",
-            no_wrap=column == "batch",
-        )
-    for n, row in enumerate(rows):
-        if section and n and row[columns.index(section)]:
-            table.add_section()
-        table.add_row(*(Text(cell) for cell in row))
+def _print(table: Table) -> None:
     Console(highlight=False).print(table)
 
 
 def _say(text: str) -> None:
     Console(highlight=False).print(Text(text), soft_wrap=True)
-
-
-def _ranks(ranks: tuple[int, int] | None) -> str:
-    if ranks is None:
-        return "–"
-    return str(ranks[0]) if ranks[0] == ranks[1] else f"{ranks[0]} to {ranks[1]}"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{low:.0f} to {high:.0f}"

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 from arena_kit.policy.constants import Phase
 from arena_kit.policy.feasibility import badge_limit
 from arena_kit.policy.rules import Badge, Status
-from arena_kit.reporting.show import Shown, table
-from arena_kit.validity.formats import (
-    DASH,
-    rank_text,
-    rating_cell,
-    score_texts,
-    shown,
-    validity_texts,
-)
+from arena_kit.reporting.tables import DASH, Cell, Shown, Table, number, percent
+from arena_kit.validity.formats import flat
 from arena_kit.validity.leaderboard import BoardRow, Leaderboard
 from arena_kit.validity.weekly import Validity
-
-if TYPE_CHECKING:
-    from great_tables import GT
 
 _PILL = {
     Badge.STABLE: ("#dafbe1", "#1a7f37"),
@@ -38,52 +27,89 @@ _FEW = 5  # prompts below which an average score is pointed out
 _SMALL = "font-size: 11px; color: #57606a; white-space: nowrap"
 
 
-def board(found: Leaderboard) -> Shown:
-    """The board as readers see it in its rollout phase.
+def board(leaderboard: Leaderboard) -> Table:
+    """The board as readers see it in its rollout phase (9.1, 9.3, 12).
 
     The Rating cell has the conservative score over the raw rating in small text, the badge
     stands in the model cell, and a tooltip says why the badge is what it is.
     """
-    import pandas as pd
-
-    diagnostics = found.policy.phase.shows_diagnostics
+    diagnostics = leaderboard.policy.phase.shows_diagnostics
     rows = [
-        {"Rank": rank_text(row), "Model": row.model, "Rating": rating_cell(found, row)[0]}
-        | (validity_texts(row) if diagnostics else {})
-        | score_texts(row)
-        for row in found.rows
+        {
+            "Rank": _rank(row),
+            "Model": _model(row, diagnostics=diagnostics),
+            "Rating": _rating(row, leaderboard.policy.phase),
+        }
+        | (_validity(row) if diagnostics else {})
+        | _scores(row)
+        for row in leaderboard.rows
     ]
-    frame = pd.DataFrame(rows)
-
-    def look(gt: GT) -> GT:
-        gt = gt.cols_align("right").cols_align("left", columns=["Model"])
-        for n, row in enumerate(found.rows):
-            for column, cell in _cells(found, row).items():
-                gt = gt.fmt(partial(_instead, cell), columns=column, rows=[n])
-        for note in _notes(found):
-            gt = gt.tab_source_note(note)
-        return gt
-
-    return Shown(table(frame, name="leaderboard", style=look).html, board_text(found))
+    return Table(rows=rows, name="leaderboard", left=["Model"], notes=_notes(leaderboard))
 
 
-def _instead(cell: str, _: object) -> str:
-    """The cell, whatever stood there."""
-    return cell
+def printed(leaderboard: Leaderboard) -> Table:
+    """The board for Markdown and LaTeX, where the columns speak for themselves."""
+    return replace(board(leaderboard), left=["Model", "Record"], notes=())
 
 
-def _cells(found: Leaderboard, row: BoardRow) -> dict[str, str]:
-    """The cells that are more than a text, as HTML with every text escaped."""
-    value, small = rating_cell(found, row)
-    under = f'<div style="{_SMALL}">{escape(small.strip("()"))}</div>' if small else ""
-    told = f"RD {row.rd:.1f}, volatility {row.volatility:.4f}"
-    diagnostics = found.policy.phase.shows_diagnostics
-    tip = f' title="{escape(told)}"' if diagnostics else ""
-    badge = _badge(row) if diagnostics else ""
+def board_text(leaderboard: Leaderboard) -> str:
+    """The board's first columns as text, the same on every machine: for quoting and for checks."""
+    whole = board(leaderboard)
+    names = [n for n in whole.rows[0] if n in ("Rank", "Model", "Rating", "Confidence", "Coverage")]
+    return replace(whole, columns=names, notes=()).text
+
+
+def every_metric(leaderboard: Leaderboard) -> Table:
+    """Every metric of every model under its plain name, for CSV."""
+    rows = [
+        {name: "; ".join(v) if isinstance(v, tuple) else v for name, v in flat(row).items()}
+        for row in leaderboard.rows
+    ]
+    return Table(rows=rows, name="every_metric")
+
+
+def _rank(row: BoardRow) -> Cell:
+    """The official rank, or a dash for a model outside official claims (5.3), and its change."""
+    rank = DASH if row.official_rank is None else str(row.official_rank)
+    return Cell(rank, f'<span style="white-space: nowrap">{rank}{_change(row)}</span>')
+
+
+def _model(row: BoardRow, *, diagnostics: bool) -> Cell:
+    name = f"<b>{escape(row.model)}</b>"
+    if not diagnostics:
+        return Cell(row.model, name)
+    return Cell(f"{row.model} ({row.badge})", name + _badge(row))
+
+
+def _rating(row: BoardRow, phase: Phase) -> Cell:
+    """What the order rests on, and the raw rating in small text under it (9.3).
+
+    Legacy Elo is the value before the migration, and beside the raw rating during it (12).
+    """
+    spread = f"RD {row.rd:.1f}, volatility {row.volatility:.4f}"
+    tip = f' title="{spread}"' if phase.shows_diagnostics else ""
+    if phase.orders_by == "legacy_elo":
+        return Cell(f"{row.legacy_elo:.0f}", f"<div{tip}><b>{row.legacy_elo:.0f}</b></div>")
+    legacy = f", Elo {row.legacy_elo:.0f}" if phase.shows_legacy_elo else ""
+    value, small = f"{row.conservative:.0f}", f"raw {row.rating:.0f}{legacy}"
+    under = f'<div style="{_SMALL}">{small}</div>'
+    return Cell(f"{value} ({small})", f"<div{tip}><b>{value}</b></div>{under}")
+
+
+def _validity(row: BoardRow) -> dict[str, object]:
+    """The two columns that the policy adds (9.3)."""
+    return {"Confidence": f"{row.confidence}%", "Coverage": percent(row.prompt_coverage)}
+
+
+def _scores(row: BoardRow) -> dict[str, object]:
+    """The columns that were there before (9.1); scores are raw."""
     return {
-        "Rank": f'<span style="white-space: nowrap">{escape(rank_text(row))}{_change(row)}</span>',
-        "Model": f"<b>{escape(row.model)}</b>{badge}",
-        "Rating": f"<div{tip}><b>{escape(value)}</b></div>{under}",
+        "Consistency": number(row.raw.consistency, "", "%"),
+        "Spread": number(row.raw.spread, ".2f"),
+        "Avg score": number(row.raw.average, ".2f"),
+        "Record": f"{row.wins}/{row.losses}/{row.ties}",
+        "Votes": row.votes,
+        "Both bad": row.both_bad,
     }
 
 
@@ -107,73 +133,69 @@ def _change(row: BoardRow) -> str:
     )
 
 
-def _notes(found: Leaderboard) -> list[str]:
-    phase = found.policy.phase
+def _notes(leaderboard: Leaderboard) -> list[str]:
+    phase = leaderboard.policy.phase
     notes = []
     if phase.orders_by == "conservative":
-        n = f"{found.policy.deviations:g}"
+        n = f"{leaderboard.policy.deviations:g}"
         notes.append(f"Rating: conservative score (raw rating - {n} RD), under it the raw rating.")
     else:
         notes.append("Rating: legacy Elo, which the order rests on in this rollout phase.")
-    if any(row.official_rank is None for row in found.rows):
+    if any(row.official_rank is None for row in leaderboard.rows):
         notes.append(f"{DASH} in Rank: provisional, and outside official claims.")
     if phase.shows_diagnostics:
-        scale = found.policy.confidence
+        scale = leaderboard.policy.confidence
         notes.append(
             f"Confidence: RD {scale.rd_best:g} is 100 %, RD {scale.rd_best + scale.rd_span:g} is "
             "0 %; it is no probability. Coverage: prompt coverage."
         )
-        notes.append(badge_limit(found.policy))
+        notes.append(badge_limit(leaderboard.policy))
     if phase.shows_legacy_elo and phase.orders_by == "conservative":
         notes.append("Elo: the legacy rating, for continuity during the transition.")
     notes.append("Consistency, Spread and Avg score are raw: they depend on who met whom.")
-    few = sum(r.raw.average is not None and r.raw.prompts < _FEW for r in found.rows)
+    few = sum(r.raw.average is not None and r.raw.prompts < _FEW for r in leaderboard.rows)
     if few:
         notes.append(f"Avg score rests on fewer than {_FEW} prompts for {few} models.")
-    if found.movement:
-        notes.append(f"No rank changes are shown: {found.movement}.")
+    if leaderboard.movement:
+        notes.append(f"No rank changes are shown: {leaderboard.movement}.")
     else:
         notes.append("▲▼: change of official rank since the board compared with.")
     return [note for note in notes if note]
 
 
-def metrics(found: Leaderboard) -> Shown:
+def metrics(leaderboard: Leaderboard) -> Shown:
     """Every other metric of every model (9.1, 9.2), folded away; why some are provisional."""
-    import pandas as pd
-    from great_tables import loc
-    from great_tables import style as look_of
-
-    def look(gt: GT) -> GT:
-        gt = gt.cols_align("right").cols_align("left", columns=["model"])
-        gt = gt.tab_style(look_of.css("white-space: nowrap"), loc.body())
-        gt = gt.tab_source_note(
-            "BT is Bradley–Terry: the ratings under which all votes together are likeliest, with "
-            "their standard error (SE), which unlike RD rests on the evidence alone."
-        )
-        for note in (*_unmet(found), *_provisional(found)):
-            gt = gt.tab_source_note(note)
-        return gt.tab_options(table_font_size="12px")
-
-    frame = pd.DataFrame([_metric_row(row, found.policy.phase) for row in found.rows])
-    made = table(frame, name="metrics", style=look)
-    return Shown(f"<details><summary>All metrics</summary>{made.html}</details>", made.text)
+    rows = [_metric_row(row, leaderboard.policy.phase) for row in leaderboard.rows]
+    about_bt = (
+        "BT is Bradley–Terry: the ratings under which all votes together are likeliest, with "
+        "their standard error (SE), which unlike RD rests on the evidence alone."
+    )
+    table = Table(
+        rows=rows,
+        name="metrics",
+        left=["model"],
+        nowrap=list(rows[0]),
+        small=True,
+        notes=[about_bt, *_unmet(leaderboard), *_provisional(leaderboard)],
+    )
+    return Shown(f"<details><summary>All metrics</summary>{table.html}</details>", table.text)
 
 
-def _unmet(found: Leaderboard) -> list[str]:
-    names = [row.model for row in found.rows if row.bt_rating is None]
+def _unmet(leaderboard: Leaderboard) -> list[str]:
+    names = [row.model for row in leaderboard.rows if row.bt_rating is None]
     if not names:
         return []
     return [f"No Bradley–Terry rating for {', '.join(names)}: no vote connects them to the rest."]
 
 
-def _provisional(found: Leaderboard) -> list[str]:
-    rows = [row for row in found.rows if row.provisional]
+def _provisional(leaderboard: Leaderboard) -> list[str]:
+    rows = [row for row in leaderboard.rows if row.provisional]
     if len(rows) > _FEW:
         return [f"{len(rows)} models are provisional; leaderboard.json says why each."]
     return [f"{r.model} is provisional: {'; '.join(r.provisional_reasons)}." for r in rows]
 
 
-def _metric_row(row: BoardRow, phase: Phase) -> dict[str, Any]:
+def _metric_row(row: BoardRow, phase: Phase) -> dict[str, object]:
     by_elo = phase.orders_by == "legacy_elo"
     legacy = {"legacy Elo": f"{row.legacy_elo:.0f} (#{row.legacy_rank})"}
     return {
@@ -183,69 +205,50 @@ def _metric_row(row: BoardRow, phase: Phase) -> dict[str, Any]:
         "raw": f"{row.rating:.0f}",
         "RD": f"{row.rd:.1f}",
         "volatility": f"{row.volatility:.4f}",
-        "BT": _number(row.bt_rating, ".0f"),
-        "BT SE": _number(row.bt_se, ".1f"),
-        "pair coverage": _number(row.pair_coverage, ".2f"),
-        "adjusted score": _number(row.adjusted.average, "+.2f"),
-        "adjusted spread": _number(row.adjusted.spread, ".2f"),
-        "adjusted consistency": _number(row.adjusted.consistency, ".0f"),
+        "BT": number(row.bt_rating, ".0f"),
+        "BT SE": number(row.bt_se, ".1f"),
+        "pair coverage": number(row.pair_coverage, ".2f"),
+        "adjusted score": number(row.adjusted.average, "+.2f"),
+        "adjusted spread": number(row.adjusted.spread, ".2f"),
+        "adjusted consistency": number(row.adjusted.consistency, ".0f"),
         "decisive": row.decisive,
-        "quality floor": _number(row.quality_floor, ".3f"),
+        "quality floor": number(row.quality_floor, ".3f"),
         "shown / due": f"{row.exposure} / {row.exposure_target:.0f}",
         **(legacy if phase.shows_legacy_elo else {}),
     }  # fmt: skip
 
 
-def _number(value: float | None, how: str) -> str:
-    return DASH if value is None else f"{value:{how}}"
-
-
 def status(report: Validity) -> Shown:
     """What the board may be called, with each condition; unpublished before the migration."""
-    found = report.now
-    official = found.status.status is Status.OFFICIAL
+    leaderboard = report.now
+    official = leaderboard.status.status is Status.OFFICIAL
     back, ink = _PILL[Badge.STABLE if official else Badge.PROVISIONAL]
-    phase = found.policy.phase
+    phase = leaderboard.policy.phase
     unpublished = f" (computed, not published in phase {int(phase)})"
     aside = "" if phase.publishes_status else unpublished
     items = "".join(
-        f"<li>{'✓' if met else '✗'} {escape(text)}</li>" for met, text in found.status.conditions
+        f"<li>{'✓' if met else '✗'} {escape(text)}</li>"
+        for met, text in leaderboard.status.conditions
     )
     html = (
         f'<p><span style="background-color: {back}; color: {ink}; padding: 3px 12px; '
-        f'border-radius: 12px; font-weight: 600">{escape(found.status.status)}</span>'
+        f'border-radius: 12px; font-weight: 600">{escape(leaderboard.status.status)}</span>'
         f'{escape(aside)}</p><ul style="list-style: none; padding-left: 8px">{items}</ul>'
         f"<p>{escape(_meaning(report, official=official))}</p>"
     )
-    return Shown(html, found.status.sentence + aside)
+    return Shown(html, leaderboard.status.sentence + aside)
 
 
 def _meaning(report: Validity, *, official: bool) -> str:
     """What the label says and does not say, and what it was before."""
-    said = (
+    meaning = (
         "The label says that these conditions are met, not that the ranks are certain."
         if official
         else "The ranking stays visible, with this caveat."
     )
     if report.before is None:
-        return said
+        return meaning
     was = report.before.status
     if was.status is report.now.status.status:
-        return f"{said} It was the same in the comparison week."
-    return f"{said} In the comparison week it was {was.sentence}."
-
-
-def board_text(found: Leaderboard) -> str:
-    """The board as text, the same on every machine: for quoting and for checks."""
-    rows = shown(found)
-    names = [name for name in ("Rank", "Model", "Rating", "Confidence", "Coverage") if rows]
-    names = [name for name in names if name in rows[0]] if rows else []
-    width = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
-    lines = [{name: name for name in names}, *rows]
-    return "\n".join(
-        "  ".join(
-            line[name].ljust(width[name]) if name == "Model" else line[name].rjust(width[name])
-            for name in names
-        ).rstrip()
-        for line in lines
-    )
+        return f"{meaning} It was the same in the comparison week."
+    return f"{meaning} In the comparison week it was {was.sentence}."

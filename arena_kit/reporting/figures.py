@@ -64,18 +64,34 @@ def in_a_row(labels: Iterable[str]) -> int:
 
 def models_of(ratings: Iterable[Ratings]) -> list[str]:
     """The names of all models rated."""
-    return [model for found in ratings for model in found.models]
+    return [model for rated in ratings for model in rated.models]
 
 
-def styled(plot: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draw with our look, whatever the user's settings are; nothing to draw says so."""
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A figure with the name of its file; `alt` says in words what it shows."""
 
-    @wraps(plot)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
-        with rc_context(_RC):  # type: ignore[arg-type]
-            return plot(*args, **kwargs) if args[0] else _nothing()
+    figure: Figure
+    name: str
+    alt: str
 
-    return drawn
+
+def plot(name: str, alt: str) -> Callable[[Callable[P, Figure]], Callable[P, Plot]]:
+    """Name what a function draws, and draw it with our look, whatever the user's settings are.
+
+    Where its first argument is empty, the figure says that there is nothing to show.
+    """
+
+    def named(draw: Callable[P, Figure]) -> Callable[P, Plot]:
+        @wraps(draw)
+        def drawn(*args: P.args, **kwargs: P.kwargs) -> Plot:
+            with rc_context(_RC):  # type: ignore[arg-type]
+                figure = draw(*args, **kwargs) if args[0] else _nothing()
+            return Plot(figure, name, alt)
+
+        return drawn
+
+    return named
 
 
 def _nothing() -> Figure:
@@ -98,8 +114,8 @@ class Picture:
         return bundle, {"image/png": {"width": self.width, "alt": self.alt}}
 
 
-def save_picture(figure: Figure, path: Path, alt: str) -> Picture:
-    """Write a figure as PNG, the same bytes for the same figure, and return it."""
+def save_picture(plot: Plot, path: Path) -> Picture:
+    """Write a plot as PNG, the same bytes for the same figure, and return it."""
     with whole_file(path) as part:
-        figure.savefig(part, format="png", metadata={"Software": None})
-    return Picture(path, int(figure.get_figwidth() * 100), alt)
+        plot.figure.savefig(part, format="png", metadata={"Software": None})
+    return Picture(path, int(plot.figure.get_figwidth() * 100), plot.alt)

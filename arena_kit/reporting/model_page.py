@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.dates import AutoDateLocator, DateFormatter
@@ -12,116 +12,96 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from arena_kit.reporting.bradley_terry import share_text
-from arena_kit.reporting.figures import ACCENT, INK, LINE, SOFT, WARM, panels_of, styled
-from arena_kit.reporting.show import DASH, Shown, percent, said, table
+from arena_kit.reporting.figures import ACCENT, INK, LINE, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.tables import Table, number, percent
 from arena_kit.reporting.weekly_plots import GREEN, plain
-from arena_kit.validity.leaderboard import Leaderboard
+from arena_kit.validity.leaderboard import BoardRow, Leaderboard
 from arena_kit.validity.model_page import RECENT, Breakdown, Deficits, ModelDetail, Path
-
-if TYPE_CHECKING:
-    from great_tables import GT
 
 Details = Sequence[ModelDetail]
 _ROWS = 8  # shown at most of each model
 _ENOUGH = 5  # votes from which a prompt or opponent is compared with others
 
 
-def summary(details: Details, board: Leaderboard) -> Shown:
+def summary(details: Details, board: Leaderboard) -> Table:
     """Win rate, recent form and recent delta, with rating, RD and what the evidence says."""
-    import pandas as pd
-    from great_tables import loc, style
-
-    rows = [
-        {
-            "model": each.model,
-            "conservative": f"{row.conservative:.0f}",
-            "raw ± RD": f"{row.rating:.0f} ± {row.rd:.0f}",
-            "BT ± SE": _plus_minus(row.bt_rating, row.bt_se),
-            "pair coverage": _known(row.pair_coverage, ".2f"),
-            "record W/L/D": f"{row.wins}/{row.losses}/{row.ties}",
-            "win rate": percent(each.summary.win_rate, ".1f"),
-            "recent form": each.summary.form,
-            "recent delta": _known(each.summary.delta, "+.0f"),
-            "adjusted score": _known(row.adjusted.average, "+.2f"),
-        }
-        for each in details
-        for row in [board[each.model]]
-    ]
-
-    def look(gt: GT) -> GT:
-        gt = gt.cols_align("right").cols_align("left", columns=["model", "recent form"])
-        gt = gt.tab_style(style.css("white-space: nowrap"), loc.body())
-        return gt.tab_source_note(
-            f"Win rate is of decisive votes; form and delta are of the last {RECENT} votes (W win, "
-            "L loss, D draw, B both bad), the latest last. The adjusted score is the average score "
-            "less what an average model would score against the same opponents."
-        )
-
-    return table(pd.DataFrame(rows), name="summary", style=look)
+    rows = [_summary_row(each, board[each.model]) for each in details]
+    note = (
+        f"Win rate is of decisive votes; form and delta are of the last {RECENT} votes (W win, "
+        "L loss, D draw, B both bad), the latest last. The adjusted score is the average score "
+        "less what an average model would score against the same opponents."
+    )
+    left = ["model", "recent form"]
+    return Table(rows=rows, name="summary", left=left, nowrap=list(rows[0]), notes=[note])
 
 
-def neighbours(details: Details, board: Leaderboard) -> Shown:
+def _summary_row(detail: ModelDetail, row: BoardRow) -> dict[str, object]:
+    return {
+        "model": detail.model,
+        "conservative": f"{row.conservative:.0f}",
+        "raw ± RD": f"{row.rating:.0f} ± {row.rd:.0f}",
+        "BT ± SE": f"{number(row.bt_rating, '.0f')} ± {number(row.bt_se, '.0f')}",
+        "pair coverage": number(row.pair_coverage, ".2f"),
+        "record W/L/D": f"{row.wins}/{row.losses}/{row.ties}",
+        "win rate": percent(detail.summary.win_rate, ".1f"),
+        "recent form": detail.summary.form,
+        "recent delta": number(detail.summary.delta, "+.0f"),
+        "adjusted score": number(row.adjusted.average, "+.2f"),
+    }
+
+
+def neighbours(details: Details, board: Leaderboard) -> Table:
     """The neighbour challenge record: each model against the ranks right above and below."""
-    import pandas as pd
-
     rule = board.policy.pairs
+    rank = {each.model: board[each.model].conservative_rank for each in details}
     rows = [
         {
-            "model": f"{each.model}, #{board[each.model].conservative_rank} by conservative score",
-            "neighbour": f"{'above' if near.rank < rank else 'below'}: {near.model}",
+            "model": f"{each.model}, #{rank[each.model]} by conservative score",
+            "neighbour": f"{'above' if near.rank < rank[each.model] else 'below'}: {near.model}",
             "W/L/D": f"{near.wins}/{near.losses}/{near.ties}",
             f"decisive votes ({rule.votes})": near.votes,
             f"prompts ({rule.prompts})": near.prompts,
             "floor": "✓" if near.meets_floor else "✗",
-            "P(above it), BT": share_text(np.nan if near.above is None else near.above),
+            "P(above it), BT": None if near.above is None else share_text(near.above),
         }
         for each in details
-        for rank in [board[each.model].conservative_rank]
         for near in each.neighbours
     ]
-
-    def look(gt: GT) -> GT:
-        return gt.cols_align("right").cols_align("left", columns=["neighbour"])
-
-    return table(pd.DataFrame(rows), name="neighbours", group="model", style=look)
+    return Table(rows=rows, name="neighbours", group="model", left=["neighbour"])
 
 
-def prompts(details: Details) -> Shown:
+def prompts(details: Details) -> Table:
     """The prompts on which each model is furthest above and below its rating."""
     return _breakdowns(details, "prompt", lambda each: each.prompts)
 
 
-def opponents(details: Details) -> Shown:
+def opponents(details: Details) -> Table:
     """The opponents against which each model is furthest above and below its rating."""
     return _breakdowns(details, "opponent", lambda each: each.opponents)
 
 
-def _breakdowns(details: Details, what: str, rows_of: Any) -> Shown:
-    import pandas as pd
-
-    rows = [
-        {
-            "model": _title(each.model, len(extremes), rows_of(each), what),
-            what: row.name,
-            "votes": row.votes,
-            "decisive": row.decisive,
-            "both bad": row.both_bad,
-            "raw score": _known(row.score, ".2f"),
-            "above expectation": _known(row.surprise, "+.2f"),
-        }
-        for each in details
-        for extremes in [_extremes(rows_of(each))]
-        for row in extremes
-    ]
-    if not rows:
-        there = any(rows_of(each) for each in details)
-        why = f"No {what} has {_ENOUGH} votes." if there else f"The file names no {what}s."
-        return said(why)
-
-    def look(gt: GT) -> GT:
-        return gt.cols_align("right").cols_align("left", columns=[what])
-
-    return table(pd.DataFrame(rows), name=f"{what}s", group="model", style=look)
+def _breakdowns(
+    details: Details, what: str, rows_of: Callable[[ModelDetail], Sequence[Breakdown]]
+) -> Table:
+    rows = []
+    for each in details:
+        extremes = _extremes(rows_of(each))
+        title = _title(each.model, len(extremes), rows_of(each), what)
+        rows += [
+            {
+                "model": title,
+                what: row.name,
+                "votes": row.votes,
+                "decisive": row.decisive,
+                "both bad": row.both_bad,
+                "raw score": number(row.score, ".2f"),
+                "above expectation": number(row.surprise, "+.2f"),
+            }
+            for row in extremes
+        ]
+    there = any(rows_of(each) for each in details)
+    why = f"No {what} has {_ENOUGH} votes." if there else f"The file names no {what}s."
+    return Table(rows=rows, name=f"{what}s", group="model", left=[what], empty=why)
 
 
 def _extremes(rows: Sequence[Breakdown]) -> list[Breakdown]:
@@ -149,10 +129,8 @@ def _title(model: str, shown: int, rows: Sequence[Breakdown], what: str) -> str:
     return f"{model}: {some} {what}s{few}"
 
 
-def responses(details: Details) -> Shown:
+def responses(details: Details) -> Table:
     """Which prompts each model's responses were shown on, the latest seen first."""
-    import pandas as pd
-
     rows = []
     for each in details:
         latest = sorted(each.prompts, key=lambda p: (_seconds(p.last_seen), p.votes), reverse=True)
@@ -169,9 +147,13 @@ def responses(details: Details) -> Shown:
             }
             for row in shown
         ]
-    if not rows:
-        return said("The file names no prompts.")
-    return table(pd.DataFrame(rows), name="responses", group="model")
+    return Table(
+        rows=rows,
+        name="responses",
+        group="model",
+        left=["response to"],
+        empty="The file names no prompts.",
+    )
 
 
 def text(details: Details, board: Leaderboard) -> str:
@@ -183,16 +165,8 @@ def text(details: Details, board: Leaderboard) -> str:
     )
 
 
-def _known(value: float | None, how: str) -> str:
-    return DASH if value is None else f"{value:{how}}"
-
-
-def _plus_minus(value: float | None, error: float | None) -> str:
-    return f"{_known(value, '.0f')} ± {_known(error, '.0f')}"
-
-
-def _minute(moment: datetime | None) -> str:
-    return DASH if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+def _minute(moment: datetime | None) -> str | None:
+    return None if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _seconds(moment: datetime | None) -> str:
@@ -202,7 +176,10 @@ def _seconds(moment: datetime | None) -> str:
 _PROMPTS, _OPPONENTS = 40, 30  # shown at most
 
 
-@styled
+@plot(
+    "deficits",
+    "Joint coverage deficit of each model by opponent and prompt, with decisive votes",
+)
 def deficits(details: Details, board: Leaderboard) -> Figure:
     """The coverage heatmap: where each model lacks votes, by opponent and prompt."""
     n = max(min(_OPPONENTS, len(each.deficits.opponents)) for each in details)
@@ -224,10 +201,10 @@ def deficits(details: Details, board: Leaderboard) -> Figure:
     return figure
 
 
-def _heatmap(ax: Any, model: str, found: Deficits, board: Leaderboard) -> Any:
-    order = np.argsort(-found.votes.sum(axis=0), kind="stable")[:_PROMPTS]
+def _heatmap(ax: Any, model: str, deficits: Deficits, board: Leaderboard) -> Any:
+    order = np.argsort(-deficits.votes.sum(axis=0), kind="stable")[:_PROMPTS]
     columns = np.sort(order)
-    joint, votes = found.joint[:_OPPONENTS, columns], found.votes[:_OPPONENTS, columns]
+    joint, votes = deficits.joint[:_OPPONENTS, columns], deficits.votes[:_OPPONENTS, columns]
     image = ax.imshow(joint, cmap="YlOrBr", vmin=0, vmax=2, aspect="auto")
     for i, j in np.ndindex(votes.shape):
         ink = "white" if joint[i, j] > 1.3 else INK if joint[i, j] > 0.7 else SOFT
@@ -236,22 +213,22 @@ def _heatmap(ax: Any, model: str, found: Deficits, board: Leaderboard) -> Any:
     rank = {name: n for n, name in enumerate(board.conservative_order, 1)}
     near = [
         f"{plain(name)} {'◂ ' if abs(rank[name] - rank[model]) == 1 else ''}#{rank[name]}"
-        for name in found.opponents[:_OPPONENTS]
+        for name in deficits.opponents[:_OPPONENTS]
     ]
     ax.set_yticks(range(len(near)), near, fontsize=7.5)
-    names = [plain(found.prompts[j]) for j in columns]
+    names = [plain(deficits.prompts[j]) for j in columns]
     wide = max((len(name) for name in names), default=0) > 14
     ax.set_xticks([] if wide else range(len(names)), [] if wide else names, rotation=60,
                   ha="right", fontsize=7)  # fmt: skip
-    left_out = len(found.prompts) - len(columns)
-    some = f" (the {len(columns)} of {len(found.prompts)} prompts with most votes)"
+    left_out = len(deficits.prompts) - len(columns)
+    some = f" (the {len(columns)} of {len(deficits.prompts)} prompts with most votes)"
     ax.set_title(plain(model) + (some if left_out else ""))
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
     return image
 
 
-@styled
+@plot("quality", "Both-bad rate of each model by week, with the rate above which a check is due")
 def quality(details: Details, board: Leaderboard) -> Figure:
     """Quality floor and both-bad rate over time (8.3)."""
     figure, axes = panels_of(
@@ -268,9 +245,8 @@ def quality(details: Details, board: Leaderboard) -> Figure:
             ax.annotate(f"{trend.both_bad}/{trend.votes}", (at, value), (0, 2), ha="center",
                         textcoords="offset points", fontsize=6.5, color=SOFT)  # fmt: skip
         ax.axhline(limit, color=WARM, linestyle=":", linewidth=1)
-        floor = board[each.model].quality_floor
-        told = DASH if floor is None else f"{floor:.3f}"
-        ax.set_title(f"{plain(each.model)}: quality floor {told}")
+        floor = number(board[each.model].quality_floor, ".3f")
+        ax.set_title(f"{plain(each.model)}: quality floor {floor}")
         weekly = not any("%" in t.label for t in each.trend)
         ax.set_xticks(x, [t.label.partition("-")[2] if weekly else f"{n}"
                           for n, t in enumerate(each.trend, 1)], fontsize=7.5)  # fmt: skip
@@ -282,7 +258,10 @@ def quality(details: Details, board: Leaderboard) -> Figure:
     return figure
 
 
-@styled
+@plot(
+    "history",
+    "Rating and RD of each model after every vote, with the Bradley–Terry interval at the end",
+)
 def history(details: Details, board: Leaderboard) -> Figure:
     """Rating and RD after every vote, with the Bradley–Terry interval at the end."""
     figure, axes = panels_of(

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from math import nan
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating
 from arena_kit.rating.placement import Placed
-from arena_kit.reporting.bradley_terry import ranks_text, share_text
-from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, styled
-from arena_kit.reporting.show import DASH, Shown, facts, interval_text, table
-
-if TYPE_CHECKING:
-    from great_tables import GT
+from arena_kit.reporting.bradley_terry import share_text
+from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text
 
 
-def board(placed: Placed, note: str = "") -> Shown:
+def board(placed: Placed, note: str = "") -> Table:
     """The leaderboard of the joint fit, the placed model marked; `note` is about the votes."""
-    import pandas as pd
-    from great_tables import loc, style
-
     ranges = claims.rank_ranges(placed.joint)
     row = claims.above(placed.joint)[placed.joint.models.index(placed.model)]
-    ahead = dict(zip(placed.joint.models, row, strict=True))
+    ahead = dict(zip(placed.joint.models, row, strict=True)) | {placed.model: nan}
     rows = [
         {
             "rank": rank,
@@ -32,28 +27,23 @@ def board(placed: Placed, note: str = "") -> Shown:
             "rating": f"{each.rating:.0f}",
             "95% interval": interval_text(each),
             "possible ranks": ranks_text(ranges[each.model]),
-            f"P({placed.model} above)": _percent(each.model, placed.model, ahead[each.model]),
+            f"P({placed.model} above)": share_text(ahead[each.model]),
             "battles": each.n_battles,
             "decided by": "judge" if each.model == placed.model else "people",
         }
         for rank, each in enumerate(placed.joint.ratings, 1)
     ]
-    marked = placed.joint.order.index(placed.model)
-
-    def look(gt: GT) -> GT:
-        right = ["rating", "95% interval", "possible ranks", f"P({placed.model} above)"]
-        gt = gt.cols_align("right", columns=right).tab_style(
-            [style.fill(color="#fdebd9"), style.text(weight="600")], loc.body(rows=[marked])
-        )
-        return gt.tab_source_note(f"People's votes: {note}.") if note else gt
-
-    return table(pd.DataFrame(rows), name="placement", style=look)
+    return Table(
+        rows=rows,
+        name="placement",
+        left=["model", "decided by"],
+        marked=placed.joint.order.index(placed.model),
+        notes=[f"People's votes: {note}."] if note else [],
+    )
 
 
-def ways(placed: Placed) -> Shown:
+def ways(placed: Placed) -> Table:
     """The model's place by each way of placing it, beside people's own votes where there are."""
-    import pandas as pd
-
     joint, anchored = placed.joint, placed.anchored
     rows = [
         _way("joint fit", joint[placed.model], claims.rank_ranges(joint)[placed.model]),
@@ -65,37 +55,27 @@ def ways(placed: Placed) -> Shown:
     if placed.hidden is not None:
         rows.append(_way("people's own votes, set aside", placed.hidden, None))
     moved = max(abs(joint[m].rating - placed.human[m].rating) for m in placed.human.models)
-
-    def look(gt: GT) -> GT:
-        note = f"The joint fit moves the other models by at most {moved:.1f} points."
-        return gt.cols_align("right", columns=["rating", "95% interval", "possible ranks"]) \
-            .tab_source_note(note)  # fmt: skip
-
-    return table(pd.DataFrame(rows), name="ways", style=look)
+    note = f"The joint fit moves the other models by at most {moved:.1f} points."
+    return Table(rows=rows, name="ways", left=["placed by"], notes=[note])
 
 
-def calibration(placed: Placed) -> Shown:
+def calibration(placed: Placed) -> Table:
     """How the judge's verdicts were weighed against people's votes."""
-    found = placed.calibration
-    if found is None:
-        told = "Verdicts count in full: soft outcomes were not asked for."
-        return Shown(f"<p>{told}</p>", told)
+    fit = placed.calibration
+    if fit is None:
+        return Table(rows=[], empty="Verdicts count in full: soft outcomes were not asked for.")
     return facts(
         {
-            "battles that people and the judge both decided": found.n_shared,
-            "same winner, where both name one": _agreed(found.agreement),
-            "temperature": f"{found.temperature:.3f} (± {100 * found.log_error:.0f} %, 1 SE)",
-            "a clear verdict is worth": f"{found.worth:.3f} of a win",
-            "people's votes under ratings by the toned-down verdicts": f"{found.nll:.4f} nats",
-            "… by verdicts in full": f"{found.nll_full:.4f} nats",
-            "… by the votes themselves": f"{found.nll_human:.4f} nats",
+            "battles that people and the judge both decided": fit.n_shared,
+            "same winner, where both name one": percent(fit.agreement, ".1f"),
+            "temperature": f"{fit.temperature:.3f} (± {100 * fit.log_error:.0f} %, 1 SE)",
+            "a clear verdict is worth": f"{fit.worth:.3f} of a win",
+            "people's votes under ratings by the toned-down verdicts": f"{fit.nll:.4f} nats",
+            "… by verdicts in full": f"{fit.nll_full:.4f} nats",
+            "… by the votes themselves": f"{fit.nll_human:.4f} nats",
         },
         name="calibration",
     )
-
-
-def _agreed(share: float | None) -> str:
-    return DASH if share is None else f"{100 * share:.1f}%"
 
 
 def text(placed: Placed) -> str:
@@ -121,7 +101,7 @@ def text(placed: Placed) -> str:
     return "\n".join(lines)
 
 
-@styled
+@plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
 def forest(placed: Placed, note: str = "") -> Figure:
     """Everybody's rating with its interval; the placed model both ways."""
     rows = list(reversed(placed.joint.ratings))
@@ -171,7 +151,7 @@ def _thin(ax: Any, row: Rating, y: float) -> None:
     )
 
 
-def _way(how: str, row: Rating, ranks: tuple[int, int] | None) -> dict[str, Any]:
+def _way(how: str, row: Rating, ranks: tuple[int, int] | None) -> dict[str, object]:
     return {
         "placed by": how,
         "rating": f"{row.rating:.0f}",
@@ -179,7 +159,3 @@ def _way(how: str, row: Rating, ranks: tuple[int, int] | None) -> dict[str, Any]
         "possible ranks": ranks_text(ranks),
         "battles": row.n_battles,
     }
-
-
-def _percent(model: str, placed: str, value: float) -> str:
-    return DASH if model == placed else share_text(value)

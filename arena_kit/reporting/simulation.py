@@ -11,7 +11,6 @@ from typing import Any
 from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
 from arena_kit.policy.constants import Policy
 from arena_kit.rating.base import NORMAL_95
-from arena_kit.reporting.show import DASH
 
 #: Two-sided 95 % quantiles of Student's t, by degrees of freedom from 1 on.
 _T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
@@ -95,13 +94,13 @@ def difference(metric: Metric, duels: Sequence[Duel]) -> Difference | None:
 
 def spread(values: Sequence[float | None]) -> dict[str, float | int | None]:
     """Mean, standard deviation and range of those there are, and how many that is."""
-    found = [float(value) for value in values if value is not None]
+    known = [float(value) for value in values if value is not None]
     return {
-        "mean": fmean(found) if found else None,
-        "sd": stdev(found) if len(found) > 1 else None,
-        "least": min(found, default=None),
-        "most": max(found, default=None),
-        "seeds": len(found),
+        "mean": fmean(known) if known else None,
+        "sd": stdev(known) if len(known) > 1 else None,
+        "least": min(known, default=None),
+        "most": max(known, default=None),
+        "seeds": len(known),
     }
 
 
@@ -112,8 +111,8 @@ def summary(duels: Sequence[Duel]) -> dict[str, Any]:
         "v2": {m.key: spread([m.of(duel.v2) for duel in duels]) for m in METRICS},
         "baseline": {m.key: spread([m.of(duel.baseline) for duel in duels]) for m in METRICS},
         "difference": {
-            key: None if found is None else asdict(found) | {"clear": found.clear}
-            for key, found in apart.items()
+            key: None if gap is None else asdict(gap) | {"clear": gap.clear}
+            for key, gap in apart.items()
         },
     }
 
@@ -150,16 +149,16 @@ def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def table_rows(duels: Sequence[Duel]) -> list[tuple[str, str, str, str]]:
-    """Every metric: what, policy, baseline (mean ± SD over seeds), and the difference."""
-    found = summary(duels)
+def table_rows(duels: Sequence[Duel]) -> list[dict[str, str | None]]:
+    """Every metric: policy and baseline (mean ± SD over seeds), and the difference."""
+    values = summary(duels)
     return [
-        (
-            metric.label,
-            _with_spread(metric, found["v2"][metric.key]),
-            _with_spread(metric, found["baseline"][metric.key]),
-            _difference_text(metric, difference(metric, duels)),
-        )
+        {
+            "what": metric.label,
+            "policy v2": _with_spread(metric, values["v2"][metric.key]),
+            "baseline": _with_spread(metric, values["baseline"][metric.key]),
+            "difference (95 %)": _difference_text(metric, difference(metric, duels)),
+        }
         for metric in METRICS
     ]
 
@@ -168,7 +167,7 @@ def sentence(duels: Sequence[Duel], policy: Policy) -> str:
     """How the comparison falls, whichever way."""
     by_key = {metric.key: metric for metric in METRICS}
     claims = [claim.false for duel in duels for claim in duel.v2.claims]
-    said = (
+    falsehood = (
         f"{sum(claims)} of {len(claims)} claims of “officially stable” were false by more than "
         f"{CLAIM_MARGIN:g} points"
         if claims
@@ -181,7 +180,7 @@ def sentence(duels: Sequence[Duel], policy: Policy) -> str:
     votes = duels[0].v2.end.votes
     return (
         f"On average of all measurements up to {votes} votes the policy {top} and {every}; "
-        f"under it {said}."
+        f"under it {falsehood}."
     )
 
 
@@ -201,29 +200,29 @@ def _fares(metric: Metric, duels: Sequence[Duel], what: str) -> str:
     return f"orders {what} {'better' if gap.mean > 0 else 'worse'} than the baseline ({values})"
 
 
-def _with_spread(metric: Metric, found: Mapping[str, Any]) -> str:
-    if found["mean"] is None:
-        return DASH
-    told = metric.text.format(found["mean"])
-    return told if found["sd"] is None else f"{told} ± {metric.text.format(found['sd'])}"
+def _with_spread(metric: Metric, values: Mapping[str, Any]) -> str | None:
+    if values["mean"] is None:
+        return None
+    mean = metric.text.format(values["mean"])
+    return mean if values["sd"] is None else f"{mean} ± {metric.text.format(values['sd'])}"
 
 
-def _difference_text(metric: Metric, found: Difference | None) -> str:
-    if found is None:
-        return DASH
-    told = metric.text.replace("{:", "{:+").format(found.mean)
-    if found.half is None:
-        return told
-    if found.mean == found.half == 0:
+def _difference_text(metric: Metric, gap: Difference | None) -> str | None:
+    if gap is None:
+        return None
+    mean = metric.text.replace("{:", "{:+").format(gap.mean)
+    if gap.half is None:
+        return mean
+    if gap.mean == gap.half == 0:
         return "none"
-    verdict = "" if found.clear else "unclear"
-    if found.clear and metric.better:
-        verdict = "better" if found.mean * metric.better > 0 else "worse"
-    return f"{told} ± {metric.text.format(found.half)} {verdict}".rstrip()
+    verdict = "" if gap.clear else "unclear"
+    if gap.clear and metric.better:
+        verdict = "better" if gap.mean * metric.better > 0 else "worse"
+    return f"{mean} ± {metric.text.format(gap.half)} {verdict}".rstrip()
 
 
-def _share(found: Sequence[bool]) -> float | None:
-    return sum(found) / len(found) if found else None
+def _share(outcomes: Sequence[bool]) -> float | None:
+    return sum(outcomes) / len(outcomes) if outcomes else None
 
 
 def _t95(df: int) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Checkpoint, Duel, Run
 from arena_kit.policy.constants import Policy
-from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, styled
+from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, plot
 from arena_kit.reporting.simulation import top_size
 
 _BAND = (10, 90)  # percentiles of the seeds that bands span
@@ -34,7 +34,7 @@ class Panel:
     bound_text: str = ""
 
 
-@styled
+@plot("against_votes", "what votes buy")
 def against_votes(duels: Sequence[Duel], policy: Policy) -> Figure:
     """What both systems reach with how many votes, and what they claim of it."""
     figure, axes = panels_of(
@@ -114,11 +114,11 @@ def _claims(ax: Axes, duels: Sequence[Duel], title: str) -> None:
 
 def _false_share(runs: Sequence[Run], *, strict: bool) -> NDArray[np.float64]:
     claims = [[at.claim for at in run.checkpoints] for run in runs]
-    made = np.array([[c is not None for c in row] for row in claims]).sum(axis=0).cumsum()
+    claimed = np.array([[c is not None for c in row] for row in claims]).sum(axis=0).cumsum()
     false = [[c is not None and (c.strictly_false if strict else c.false) for c in row]
              for row in claims]  # fmt: skip
     wrong = np.array(false).sum(axis=0).cumsum()
-    share: NDArray[np.float64] = np.where(made > 0, wrong / np.maximum(1, made), np.nan)
+    share: NDArray[np.float64] = np.where(claimed > 0, wrong / np.maximum(1, claimed), np.nan)
     return share
 
 
@@ -133,11 +133,11 @@ def _ratings(ax: Axes, duels: Sequence[Duel], title: str) -> None:
     }
     for shift, (_, colour, runs) in zip((-0.14, 0.14), _systems(duels), strict=True):
         for place, value in enumerate(kinds.values()):
-            found = [each for run in runs if (each := value(run)) is not None]
-            if found:
-                at = place + shift + np.linspace(-0.07, 0.07, len(found))
-                ax.plot(at, sorted(found), "o", color=colour, alpha=0.35, markersize=4)
-                ax.hlines(fmean(found), place + shift - 0.11, place + shift + 0.11, color=colour,
+            shares = [each for run in runs if (each := value(run)) is not None]
+            if shares:
+                at = place + shift + np.linspace(-0.07, 0.07, len(shares))
+                ax.plot(at, sorted(shares), "o", color=colour, alpha=0.35, markersize=4)
+                ax.hlines(fmean(shares), place + shift - 0.11, place + shift + 0.11, color=colour,
                           linewidth=2.4)  # fmt: skip
     _dressed(ax, title, "share of its pairs ordered right", percent=True)
     ax.set_xticks(range(len(kinds)), kinds)

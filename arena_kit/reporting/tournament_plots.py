@@ -22,14 +22,14 @@ from arena_kit.reporting.figures import (
     in_a_row,
     models_of,
     panels_of,
-    styled,
+    plot,
 )
 
 
-@styled
+@plot("forest", "Elo of every entrant with its evidence interval, per dimension")
 def forest(ratings: Mapping[str, Ratings]) -> Figure:
     """Ratings with evidence intervals, a panel per dimension, best on top."""
-    n = max(len(found.ratings) for found in ratings.values())
+    n = max(len(rated.ratings) for rated in ratings.values())
     figure, axes = panels_of(
         9,
         1.5 + 0.42 * n,
@@ -38,8 +38,8 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
         sharex=True,
         labels=models_of(ratings.values()),
     )
-    for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
-        rows = list(reversed(found.ratings))
+    for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
+        rows = list(reversed(rated.ratings))
         y = np.arange(len(rows))
         x = np.array([rating.rating for rating in rows])
         low = np.array([r.rating if r.ci_low is None else r.ci_low for r in rows])
@@ -49,7 +49,7 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
         for at, value in zip(y, x, strict=True):
             ax.annotate(f"{value:.0f}", (value, at), (0, 7), textcoords="offset points",
                         ha="center", fontsize=8.5)  # fmt: skip
-        ax.axvline(found.settings["initial"], color=LINE, linewidth=1, zorder=0)
+        ax.axvline(rated.settings["initial"], color=LINE, linewidth=1, zorder=0)
         ax.set_yticks(y, [rating.model for rating in rows])
         ax.set(title=dimension, xlabel="Elo (bar: 95% evidence interval)")
         ax.set_ylim(-0.6, len(rows) - 0.2)
@@ -57,7 +57,10 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
     return figure
 
 
-@styled
+@plot(
+    "winrates",
+    "Share of decisive battles won by the row entrant against the column entrant, per dimension",
+)
 def winrates(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """How often the row entrant beat the column entrant, of the decisive battles."""
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
@@ -98,7 +101,10 @@ def _shares(
     return np.divide(wins, decided, out=np.full_like(wins, np.nan), where=decided > 0), decided
 
 
-@styled
+@plot(
+    "position_bias",
+    "Share of verdicts for slot A, and share of pairs whose two orders disagree, per dimension",
+)
 def position(bias: Mapping[str, PositionBias]) -> Figure:
     """Share of decisive verdicts for the response shown first, and share of flips."""
     figure, (left, right) = panels_of(
@@ -116,8 +122,8 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
     flips = np.array([np.nan if b.flip_rate is None else b.flip_rate for b in bias.values()])
     right.barh(y, flips, height=0.5, color=WARM)
     for at, value in zip(y, flips, strict=True):
-        told = "unknown" if np.isnan(value) else f"{100 * value:.1f}%"
-        right.annotate(f" {told}", (np.nan_to_num(value), at), va="center", fontsize=9)
+        label = "unknown" if np.isnan(value) else f"{100 * value:.1f}%"
+        right.annotate(f" {label}", (np.nan_to_num(value), at), va="center", fontsize=9)
     right.set_xlim(0, max(0.05, 1.3 * float(np.nanmax(flips, initial=0.0))))
     right.set(title="the two orders disagree", xlabel="share of pairs with both answers")
     left.set_yticks(y, list(bias))
@@ -129,16 +135,19 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
     return figure
 
 
-@styled
+@plot(
+    "order_against_evidence",
+    "Order SEM beside evidence standard error of every entrant, per dimension",
+)
 def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
     """The spread over shuffles beside the spread over resampled questions."""
-    n = max(len(found.models) for found in ratings.values())
+    n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.9 + 0.5 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
         sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
-    for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
-        rows = list(reversed(found.ratings))
+    for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
+        rows = list(reversed(rated.ratings))
         y = np.arange(len(rows))
         sem, evidence = (
             np.array([np.nan if row.extra[name] is None else row.extra[name] for row in rows])
@@ -148,29 +157,29 @@ def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
         ax.barh(y - 0.19, sem, height=0.34, color=WARM, label="order SEM")
         for at, big, small in zip(y, evidence, sem, strict=True):
             for value, y_at, digits in ((big, at + 0.19, 1), (small, at - 0.19, 2)):
-                told = "unknown" if np.isnan(value) else f"{value:.{digits}f}"
-                ax.annotate(f" {told}", (np.nan_to_num(value), y_at), va="center", fontsize=8)
+                label = "unknown" if np.isnan(value) else f"{value:.{digits}f}"
+                ax.annotate(f" {label}", (np.nan_to_num(value), y_at), va="center", fontsize=8)
         ax.set_yticks(y, [row.model for row in rows])
         ax.set(title=dimension, xlabel="Elo points")
         ax.tick_params(length=0)
-    top = max(r.extra["evidence_se"] or 0.0 for found in ratings.values() for r in found.ratings)
+    top = max(r.extra["evidence_se"] or 0.0 for rated in ratings.values() for r in rated.ratings)
     axes[0].set_xlim(0, max(1.0, 1.22 * top))
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
     return figure
 
 
-@styled
+@plot("permutation_spread", "Spread of ratings over single shuffled orders, per dimension")
 def permutation_spread(ratings: Mapping[str, Ratings]) -> Figure:
     """Ratings of single shuffled orders: what one Elo run would have reported."""
-    n = max(len(found.models) for found in ratings.values())
+    n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.5 + 0.42 * n, len(ratings), "How far could a single order have led astray?",
         sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
-    for ax, (dimension, found) in zip(axes, ratings.items(), strict=True):
-        order = list(reversed(found.order))
-        columns = [found.traces[:, found.models.index(model)] for model in order]
+    for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
+        order = list(reversed(rated.order))
+        columns = [rated.traces[:, rated.models.index(model)] for model in order]
         ax.boxplot(
             columns, orientation="horizontal", widths=0.55, whis=(2.5, 97.5), showfliers=False,
             medianprops={"color": WARM, "linewidth": 2}, boxprops={"color": SOFT},
@@ -182,7 +191,7 @@ def permutation_spread(ratings: Mapping[str, Ratings]) -> Figure:
     return figure
 
 
-@styled
+@plot("k_heatmap", "Rank and rating of every entrant at every K of the sweep, per dimension")
 def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
     """Rank of every entrant at every K, a panel per dimension."""
     some = next(iter(sweep.values()))
@@ -210,7 +219,10 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
     return figure
 
 
-@styled
+@plot(
+    "k_gaps",
+    "Gap between neighbours of the ranking at every K with evidence intervals, per dimension",
+)
 def k_gaps(stability: Mapping[str, Sequence[Stability]]) -> Figure:
     """Gap between neighbours at every K, with its evidence interval."""
     figure, axes = panels_of(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from html import escape
-from typing import TYPE_CHECKING
 
 from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairing import Pairing
@@ -15,25 +14,21 @@ from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts import settlement_counts, status_counts
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.stability import Stability
-from arena_kit.reporting.show import (
-    DASH,
-    Shown,
-    facts,
-    interval_text,
-    percent,
-    said,
-    table,
+from arena_kit.reporting.tables import Shown, Table, facts, interval_text, number, percent
+
+_BOARD = (
+    "dimension",
+    "rank",
+    "entrant",
+    "Elo",
+    "95% evidence interval",
+    "order SEM",
+    "battles",
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from great_tables import GT
 
-
-def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Shown:
+def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
     """Per dimension: prompts, pairs, requests, and pairs lost to missing responses."""
-    import pandas as pd
-
     used: dict[str, set[str]] = {}
     for pair in pairing.pairs:
         used.setdefault(pair.dimension, set()).add(pair.prompt_id)
@@ -47,13 +42,11 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Shown:
         }
         for dimension, n in (dict.fromkeys(pairing.dropped_pairs, 0) | pairing.counts()).items()
     ]
-    return table(pd.DataFrame(rows), name="pairs")
+    return Table(rows=rows, name="pairs")
 
 
-def verdict_counts(judgments: Sequence[Judgment]) -> Shown:
+def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     """Per dimension: verdicts of every status, then what the pairs were settled as."""
-    import pandas as pd
-
     groups: dict[str, tuple[dict[str, dict[str, int]], list[Status] | list[Settlement]]] = {
         "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
         "pairs settled as": (settlement_counts(judgments), list(Settlement)),
@@ -63,13 +56,11 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Shown:
         for group, (counts, kinds) in groups.items()
         for kind in kinds
     ]
-    return table(pd.DataFrame(rows), name="verdicts", group="counted")
+    return Table(rows=rows, name="verdicts", group="counted")
 
 
-def board_frame(ratings: Mapping[str, Ratings]) -> pd.DataFrame:
-    """The ranking per dimension with evidence intervals, as plain strings."""
-    import pandas as pd
-
+def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> Table:
+    """The ranking per dimension; what has no rating is named below it, with the reason."""
     rows = [
         {
             "dimension": dimension,
@@ -77,50 +68,37 @@ def board_frame(ratings: Mapping[str, Ratings]) -> pd.DataFrame:
             "entrant": rating.model,
             "Elo": f"{rating.rating:.0f}",
             "95% evidence interval": interval_text(rating),
-            "order SEM": _one(rating.extra["order_sem"]),
+            "order SEM": number(rating.extra["order_sem"], ".1f"),
             "battles": rating.n_battles,
         }
-        for dimension, found in ratings.items()
-        for rank, rating in enumerate(found.ratings, 1)
+        for dimension, rated in ratings.items()
+        for rank, rating in enumerate(rated.ratings, 1)
     ]
-    columns = ["dimension", "rank", "entrant", "Elo", "95% evidence interval", "order SEM"]
-    return pd.DataFrame(rows, columns=[*columns, "battles"])
-
-
-def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> Shown:
-    """The ranking per dimension; what has no rating is named below it, with the reason."""
-    frame = board_frame(ratings)
-
-    def look(gt: GT) -> GT:
-        gt = gt.cols_align("right", columns=["Elo", "95% evidence interval", "order SEM"])
-        for dimension, why in unrated.items():
-            gt = gt.tab_source_note(f"Not rated on {dimension}: {why}")
-        return gt
-
-    return table(frame, name="board", group="dimension", style=look)
+    return Table(
+        rows=rows,
+        name="board",
+        columns=_BOARD,
+        group="dimension",
+        left=["entrant"],
+        notes=[f"Not rated on {dimension}: {why}" for dimension, why in unrated.items()],
+    )
 
 
 def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> str:
     """The ranking as text, the same on every machine: for quoting and for checks."""
     lines = []
-    for dimension, found in ratings.items():
-        lines.append(f"{dimension} ({found.n_battles} battles)")
+    for dimension, rated in ratings.items():
+        lines.append(f"{dimension} ({rated.n_battles} battles)")
         lines += [
             f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {interval_text(rating):>12}"
-            for rank, rating in enumerate(found.ratings, 1)
+            for rank, rating in enumerate(rated.ratings, 1)
         ]
     lines += [f"not rated on {dimension}: {why}" for dimension, why in unrated.items()]
     return "\n".join(lines)
 
 
-def _one(value: float | None) -> str:
-    return DASH if value is None else f"{value:.1f}"
-
-
-def bias_table(bias: Mapping[str, PositionBias]) -> Shown:
+def bias_table(bias: Mapping[str, PositionBias]) -> Table:
     """Flip rate and slot-A rate per dimension."""
-    import pandas as pd
-
     rows = [
         {
             "dimension": name,
@@ -133,7 +111,7 @@ def bias_table(bias: Mapping[str, PositionBias]) -> Shown:
         }
         for name, b in bias.items()
     ]
-    return table(pd.DataFrame(rows), name="bias")
+    return Table(rows=rows, name="bias", left=["dimension"])
 
 
 def examples(
@@ -166,8 +144,8 @@ def _card(
         _box(entrant, responses[entrant, pair.prompt_id].response_text)
         for entrant in (pair.entrant_a, pair.entrant_b)
     )
-    said = "".join(
-        f"<p><b>{escape(v.presentation.first)} shown first:</b> {escape(_told(v))}</p>"
+    verdicts = "".join(
+        f"<p><b>{escape(v.presentation.first)} shown first:</b> {escape(_verdict(v))}</p>"
         for v in (judgment.forward, judgment.backward)
     )
     html = (
@@ -176,7 +154,7 @@ def _card(
         f'<h3 style="margin: 0">{escape(f"{pair.dimension} · {pair.prompt_id} · {outcome}")}</h3>'
         f"<p>{escape(prompt.text)}</p>"
         f'<div style="display: grid; grid-template-columns: 1fr 1fr; gap: 12px">{sides}</div>'
-        f"{said}</div>"
+        f"{verdicts}</div>"
     )
     return Shown(html, f"{pair.pair_id}: {outcome}")
 
@@ -190,15 +168,13 @@ def _box(entrant: str, text: str) -> str:
     )
 
 
-def _told(verdict: Verdict) -> str:
+def _verdict(verdict: Verdict) -> str:
     named = verdict.winning_entrant or (str(verdict.winner) if verdict.winner else "no verdict")
     return f"{named}. {verdict.justification[:600]}"
 
 
-def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Shown:
+def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Table:
     """Per pair of neighbours: where the order starts to hold, and where evidence backs it."""
-    import pandas as pd
-
     rows = [
         {
             "dimension": dimension,
@@ -213,9 +189,7 @@ def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Shown:
         for dimension, pairs in stability.items()
         for pair in pairs
     ]
-    if not rows:
-        return said(_answer(stability))
-    return table(pd.DataFrame(rows), name="stability", group="dimension")
+    return Table(rows=rows, name="stability", group="dimension", empty=_answer(stability))
 
 
 def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
@@ -232,7 +206,7 @@ def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
 
 
 def _answer(stability: Mapping[str, Sequence[Stability]]) -> str:
-    pairs = [(dimension, pair) for dimension, found in stability.items() for pair in found]
+    pairs = [(dimension, pair) for dimension, ordered in stability.items() for pair in ordered]
     if not pairs:
         return "No dimension has a rating, so there is no order to ask about."
     moved = [f"{p.above} and {p.below} on {d}" for d, p in pairs if not p.ordered_everywhere]
@@ -258,10 +232,8 @@ def _separated(pair: Stability) -> str:
     return "at K " + ", ".join(f"{k:g}" for k in ks)
 
 
-def readiness_table(checks: Sequence[Check]) -> Shown:
+def readiness_table(checks: Sequence[Check]) -> Table:
     """What a judge should meet before a larger run, and whether it does."""
-    import pandas as pd
-
     rows = [
         {
             "dimension": check.dimension,
@@ -272,7 +244,7 @@ def readiness_table(checks: Sequence[Check]) -> Shown:
         }
         for check in checks
     ]
-    return table(pd.DataFrame(rows), name="readiness", group="dimension")
+    return Table(rows=rows, name="readiness", group="dimension", left=["check", "allowed", ""])
 
 
 def readiness_text(checks: Sequence[Check]) -> str:
@@ -286,51 +258,48 @@ def readiness_text(checks: Sequence[Check]) -> str:
 _FREE = {"judge": "runs in this process", "cost": "nothing"}
 
 
-def forecast(found: Forecast | None) -> Shown:
+def forecast(cost: Forecast | None) -> Table:
     """Requests, tokens and dollars of a run before it starts."""
-    if found is None:
-        return facts(_FREE, name="forecast")
-    return facts(forecast_rows(found), name="forecast")
+    return facts(_FREE if cost is None else forecast_rows(cost), name="forecast")
 
 
-def forecast_rows(found: Forecast) -> dict[str, str]:
+def forecast_rows(cost: Forecast) -> dict[str, str]:
     """A forecast in words."""
     return {
-        "requests": f"{found.requests:,} to send, {found.answered:,} already answered",
-        "input tokens": f"{found.system_tokens:,} of system texts (cacheable) and "
-        f"{found.user_tokens:,} of user texts",
-        "output tokens": f"{found.output_tokens:,}, thinking included",
-        "all prompt-cache hits": dollars(found.usd_all_hits),
-        "without prompt caching": dollars(found.usd_no_cache),
-        "no prompt-cache hit": f"{dollars(found.usd_no_hits)} (held against max_cost_usd)",
-        "at the very most": f"{dollars(found.usd_at_most)}, if every answer took all the tokens "
+        "requests": f"{cost.requests:,} to send, {cost.answered:,} already answered",
+        "input tokens": f"{cost.system_tokens:,} of system texts (cacheable) and "
+        f"{cost.user_tokens:,} of user texts",
+        "output tokens": f"{cost.output_tokens:,}, thinking included",
+        "all prompt-cache hits": dollars(cost.usd_all_hits),
+        "without prompt caching": dollars(cost.usd_no_cache),
+        "no prompt-cache hit": f"{dollars(cost.usd_no_hits)} (held against max_cost_usd)",
+        "at the very most": f"{dollars(cost.usd_at_most)}, if every answer took all the tokens "
         "it is allowed",
-        "how counted": f"{found.counted}; {found.assumed}",
-        "prices": f"{found.model}: {found.priced}",
+        "how counted": f"{cost.counted}; {cost.assumed}",
+        "prices": f"{cost.model}: {cost.priced}",
     }
 
 
-def spending(found: Spending | None, judgments: Sequence[Judgment], cap: float = 0.0) -> Shown:
+def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float = 0.0) -> Table:
     """What a run paid, what the caches did for it, and what to know about either."""
-    if found is None:
+    if spent is None:
         return facts(_FREE, name="spending")
     verdicts = [v for j in judgments for v in (j.forward, j.backward)]
     reused = [v for v in verdicts if v.cached]
-    rate = "–" if found.hit_rate is None else f"{found.hit_rate:.1%}"
-    saved = found.usd_saved_by_prompt_cache
+    saved = spent.usd_saved_by_prompt_cache
     rows = {
-        "spent": f"{dollars(found.usd)} on {found.answers:,} answers",
+        "spent": f"{dollars(spent.usd)} on {spent.answers:,} answers",
         "from the ledger": f"{len(reused):,} verdicts at no cost now; they had cost "
         f"{dollars(sum(v.cost_usd for v in reused))}",
-        "input tokens": f"{found.input_tokens:,} uncached, {found.written_tokens:,} written to "
-        f"the prompt cache, {found.read_tokens:,} read from it",
-        "output tokens": f"{found.output_tokens:,}, of them {found.thinking_tokens:,} thinking",
-        "prompt-cache hit rate": f"{rate} of the cacheable tokens",
+        "input tokens": f"{spent.input_tokens:,} uncached, {spent.written_tokens:,} written to "
+        f"the prompt cache, {spent.read_tokens:,} read from it",
+        "output tokens": f"{spent.output_tokens:,}, of them {spent.thinking_tokens:,} thinking",
+        "prompt-cache hit rate": f"{percent(spent.hit_rate, '.1f')} of the cacheable tokens",
         "prompt caching": f"{'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}",
     }
     unanswered = sum(v.detail.startswith("no answer came") for v in verdicts)
-    warnings = [found.warning] if found.warning else []
-    if cap and found.usd > cap:
+    warnings = [spent.warning] if spent.warning else []
+    if cap and spent.usd > cap:
         warnings.append(
             f"This is more than max_cost_usd {cap:g}: answers were longer than forecast."
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, styled
+from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, plot
 from arena_kit.validity.leaderboard import BoardRow
 from arena_kit.validity.weekly import Validity
 
@@ -20,7 +20,10 @@ def plain(name: str) -> str:
     return short.replace("$", r"\$")
 
 
-@styled
+@plot(
+    "exposure",
+    "Exposure of every model in the rolling window beside its lane-adjusted and its equal target",
+)
 def exposure(report: Validity) -> Figure:
     """Exposure of every model in the rolling window, beside what it is due (7.1)."""
     order = list(reversed(report.now.conservative_order))
@@ -52,7 +55,10 @@ def exposure(report: Validity) -> Figure:
     return figure
 
 
-@styled
+@plot(
+    "confidence",
+    "RD and Bradley–Terry standard error of every model, now and in the comparison week",
+)
 def confidence(report: Validity) -> Figure:
     """RD beside the Bradley–Terry standard error, now and in the comparison week (12)."""
     rows = list(reversed(report.confidence))
@@ -84,13 +90,16 @@ def confidence(report: Validity) -> Figure:
 
 
 def _then_and_now(ax: Any, y: Any, now: list[Any], before: list[float | None], color: str) -> None:
-    found, then = (np.array([np.nan if v is None else v for v in each]) for each in (now, before))
-    ax.hlines(y, found, then, color=LINE, linewidth=2, zorder=1)
-    ax.plot(then, y, "o", color=color, markerfacecolor="white", markersize=5.5)
-    ax.plot(found, y, "o", color=color, markersize=5.5)
+    new, old = (np.array([np.nan if v is None else v for v in each]) for each in (now, before))
+    ax.hlines(y, new, old, color=LINE, linewidth=2, zorder=1)
+    ax.plot(old, y, "o", color=color, markerfacecolor="white", markersize=5.5)
+    ax.plot(new, y, "o", color=color, markersize=5.5)
 
 
-@styled
+@plot(
+    "bands",
+    "Confidence bands of the top models, now and in the comparison week, with their ranks",
+)
 def bands(report: Validity) -> Figure:
     """Confidence bands of the top, now and in the comparison week, with the ranks (12)."""
     board, top = report.now, report.now.policy.publication.top

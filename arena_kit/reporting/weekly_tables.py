@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from arena_kit.battles.battle import BOTH_BAD, TIE
-from arena_kit.reporting.show import DASH, Shown, facts, percent, said, table
+from arena_kit.reporting.tables import DASH, Shown, Table, facts, percent
 from arena_kit.validity import sentences as report_sentences
 from arena_kit.validity.churn import Move
 from arena_kit.validity.integrity import Integrity, LaneShare
 from arena_kit.validity.sentences import order_note, sentences
 from arena_kit.validity.weekly import Validity
 
-if TYPE_CHECKING:
-    from great_tables import GT
-
 _CELLS = 60  # named at most
 
 
-def fairness(report: Validity) -> Shown:
+def fairness(report: Validity) -> Table:
     """Exposure in the rolling window against both targets (7.1), and prompts (7.2)."""
-    import pandas as pd
-
     prompts = {row.model: row for row in report.prompts}
     rows = [
         {
@@ -45,13 +40,8 @@ def fairness(report: Validity) -> Shown:
         for row in sorted(report.now.fairness, key=_order(report))
     ]
 
-    def look(gt: GT) -> GT:
-        gt = gt.cols_align("right").cols_align("left", columns=["model", "band"])
-        for note in (*report.feasibility.reasons, _unasked(report)):
-            gt = gt.tab_source_note(note) if note else gt
-        return gt
-
-    return table(pd.DataFrame(rows), name="fairness", style=look)
+    notes = filter(None, [*report.feasibility.reasons, _unasked(report)])
+    return Table(rows=rows, name="fairness", left=["model", "band"], notes=list(notes))
 
 
 def _unasked(report: Validity) -> str:
@@ -69,10 +59,8 @@ def _unasked(report: Validity) -> str:
     return f"No decisive vote at all, perhaps for want of a response: {'; '.join(cells)}."
 
 
-def pairs(report: Validity) -> Shown:
+def pairs(report: Validity) -> Table:
     """Adjacent contenders against the floor (7.3)."""
-    import pandas as pd
-
     rule = report.now.policy.pairs
     rows = [
         {
@@ -83,24 +71,18 @@ def pairs(report: Validity) -> Shown:
         }
         for pair in report.pairs
     ]
-    if not rows:
-        return said("The contender band has no two models.")
+    before = "In brackets: the same pair at the end of the comparison week."
+    return Table(
+        rows=rows,
+        name="pairs",
+        left=["neighbours"],
+        notes=[before] if report.before else [],
+        empty="The contender band has no two models.",
+    )
 
-    def look(gt: GT) -> GT:
-        gt = gt.cols_align("right").cols_align("left", columns=["neighbours"])
-        before = "In brackets: the same pair at the end of the comparison week."
-        return gt.tab_source_note(before) if report.before else gt
 
-    return table(pd.DataFrame(rows), name="pairs", style=look)
-
-
-def churn(report: Validity) -> Shown:
+def churn(report: Validity) -> Table:
     """Who changed rank at the top, whom it passed, and whether the bands lie apart (12)."""
-    import pandas as pd
-
-    found = report.churn
-    if found is None or not found.moves:
-        return said(report_sentences.churn(report))
     rows = [
         {
             "model": move.model,
@@ -109,21 +91,19 @@ def churn(report: Validity) -> Shown:
             "bands": f"apart from {', '.join(move.apart)}" if move.apart else "overlap",
             "BT agrees": _agreed(report, move),
         }
-        for move in found.moves
+        for move in (report.churn.moves if report.churn else ())
     ]
-
-    def look(gt: GT) -> GT:
-        from great_tables import loc, style
-
-        narrow = ["model", "rank", "bands", "BT agrees"]
-        gt = gt.tab_style(style.css("white-space: nowrap"), loc.body(columns=narrow))
-        gt = gt.tab_source_note(note) if (note := order_note(report)) else gt
-        return gt.tab_source_note(
-            "BT agrees: with how many of them Bradley–Terry, which weighs all votes alike, has the "
-            "model in the order of now."
-        )
-
-    return table(pd.DataFrame(rows), name="churn", style=look)
+    agrees = (
+        "BT agrees: with how many of them Bradley–Terry, which weighs all votes alike, has the "
+        "model in the order of now."
+    )
+    return Table(
+        rows=rows,
+        name="churn",
+        nowrap=["model", "rank", "bands", "BT agrees"],
+        notes=[*filter(None, [order_note(report)]), agrees],
+        empty=report_sentences.churn(report),
+    )
 
 
 def _agreed(report: Validity, move: Move) -> str:
@@ -140,11 +120,9 @@ def _agreed(report: Validity, move: Move) -> str:
     return f"{sum(agreed)} of {len(agreed)}" if agreed else DASH
 
 
-def objectives(report: Validity) -> Shown:
+def objectives(report: Validity) -> Table:
     """The four objectives (3), each with a verdict and what it rests on."""
-    import pandas as pd
-
-    found = report_sentences.objectives(report)
+    verdicts = report_sentences.objectives(report)
     rows = [
         {
             "objective": each.objective,
@@ -152,25 +130,23 @@ def objectives(report: Validity) -> Shown:
             "why": each.why,
             "it is met when": each.rule,
         }
-        for each in found
+        for each in verdicts
     ]
-
-    def look(gt: GT) -> GT:
-        from great_tables import loc, style
-
-        gt = gt.tab_style(style.text(weight="600"), loc.body(columns="objective"))
-        gt = gt.tab_source_note(note) if (note := order_note(report)) else gt
-        return gt.tab_style(style.css("white-space: nowrap"), loc.body(columns="met"))
-
-    title = report_sentences.verdict(found)
-    return table(pd.DataFrame(rows), name="objectives", title=title, style=look)
+    return Table(
+        rows=rows,
+        name="objectives",
+        title=report_sentences.verdict(verdicts),
+        bold=["objective"],
+        nowrap=["met"],
+        notes=list(filter(None, [order_note(report)])),
+    )
 
 
 def weekly(report: Validity) -> Shown:
     """The report in a sentence for each of its checks (12)."""
     note = order_note(report)
-    made = facts(({"Ranks": note} if note else {}) | sentences(report), name="weekly")
-    return Shown(made.html, text(report))
+    table = facts(({"Ranks": note} if note else {}) | sentences(report), name="weekly")
+    return Shown(table.html, text(report))
 
 
 def text(report: Validity) -> str:
@@ -185,8 +161,8 @@ def text(report: Validity) -> str:
         "" if report.published else f" (computed, not published in phase {int(board.policy.phase)})"
     )
     met = report_sentences.verdict(report_sentences.objectives(report))
-    told = [f"{name}: {sentence}" for name, sentence in sentences(report).items()]
-    lines = [f"{head}{aside}", f"Objectives: {met}", *told]
+    checks = [f"{name}: {sentence}" for name, sentence in sentences(report).items()]
+    lines = [f"{head}{aside}", f"Objectives: {met}", *checks]
     return "\n".join(fill(line, 96, subsequent_indent="  ") for line in lines)
 
 
@@ -206,34 +182,28 @@ def _change(now: object, before: object) -> str:
 _MODELS = 25  # shown at most
 
 
-def votes(report: Validity) -> Shown:
+def votes(report: Validity) -> Table:
     """What each kind of vote does (8.1, 8.2, 8.3)."""
-    import pandas as pd
-
     battles = report.now.battles
     flags = battles.flags()
     tied = (battles.outcome == TIE) & ~flags
     bad = battles.outcome == BOTH_BAD
-    rows = [
+    kinds = [
         ("A or B", battles.decisive(), "moves both ratings (8.1)"),
         ("tie", tied, "half a win for each (8.2)"),
         ("both bad", bad, "moves no rating; lowers the quality floor (8.3)"),
         ("judged inconsistently", flags, "moves no rating"),
     ]
-    frame = pd.DataFrame(
-        [
-            {"vote": vote, "votes": int(which.sum()), "what it does": does}
-            for vote, which, does in rows
-            if which.any()
-        ]
-    )
-    return table(frame, name="votes")
+    rows = [
+        {"vote": vote, "votes": int(which.sum()), "what it does": effect}
+        for vote, which, effect in kinds
+        if which.any()
+    ]
+    return Table(rows=rows, name="votes")
 
 
-def quality(report: Validity) -> Shown:
+def quality(report: Validity) -> Table:
     """The both-bad votes of every model, worst first, and whether they call for a check (8.3)."""
-    import pandas as pd
-
     board, rule = report.now, report.now.policy.quality
     voted = [row for row in board.rows if row.quality_floor is not None]
     worst = sorted(voted, key=lambda row: (row.quality_floor, row.model))
@@ -249,65 +219,55 @@ def quality(report: Validity) -> Shown:
         for row in worst[:_MODELS]
     ]  # fmt: skip
 
-    def look(gt: GT) -> GT:
-        gt = gt.cols_align("right").cols_align("left", columns=["model", "check"])
-        if len(worst) > _MODELS:
-            gt = gt.tab_source_note(f"The {_MODELS} with the lowest floor of {len(worst)} models.")
-        return gt.tab_source_note(
-            f"A check is due where more than {100 * rule.both_bad_rate:g} % of votes are both bad, "
-            f"and {rule.min_both_bad} or more."
-        )
-
-    return table(pd.DataFrame(rows), name="quality", style=look)
+    due = (
+        f"A check is due where more than {100 * rule.both_bad_rate:g} % of votes are both bad, "
+        f"and {rule.min_both_bad} or more."
+    )
+    some = f"The {_MODELS} with the lowest floor of {len(worst)} models."
+    notes = [some, due] if len(worst) > _MODELS else [due]
+    return Table(rows=rows, name="quality", left=["model", "check"], notes=notes)
 
 
-def lanes(found: Sequence[LaneShare], report: Validity) -> Shown:
+def lanes(shares: Sequence[LaneShare], report: Validity) -> Table:
     """How much of the queue each lane served, beside its weight (6)."""
-    import pandas as pd
-
-    if not found:
-        return said("The file does not name the lanes that served its matchups.")
     rows = [
         {
             "lane": lane.lane,
             "votes": lane.votes,
             "share": percent(lane.share, ".1f"),
-            "in the week": percent(lane.lately, ".1f"),
+            **({"in the week": percent(lane.lately, ".1f")} if report.week else {}),
             "weight": percent(lane.weight),
         }
-        for lane in found
+        for lane in shares
     ]
-    frame = pd.DataFrame(rows)
-    if report.week is None:
-        frame = frame.drop(columns="in the week")
-    phase = report.now.policy.phase
-    foreign = [lane.lane for lane in found if lane.votes and not lane.weight]
-
-    def look(gt: GT) -> GT:
-        gt = gt.cols_align("right").cols_align("left", columns=["lane"])
-        if foreign:
-            return gt.tab_source_note(
-                f"Some votes came from lanes that phase {int(phase)} does not use: they were cast "
-                "in another phase."
-            )
-        return gt.tab_source_note(
-            "A lane without a pair to serve passes its turn on, so shares may differ from weights."
-        )
-
-    return table(frame, name="lanes", style=look)
+    foreign = (
+        f"Some votes came from lanes that phase {int(report.now.policy.phase)} does not use: they "
+        "were cast in another phase."
+    )
+    passed_on = (
+        "A lane without a pair to serve passes its turn on, so shares may differ from weights."
+    )
+    unused = any(lane.votes and not lane.weight for lane in shares)
+    return Table(
+        rows=rows,
+        name="lanes",
+        left=["lane"],
+        notes=[foreign if unused else passed_on],
+        empty="The file does not name the lanes that served its matchups.",
+    )
 
 
-def controls(found: Integrity) -> Shown:
+def controls(counts: Integrity) -> Table:
     """What the file tells about sides and repeats (6.2, 11)."""
-    chance = "within chance" if found.left_chance else "more than chance would do"
+    chance = "within chance" if counts.left_chance else "more than chance would do"
     return facts(
         {
-            "Sides": f"{found.left_of} is furthest from half: left in {100 * found.left:.1f}% of "
-            f"its votes, {found.left_errors:.1f} standard errors off, {chance}",
-            "Left side won": f"{percent(found.left_wins, '.1f')} of decisive votes",
-            "Pair met too often on a prompt (6.2)": _counted(found.prompt_repeats, "meetings"),
-            "Session saw pair and prompt again (11)": _counted(found.session_repeats, "votes"),
-            "Battle ids used twice": _counted(found.same_ids, "votes"),
+            "Sides": f"{counts.left_of} is furthest from half: left in {100 * counts.left:.1f}% of "
+            f"its votes, {counts.left_errors:.1f} standard errors off, {chance}",
+            "Left side won": f"{percent(counts.left_wins, '.1f')} of decisive votes",
+            "Pair met too often on a prompt (6.2)": _counted(counts.prompt_repeats, "meetings"),
+            "Session saw pair and prompt again (11)": _counted(counts.session_repeats, "votes"),
+            "Battle ids used twice": _counted(counts.same_ids, "votes"),
             "Names hidden before the vote, bots kept out": "not to be seen in a battles file",
         },
         name="controls",

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from arena_kit.files import DataError, LockedError, read_json, write_json
-from arena_kit.reporting.figures import Picture, save_picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from arena_kit.reporting.figures import Picture, Plot, save_picture
 
 RUNS_VARIABLE = "ARENA_KIT_RUNS"
 TOKEN_VARIABLE = "ARENA_KIT_RUN_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
@@ -229,9 +226,9 @@ class Recorded:
 
     record: Record
 
-    def show(self, name: str, figure: Figure, alt: str) -> Picture:
-        """Save a figure in the record and return it for display."""
-        return save_picture(figure, self.record.path / "figures" / f"{name}.png", alt)
+    def show(self, plot: Plot) -> Picture:
+        """Save a plot in the record and return it for display."""
+        return save_picture(plot, self.record.path / "figures" / f"{plot.name}.png")
 
     def _start(self, mode: str, parameters: dict[str, Any]) -> None:
         """Write the first manifest, unless a runner has."""

@@ -15,18 +15,11 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_json, write_json, write_text
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, check_single_votes
+from arena_kit.reporting import board_tables
 from arena_kit.runs.parameters import PolicyParams
 from arena_kit.runs.record import Record, Recorded, claimed_record, find_root
 from arena_kit.runs.settings import read_policy, validated
-from arena_kit.validity.formats import (
-    detail_values,
-    earlier_of,
-    to_csv,
-    to_dict,
-    to_latex,
-    to_markdown,
-    validity_values,
-)
+from arena_kit.validity.formats import detail_values, earlier_of, to_dict, validity_values
 from arena_kit.validity.integrity import Integrity, LaneShare, integrity, lane_mix
 from arena_kit.validity.leaderboard import Earlier, Leaderboard
 from arena_kit.validity.model_page import ModelDetail, model_detail
@@ -148,9 +141,10 @@ class PolicyStudy(Recorded):
         with self._failing():
             folder = self.record.path
             write_json(folder / "leaderboard.json", {"arena": self.arena} | to_dict(self.board))
-            write_text(folder / "leaderboard.csv", to_csv(self.board))
-            write_text(folder / "leaderboard.md", to_markdown(self.board))
-            write_text(folder / "leaderboard.tex", to_latex(self.board))
+            printed = board_tables.printed(self.board)
+            write_text(folder / "leaderboard.csv", board_tables.every_metric(self.board).csv)
+            write_text(folder / "leaderboard.md", printed.markdown)
+            write_text(folder / "leaderboard.tex", printed.latex)
             found = validity_values(self.report, self.lanes, self.controls)
             write_json(folder / "validity.json", {"arena": self.arena} | found)
             write_json(folder / "model_detail.json", self._pages())

@@ -311,7 +311,7 @@ def test_the_sentence_falls_either_way(duels: list[Duel]) -> None:
 def test_pictures_ask(duels: list[Duel]) -> None:
     """Nine panels, each under a question, for several seeds and for one."""
     for some in (duels, duels[:1]):
-        titles = [ax.get_title(loc="left") for ax in against_votes(some, Policy()).axes]
+        titles = [ax.get_title(loc="left") for ax in against_votes(some, Policy()).figure.axes]
         assert len(titles) == 9
         assert all(title.endswith("?") for title in titles)
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from arena_kit import BattleLog, BradleyTerry, PermutationElo, Placed, Placement, Ratings, Study
@@ -26,7 +25,8 @@ from arena_kit import k_sweep as swept
 from arena_kit.cli.main import main
 from arena_kit.rating import claims
 from arena_kit.reporting import bradley_terry, placement
-from arena_kit.reporting.show import Shown
+from arena_kit.reporting.figures import Plot, save_picture
+from arena_kit.reporting.tables import Table, ranks_text
 from tests.samples import HOSTILE, NEW, Elements, World, edited, judged, steps, won
 from tests.samples import log_of as log
 
@@ -56,20 +56,19 @@ def placed_among(a: str, b: str, c: str, new: str, n: int = 40) -> Placed:
     return Placement(model=new, min_battles=0, method=method)(votes, verdicts)
 
 
-def cells(shown: Shown) -> list[list[str]]:
+def cells(shown: Table) -> list[list[str]]:
     """The texts of a table's body, row by row."""
     body = shown.html.split("<tbody")[1].split("</tbody>")[0]
     rows = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in body.split("</tr>")[:-1]]
     return [[unescape(re.sub(r"<.*?>", "", cell)) for cell in row] for row in rows]
 
 
-def texts(figure: Figure) -> list[str]:
-    return [each.get_text() for each in figure.findobj(Text) if each.get_text()]
+def texts(plot: Plot) -> list[str]:
+    return [each.get_text() for each in plot.figure.findobj(Text) if each.get_text()]
 
 
-def drawn(figure: Figure, folder: Path) -> bytes:
-    figure.savefig(folder / "figure.png")
-    return (folder / "figure.png").read_bytes()
+def drawn(plot: Plot, folder: Path) -> bytes:
+    return save_picture(plot, folder / "figure.png").path.read_bytes()
 
 
 TRIO = league("ann", "bob", "cy")
@@ -131,7 +130,7 @@ def test_no_probability_is_certain(value: float, told: str) -> None:
 @pytest.mark.parametrize(("ranks", "told"), [(None, "–"), ((2, 2), "2"), ((1, 3), "1 to 3")])
 def test_ranks_in_words(ranks: tuple[int, int] | None, told: str) -> None:
     """A range of one rank is that rank; no range is a dash."""
-    assert bradley_terry.ranks_text(ranks) == told
+    assert ranks_text(ranks) == told
 
 
 def test_shrinkage_is_a_slope() -> None:
@@ -165,7 +164,7 @@ def test_the_matrix_of_probabilities() -> None:
     """The picture has a panel per dimension, entrants best first, and in each cell the chance
     that the row's is above the column's.
     """
-    figure = bradley_terry.above(FOUND)
+    figure = bradley_terry.above(FOUND).figure
     panels = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in panels] == list(FOUND)
     for ax, found in zip(panels, FOUND.values(), strict=True):
@@ -187,9 +186,9 @@ def test_nothing_rated(tmp_path: Path) -> None:
         assert shown.text == "No dimension has a rating."
         assert shown.html == "<p>No dimension has a rating.</p>"
     assert bradley_terry.text({}) == ""
-    figure = bradley_terry.above({})
-    assert texts(figure) == ["Nothing to show: no dimension has a rating."]
-    assert drawn(figure, tmp_path).startswith(b"\x89PNG")
+    plot = bradley_terry.above({})
+    assert texts(plot) == ["Nothing to show: no dimension has a rating."]
+    assert drawn(plot, tmp_path).startswith(b"\x89PNG")
 
 
 def board_rows(placed: Placed) -> list[list[str]]:
@@ -212,7 +211,7 @@ def test_the_leaderboard_of_a_placement() -> None:
         told = bradley_terry.share_text(float(chance[placed.joint.models.index(row[1])]))
         assert row[2] == f"{rating.rating:.0f}"
         assert row[3] == f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
-        assert row[4] == bradley_terry.ranks_text(ranks)
+        assert row[4] == ranks_text(ranks)
         assert row[5] == ("–" if own else told)
         assert row[6:] == [str(rating.n_battles), "judge" if own else "people"]
     assert "People's votes: cast in 2023." in shown.html
@@ -273,12 +272,12 @@ def test_the_forest_of_a_placement(tmp_path: Path) -> None:
     votes, and says what is known about the votes.
     """
     placed = placed_among("ann", "bob", "cy", NEW)
-    figure = placement.forest(placed, "simulated")
-    (ax,) = figure.axes
+    plot = placement.forest(placed, "simulated")
+    (ax,) = plot.figure.axes
     assert tuple(t.get_text() for t in ax.get_yticklabels()) == placed.joint.order[::-1]
     assert "votes simulated" in ax.get_xlabel()
-    assert "votes" not in placement.forest(placed).axes[0].get_xlabel()
-    assert any(f"Where does {NEW} stand" in text for text in texts(figure))
+    assert "votes" not in placement.forest(placed).figure.axes[0].get_xlabel()
+    assert any(f"Where does {NEW} stand" in text for text in texts(plot))
     labelled = {line.get_label(): line.get_xdata()[0] for line in ax.lines}
     assert placed.hidden is not None
     assert labelled["by the judge, joint fit"] == placed.joint[NEW].rating
@@ -286,7 +285,7 @@ def test_the_forest_of_a_placement(tmp_path: Path) -> None:
     assert labelled["by people's own votes, set aside"] == placed.hidden.rating
     points = {float(line.get_xdata()[0]) for line in ax.lines}
     assert points >= {row.rating for row in placed.joint.ratings}
-    assert drawn(figure, tmp_path) == drawn(placement.forest(placed, "simulated"), tmp_path)
+    assert drawn(plot, tmp_path) == drawn(placement.forest(placed, "simulated"), tmp_path)
 
 
 def test_few_verdicts(tmp_path: Path) -> None:
@@ -310,7 +309,7 @@ def hostile(name: str) -> Placed:
     return Placement(model=name, min_battles=0, method=BradleyTerry())(votes, verdicts)
 
 
-SHOWN: dict[str, Callable[[Placed], Shown]] = {
+SHOWN: dict[str, Callable[[Placed], Table]] = {
     "board": lambda placed: placement.board(placed, f"{placed.model} voted"),
     "ways": placement.ways,
     "strengths": lambda placed: bradley_terry.board({}, {placed.model: placed.joint}),
@@ -339,9 +338,9 @@ def test_hostile_names_in_tables(shown: str, name: str) -> None:
 def test_hostile_names_in_pictures(name: str, tmp_path: Path) -> None:
     """Any name can be drawn, and is drawn as it is."""
     placed = hostile(name)
-    for figure in (placement.forest(placed, name), bradley_terry.above({name: placed.joint})):
-        assert drawn(figure, tmp_path).startswith(b"\x89PNG")
-        assert {*texts(figure)} >= {*placed.joint.models}
+    for plot in (placement.forest(placed, name), bradley_terry.above({name: placed.joint})):
+        assert drawn(plot, tmp_path).startswith(b"\x89PNG")
+        assert {*texts(plot)} >= {*placed.joint.models}
 
 
 @pytest.mark.parametrize("length", [80, 256])
@@ -349,8 +348,8 @@ def test_long_names_in_pictures(length: int, tmp_path: Path) -> None:
     """Names of 80 characters leave room for the picture; those of 256 do not end the run."""
     placed = placed_among(*(letter * length for letter in "abcd"))
     with warnings.catch_warnings(action="error" if length < 100 else "ignore"):
-        for figure in (placement.forest(placed), bradley_terry.above({"taste": placed.joint})):
-            assert drawn(figure, tmp_path).startswith(b"\x89PNG")
+        for plot in (placement.forest(placed), bradley_terry.above({"taste": placed.joint})):
+            assert drawn(plot, tmp_path).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("name", ["$\\frac{$", "costs $5, not $6"])
@@ -359,9 +358,9 @@ def test_dollars_in_pictures(name: str, tmp_path: Path) -> None:
     the run.
     """
     placed = placed_among("ann", "bob", "cy", name)
-    for figure in (placement.forest(placed, name), bradley_terry.above({name: placed.joint})):
-        drawn(figure, tmp_path)
-        read = [t for t in figure.findobj(Text) if name in t.get_text() and t.get_parse_math()]
+    for plot in (placement.forest(placed, name), bradley_terry.above({name: placed.joint})):
+        drawn(plot, tmp_path)
+        read = [t for t in plot.figure.findobj(Text) if name in t.get_text() and t.get_parse_math()]
         assert not read
 
 

@@ -10,7 +10,7 @@ import pytest
 from nbformat import v4
 
 from arena_kit.reporting.html import clean_html, export_report
-from arena_kit.reporting.show import table
+from arena_kit.reporting.tables import Table
 from tests.samples import HOSTILE, Elements
 
 
@@ -64,9 +64,7 @@ def test_nothing_fetched(report: Path) -> None:
 
 def test_clean_keeps_tables() -> None:
     """Cleaning leaves our own tables as they are, styles included."""
-    import pandas as pd
-
-    shown = table(pd.DataFrame({"model": ["<b>x</b>"], "elo": [1400]}), name="t")
+    shown = Table(rows=[{"model": "<b>x</b>", "elo": 1400}])
     assert "&lt;b&gt;x" in shown.html
     cleaned = clean_html(shown.html)
     assert cleaned.count("<td") == 2

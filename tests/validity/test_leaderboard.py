@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,15 +19,7 @@ from arena_kit.policy.ratings import final_states, legacy_elo, rated, time_in_ba
 from arena_kit.policy.rules import Badge
 from arena_kit.reporting import board_tables
 from arena_kit.reporting.html import clean_html
-from arena_kit.validity.formats import (
-    earlier_of,
-    rating_cell,
-    shown,
-    to_csv,
-    to_dict,
-    to_latex,
-    to_markdown,
-)
+from arena_kit.validity.formats import earlier_of, to_dict
 from arena_kit.validity.leaderboard import Earlier, Leaderboard, leaderboard
 from arena_kit.validity.model_page import model_detail
 from arena_kit.validity.prompt_scores import adjusted_scores, raw_scores, summary
@@ -266,6 +257,12 @@ class TestRows:
         assert set(final_states(history)) == set(votes.models)
 
 
+def shown(board: Leaderboard) -> dict[str, str]:
+    """The first row of the board as readers of its CSV see it."""
+    (first, *_) = csv.DictReader(io.StringIO(board_tables.board(board).csv))
+    return first
+
+
 class TestPhases:
     """Policy 12."""
 
@@ -276,7 +273,7 @@ class TestPhases:
         assert list(board.order) == sorted(elo, key=lambda model: -elo[model])
         assert [row.official_rank for row in board.rows] == [1, 2, 3, 4, 5, 6]
         assert sorted(row.conservative_rank for row in board.rows) == [1, 2, 3, 4, 5, 6]
-        texts = shown(board)[0]
+        texts = shown(board)
         assert texts["Rating"] == f"{board.rows[0].legacy_elo:.0f}"
         assert not {"Confidence", "Coverage"} & set(texts)
         page = board_tables.board(board).html
@@ -289,9 +286,9 @@ class TestPhases:
         """Phase 2: the same order and label, with badges, confidence and coverage beside it."""
         shadow, board = (leaderboard(votes, Policy(phase=p)) for p in (SHADOW, LANES))
         assert board.order == shadow.order
-        texts = shown(board)[0]
+        texts = shown(board)
         assert {"Confidence", "Coverage"} <= set(texts)
-        assert rating_cell(board, board.rows[0]) == rating_cell(shadow, shadow.rows[0])
+        assert texts["Rating"] == shown(shadow)["Rating"]
         assert not to_dict(board)["status"]["published"]
 
     def test_9_3_tooltips(self, votes: BattleLog) -> None:
@@ -306,15 +303,15 @@ class TestPhases:
         """Phase 3: ordered by conservative score, legacy Elo as a second field."""
         board = leaderboard(votes, Policy(phase=MIGRATION))
         assert board.order == board.conservative_order
-        value, small = rating_cell(board, board.rows[0])
-        assert value == f"{board.rows[0].conservative:.0f}"
-        assert f"Elo {board.rows[0].legacy_elo:.0f}" in small
+        row = board.rows[0]
+        small = f"(raw {row.rating:.0f}, Elo {row.legacy_elo:.0f})"
+        assert shown(board)["Rating"] == f"{row.conservative:.0f} {small}"
         assert to_dict(board)["status"]["published"]
 
     def test_governance(self, votes: BattleLog, board: Leaderboard) -> None:
         """Phase 4: the order of phase 3, and no legacy Elo for readers."""
         assert board.order == leaderboard(votes, Policy(phase=MIGRATION)).order
-        assert "Elo" not in rating_cell(board, board.rows[0])[1]
+        assert "Elo" not in shown(board)["Rating"]
 
     def test_same_metrics_in_every_phase(self, votes: BattleLog) -> None:
         """What is computed does not depend on the phase, only what is published."""
@@ -384,7 +381,7 @@ def hostile() -> Leaderboard:
 
 
 class TestFormats:
-    """Frame, JSON, CSV, Markdown, LaTeX and HTML."""
+    """JSON, CSV, Markdown, LaTeX and HTML."""
 
     def test_every_metric(self, board: Leaderboard) -> None:
         """9.1, 9.2: JSON and CSV hold every metric under the same names."""
@@ -397,17 +394,17 @@ class TestFormats:
             "provisional provisional_reasons bt_rating bt_se legacy_elo rank_change"
         ).split()
         assert set(wanted) <= set(row)
-        assert next(csv.reader(io.StringIO(to_csv(board)))) == list(row)
+        assert next(csv.reader(io.StringIO(board_tables.every_metric(board).csv))) == list(row)
         json.dumps(to_dict(board), allow_nan=False)
 
     def test_csv(self, hostile: Leaderboard) -> None:
         """Any name comes back from CSV as it was."""
-        rows = list(csv.DictReader(io.StringIO(to_csv(hostile))))
+        rows = list(csv.DictReader(io.StringIO(board_tables.every_metric(hostile).csv)))
         assert [row["model"] for row in rows] == list(hostile.order)
 
     def test_markdown(self, hostile: Leaderboard) -> None:
         """No name ends a cell, opens a tag or a link, or sets type."""
-        lines = to_markdown(hostile).splitlines()
+        lines = board_tables.printed(hostile).markdown.splitlines()
         assert len(lines) == 2 + len(NAMES)
         cells = {len(line.replace(r"\|", "").split("|")) for line in lines}
         assert len(cells) == 1
@@ -418,7 +415,8 @@ class TestFormats:
 
     def test_latex(self, hostile: Leaderboard) -> None:
         """No name is a command, a comment or a column."""
-        body = to_latex(hostile).split("\\midrule\n")[1].split("\\bottomrule")[0]
+        latex = board_tables.printed(hostile).latex
+        body = latex.split("\\midrule\\addlinespace[2.5pt]\n")[1].split("\\bottomrule")[0]
         assert r"\textbackslash{}input\{x\} \$y\$ \& 5\% \#1 \_a\_" in body
         for line in body.splitlines():
             plain = line.replace(r"\&", "").replace(r"\%", "")
@@ -458,6 +456,6 @@ class TestFormats:
     def test_empty_columns(self, hostile: Leaderboard) -> None:
         """What is not known is a dash."""
         few = leaderboard(log(("x", "y", "a", "q1"), ("y", "x", "a", "q2")))
-        texts: dict[str, Any] = shown(few)[0]
+        texts = shown(few)
         assert texts["Consistency"] == texts["Spread"] == texts["Avg score"] == "–"
         assert "–" in board_tables.board_text(few)

@@ -1,0 +1,305 @@
+"""One table for every place where rows are shown, and numbers in words."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arena_kit.rating.base import Rating
+
+if TYPE_CHECKING:
+    import rich.table
+    from great_tables import GT
+
+DASH = "–"
+_MARKDOWN = str.maketrans(
+    {c: f"\\{c}" for c in "\\`*_[]|~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+)
+#: What great-tables leaves as it is: OT1 fonts have no such bar and quotation mark.
+_LATEX = str.maketrans({"|": r"\textbar{}", '"': r"\symbol{34}", DASH: "--"})
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Something to display: HTML for notebooks, the same content as text elsewhere."""
+
+    html: str
+    text: str
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": self.text}
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text with an HTML form of its own, in which every text must be escaped already."""
+
+    text: str
+    html: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows, and how they look as HTML, as text, in the terminal, as CSV, Markdown and LaTeX.
+
+    Texts may come from anywhere: each form escapes them.
+
+    Parameters
+    ----------
+    rows
+        The value of each column, shown as its text; None is a dash.
+    name
+        Identifies the table in a page.
+    title
+        What stands over the table.
+    columns
+        The columns to show, in order; by default those of the first row.
+    group
+        The column whose values head groups of rows.
+    left
+        The columns aligned left, the others being aligned right; by default those that hold text.
+    nowrap, bold
+        Columns whose cells stay on one line; columns in bold type.
+    marked
+        The row that is highlighted.
+    labels
+        Whether the names of the columns are shown.
+    small
+        Whether type is small.
+    notes
+        Sentences under the table.
+    empty
+        The sentence that is shown instead of a table without rows.
+    """
+
+    rows: Sequence[Mapping[str, object]]
+    name: str = "table"
+    title: str = ""
+    columns: Sequence[str] = ()
+    group: str = ""
+    left: Sequence[str] | None = None
+    nowrap: Sequence[str] = ()
+    bold: Sequence[str] = ()
+    marked: int | None = None
+    labels: bool = True
+    small: bool = False
+    notes: Sequence[str] = ()
+    empty: str = ""
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": self.text}
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def html(self) -> str:
+        """An escaped, static HTML table with its styles in the tags."""
+        if self.empty and not self.rows:
+            return f"<p>{escape(self.empty)}</p>"
+        table = self._styled(self._great_table(_text))
+        for n, row in enumerate(self.rows):
+            for name in self._names:
+                if isinstance(cell := row[name], Cell):
+                    table = table.fmt(_always(cell.html), columns=name, rows=[n])
+        return table.as_raw_html(inline_css=True)
+
+    @property
+    def text(self) -> str:
+        """Lines of aligned columns, the same on every machine."""
+        if self.empty and not self.rows:
+            return self.empty
+        heads = [self._names] if self.labels else []
+        lines = [[_printable(text) for text in line] for line in (*heads, *self._lines())]
+        width = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
+        side = ["<" if self._is_left(name) else ">" for name in self._names]
+        body = [
+            "  ".join(f"{t:{s}{n}}" for t, s, n in zip(line, side, width, strict=True)).rstrip()
+            for line in lines
+        ]
+        title = [self.title] if self.title else []
+        return "\n".join([*map(_printable, title), *body, *map(_printable, self.notes)])
+
+    def __rich__(self) -> rich.table.Table:
+        """The table in the terminal; no text is read as markup."""
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        grid = Grid(title=Text(self.title), title_justify="left", show_header=self.labels)
+        for name in self._names:
+            grid.add_column(
+                Text(name),
+                justify="left" if self._is_left(name) else "right",
+                overflow="fold",
+                no_wrap=name in self.nowrap,
+            )
+        for n, line in enumerate(self._lines()):
+            if self.group and n and line[self._names.index(self.group)]:
+                grid.add_section()
+            grid.add_row(*map(Text, line))
+        return grid
+
+    @property
+    def csv(self) -> str:
+        """The values as they are, with a header; nothing where there is none."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self._names)
+        for row in self.rows:
+            cells = (row[name] for name in self._names)
+            writer.writerow(cell.text if isinstance(cell, Cell) else cell for cell in cells)
+        return out.getvalue()
+
+    @property
+    def markdown(self) -> str:
+        """A Markdown table with its title and notes."""
+        rule = ["---" if self._is_left(name) else "---:" for name in self._names]
+        body = [[_markdown(_text(row[name])) for name in self._names] for row in self.rows]
+        lines = [[_markdown(name) for name in self._names], rule, *body]
+        title = f"**{_markdown(self.title)}**\n\n" if self.title else ""
+        notes = (f"\n{_markdown(note)}\n" for note in self.notes)
+        return title + "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + "".join(notes)
+
+    @property
+    def latex(self) -> str:
+        """A LaTeX table with booktabs rules, as great-tables writes and escapes it."""
+        table = self._great_table(lambda value: _printable(_text(value)))
+        return table.as_latex().translate(_LATEX)
+
+    @property
+    def _names(self) -> list[str]:
+        return list(self.columns or (self.rows[0] if self.rows else ()))
+
+    def _is_left(self, column: str) -> bool:
+        if self.left is not None:
+            return column in (self.group, *self.left)
+        return not all(isinstance(row[column], int | float) for row in self.rows)
+
+    def _lines(self) -> Iterator[list[str]]:
+        """The texts of each row; a group is named once."""
+        group: object = None
+        for row in self.rows:
+            line = {name: _text(row[name]) for name in self._names}
+            if self.group and row[self.group] == group:
+                line[self.group] = ""
+            group = row.get(self.group)
+            yield list(line.values())
+
+    def _great_table(self, show: Callable[[object], str]) -> GT:
+        import pandas as pd
+        from great_tables import GT
+
+        names = self._names
+        body = [[show(row[name]) for name in names] for row in self.rows]
+        frame = pd.DataFrame(body, columns=names, dtype=object)
+        table = GT(frame, groupname_col=self.group or None, id=self.name)
+        if self.title:
+            table = table.tab_header(title=self.title)
+        table = table.tab_options(
+            table_font_size="12px" if self.small else "14px",
+            table_margin_left="0px",
+            heading_align="left",
+            heading_title_font_size="15px",
+            data_row_padding="5px",
+            column_labels_font_weight="600",
+            column_labels_hidden=not self.labels,
+            row_group_font_weight="600",
+            row_group_background_color="#f6f8fa",
+            table_border_top_style="none",
+            heading_border_bottom_style="none",
+            source_notes_font_size="12px",
+        ).opt_horizontal_padding(1.6)
+        table = table.cols_align("right")
+        table = table.cols_align("left", [name for name in names if self._is_left(name)])
+        for note in self.notes:
+            table = table.tab_source_note(note)
+        return table
+
+    def _styled(self, table: GT) -> GT:
+        """The table with styles of single cells, which great-tables has for HTML alone."""
+        from great_tables import loc, style
+
+        bold, one_line = style.text(weight="600"), style.css("white-space: nowrap")
+        if self.bold:
+            table = table.tab_style(bold, loc.body(columns=list(self.bold)))
+        if self.nowrap:
+            table = table.tab_style(one_line, loc.body(columns=list(self.nowrap)))
+        if self.marked is not None:
+            highlight = [style.fill(color="#fdebd9"), bold]
+            table = table.tab_style(highlight, loc.body(rows=[self.marked]))
+        return table
+
+
+def _always(html: str) -> Callable[[object], str]:
+    """A formatter that gives this HTML whatever the value is."""
+    return lambda _: html
+
+
+def _text(value: object) -> str:
+    return DASH if value is None else value.text if isinstance(value, Cell) else str(value)
+
+
+def _printable(text: str) -> str:
+    """The text on one line: a space for every character that does not print."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _markdown(text: str) -> str:
+    return _printable(text).translate(_MARKDOWN)
+
+
+def number(value: float | None, how: str, unit: str = "") -> str:
+    """A number in a format, with its unit; a dash where there is none."""
+    return DASH if value is None or isnan(value) else f"{value:{how}}{unit}"
+
+
+def percent(value: float | None, how: str = ".0f") -> str:
+    """A share as a percentage, a dash where there is none."""
+    return DASH if value is None else number(100 * value, how, "%")
+
+
+def span(low: float | None, high: float | None) -> str:
+    """A range in whole numbers, a dash where there is none."""
+    return DASH if low is None or high is None else f"{low:.0f} to {high:.0f}"
+
+
+def interval_text(rating: Rating) -> str:
+    """The 95 % interval in words."""
+    return span(rating.ci_low, rating.ci_high)
+
+
+def ranks_text(ranks: tuple[int, int] | None) -> str:
+    """A range of ranks in words."""
+    if ranks is None:
+        return DASH
+    return str(ranks[0]) if ranks[0] == ranks[1] else span(*ranks)
+
+
+def facts(values: Mapping[str, object], *, name: str) -> Table:
+    """Named facts, one per line."""
+    rows = [{"what": what, "value": str(value)} for what, value in values.items()]
+    return Table(rows=rows, name=name, bold=["what"], labels=False)
+
+
+def files(folder: Path, root: Path) -> Table:
+    """The artifacts of a record with their sizes."""
+    shown = folder.relative_to(root) if folder.is_relative_to(root) else folder
+    rows = [
+        {"file": str(shown / path.relative_to(folder)), "size": _size(path.stat().st_size)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    ]
+    return Table(rows=rows, name="files")
+
+
+def _size(n: int) -> str:
+    return f"{n} B" if n < 1000 else f"{n / 1000:.0f} kB" if n < 1e6 else f"{n / 1e6:.1f} MB"

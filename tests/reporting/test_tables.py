@@ -1,0 +1,190 @@
+"""One table in all its forms: what stands in it, how it is aligned, and that no text does harm."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from arena_kit.reporting.figures import Plot, plot, save_picture
+from arena_kit.reporting.tables import Cell, Table, facts, number, percent, span
+from arena_kit.reporting.tournament_tables import leaderboard
+
+LATEX = r"""\input{x} & 5% $y$ #1 _a_ {b} c~ d^ <e> f|g "h" – [i]"""
+ESCAPED = (
+    r"\textbackslash{}input\{x\} \& 5\% \$y\$ \#1 \_a\_ \{b\} c\textasciitilde{} "
+    r"d\textasciicircum{} \textless{}e\textgreater{} f\textbar{}g \symbol{34}h\symbol{34} -- [i]"
+)
+NAMES = [LATEX, "<script>x</script>", "[red]x[/red]", "a|b `c` *d* [e](f)\n| next", '=1+"x", y']
+
+
+def table(name: str = "ann") -> Table:
+    """Two groups; a number, a text, nothing, and a cell with HTML of its own."""
+    badge = Cell("new (Stable)", "<b>new</b> <span>Stable</span>")
+    return Table(
+        rows=[
+            {"group": "taste", "model": name, "rating": 1400, "gap": "+3"},
+            {"group": "taste", "model": "bob", "rating": 900, "gap": None},
+            {"group": "smell", "model": badge, "rating": 1, "gap": "-12"},
+        ],
+        group="group",
+        left=["model"],
+        notes=[f"{name} is first."],
+    )
+
+
+def terminal(shown: Table) -> str:
+    console = Console(file=io.StringIO(), width=160)
+    console.print(shown)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_text() -> None:
+    """Columns are aligned, a group is named once, what is missing is a dash, notes follow."""
+    assert table().text.splitlines() == [
+        "group  model         rating  gap",
+        "taste  ann             1400   +3",
+        "       bob              900    –",
+        "smell  new (Stable)       1  -12",
+        "ann is first.",
+    ]
+
+
+def test_default_alignment() -> None:
+    """Numbers stand right and text left, where nothing else is said; labels may be hidden."""
+    rows = [{"a": "x", "b": 5}, {"a": "long", "b": 10}]
+    assert Table(rows=rows, title="T").text == "T\na      b\nx      5\nlong  10"
+    assert facts({"votes": 12, "arena": "x"}, name="facts").text == "votes  12\narena  x"
+
+
+def test_terminal() -> None:
+    """The terminal has a section per group, and the text of a cell."""
+    lines = [line.strip() for line in terminal(table()).splitlines()]
+    assert "│ taste │ ann          │   1400 │  +3 │" in lines
+    assert "│       │ bob          │    900 │   – │" in lines
+    assert lines.index("├───────┼──────────────┼────────┼─────┤") + 1 == lines.index(
+        "│ smell │ new (Stable) │      1 │ -12 │"
+    )
+
+
+def test_html() -> None:
+    """In HTML the cell is its own HTML, groups head their rows, and a note stands below."""
+    html = table().html
+    assert "<b>new</b> <span>Stable</span></td>" in html
+    assert "(Stable)" not in html
+    heads = re.findall(r"<th [^>]*>([^<]*)</th>", html)
+    assert heads == ["model", "rating", "gap", "taste", "smell"]
+    sides = re.findall(r"<td [^>]*text-align: (\w+)[^>]*>", html.split("<tbody")[1])
+    assert sides[:3] == ["left", "right", "right"]
+    assert "ann is first." in html
+
+
+def test_looks() -> None:
+    """Bold, unbroken, marked and small are styles of the cells that were named."""
+    rows = [{"a": "x", "b": "y"}, {"a": "u", "b": "v"}]
+
+    def cells(**looks: object) -> list[str]:
+        page = Table(rows=rows, **looks).html  # type: ignore[arg-type]
+        return re.findall(r"<td [^>]*>", page)
+
+    assert ["nowrap" in cell for cell in cells(nowrap=["b"])] == [False, True] * 2
+    assert ["weight: 600" in cell for cell in cells(bold=["a"])] == [True, False] * 2
+    assert ["#fdebd9" in cell for cell in cells(marked=1)] == [False, False, True, True]
+    assert "font-size: 12px" in Table(rows=rows, small=True).html
+    assert "<th " not in Table(rows=rows, labels=False).html
+
+
+def test_csv() -> None:
+    """CSV has every value as it is: numbers unformatted, nothing where there is none."""
+    rows = [{"a": 0.1 + 0.2, "b": None, "c": Cell("text", "<b>html</b>")}]
+    assert Table(rows=rows).csv == "a,b,c\n0.30000000000000004,,text\n"
+
+
+def test_markdown() -> None:
+    """Markdown aligns columns by its rule and has title and notes around the table."""
+    rows = [{"a": "x", "b": 5, "c": None}]
+    shown = Table(rows=rows, title="T", notes=["a < b"])
+    assert shown.markdown == (
+        "**T**\n\n| a | b | c |\n| --- | ---: | --- |\n| x | 5 | – |\n\na &lt; b\n"
+    )
+
+
+def test_latex() -> None:
+    """Every character that LaTeX would obey or print as another is escaped, in cells, heads,
+    groups and notes; a cell stays in its column.
+    """
+    latex = Table(rows=[{"group": LATEX, LATEX: LATEX, "n": 1}], group="group", notes=[LATEX]).latex
+    assert latex.count(ESCAPED) == 4
+    assert f"\n{ESCAPED} & 1 \\\\\n" in latex
+    assert r"}{l}{" + ESCAPED + "} " in latex
+    assert "{@{\\extracolsep{\\fill}}lr}" in latex
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_names(name: str) -> None:
+    """A name is text in every form: no tag, no markup, no further cell or line."""
+    shown = table(name)
+    assert "<script" not in shown.html
+    cells = re.findall(r"<td [^>]*>(.*?)</td>", shown.html, re.DOTALL)
+    assert unescape(cells[0]) == name
+    assert len(shown.text.splitlines()) == 5
+    lines = shown.markdown.splitlines()[:5]
+    assert {len(line.replace(r"\|", "").split("|")) for line in lines} == {6}
+    assert "<" not in shown.markdown
+    assert next(csv.DictReader(io.StringIO(shown.csv)))["model"] == name
+    assert name.splitlines()[0] in terminal(shown)
+    body = shown.latex.split("\n")
+    assert len([line for line in body if line.replace(r"\&", "").count("&") == 2]) == 4
+
+
+def test_no_rows() -> None:
+    """Without rows a sentence stands in place of the table, where there is one; else its heads."""
+    assert Table(rows=[], empty="No <votes>.").html == "<p>No &lt;votes&gt;.</p>"
+    assert str(Table(rows=[], empty="No votes.")) == "No votes."
+    bare = leaderboard({}, {"taste": "only ties"})
+    assert "95% evidence interval" in bare.html
+    assert bare.text.endswith("Not rated on taste: only ties")
+    assert bare.csv.count("\n") == 1
+
+
+def test_notebooks_get_both() -> None:
+    """A notebook gets HTML, and the text beside it."""
+    shown = table()
+    bundle = shown._repr_mimebundle_()
+    assert bundle == {"text/html": shown.html, "text/plain": shown.text}
+
+
+def test_numbers_in_words() -> None:
+    """A number, a share and a range are written as asked, and as a dash where there is none."""
+    assert (number(2.5, ".2f"), number(3, "", "%"), percent(0.125, ".1f")) == (
+        "2.50",
+        "3%",
+        "12.5%",
+    )
+    assert {number(None, ".2f"), number(float("nan"), ".2f"), percent(None)} == {"–"}
+    assert (span(1, 2.6), span(None, 2), span(1, None)) == ("1 to 3", "–", "–")
+
+
+def test_a_plot_knows_its_words(tmp_path: Path) -> None:
+    """A plot carries file name and alternative text, and the saved picture tells it."""
+    from matplotlib.figure import Figure
+
+    @plot("lines", "Two lines that cross")
+    def lines(values: list[int]) -> Figure:
+        figure = Figure(figsize=(4, 3))
+        figure.subplots().plot(values)
+        return figure
+
+    drawn = lines([1, 2])
+    assert isinstance(drawn, Plot)
+    assert (drawn.name, drawn.alt) == ("lines", "Two lines that cross")
+    bundle, about = save_picture(drawn, tmp_path / "lines.png")._repr_mimebundle_()
+    assert bundle["text/plain"] == "Two lines that cross"
+    assert about == {"image/png": {"width": 400, "alt": "Two lines that cross"}}
+    assert lines([]).figure.texts[0].get_text().startswith("Nothing to show")
