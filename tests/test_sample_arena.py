@@ -136,7 +136,7 @@ def test_artifacts_and_figures_say_so(workspace: Path) -> None:
     assert NOTE in study.facts()["arena"]
     note = study.note
     assert f"People's votes: {NOTE}." in placement.board(study.placed, note).html
-    figure = placement.forest(study.placed, note)
+    figure = placement.forest(study.placed, note).figure
     assert NOTE in figure.axes[0].get_xlabel()
     hidden = study.placed.hidden
     assert hidden is not None

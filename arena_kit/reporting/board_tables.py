@@ -48,7 +48,7 @@ def board(leaderboard: Leaderboard) -> Table:
 
 
 def printed(leaderboard: Leaderboard) -> Table:
-    """The board for Markdown and LaTeX, where the columns speak for themselves."""
+    """The board for Markdown and LaTeX: no notes, for they explain what only HTML shows."""
     return replace(board(leaderboard), left=["Model", "Record"], notes=())
 
 

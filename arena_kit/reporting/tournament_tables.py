@@ -1,4 +1,4 @@
-"""Tables of a study, as HTML with a plain-text twin. Every text is escaped on the way in."""
+"""Tables of a tournament, and examples of its judgments."""
 
 from __future__ import annotations
 
@@ -16,15 +16,7 @@ from arena_kit.rating.base import Ratings
 from arena_kit.rating.stability import Stability
 from arena_kit.reporting.tables import Shown, Table, facts, interval_text, number, percent
 
-_BOARD = (
-    "dimension",
-    "rank",
-    "entrant",
-    "Elo",
-    "95% evidence interval",
-    "order SEM",
-    "battles",
-)
+_BOARD = ("dimension", "rank", "entrant", "Elo", "95% evidence interval", "order SEM", "battles")
 
 
 def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
