@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from math import isnan
 
 import numpy as np
@@ -49,17 +49,11 @@ class Arena:
         self._method = glicko2_of(policy)
         self.ratings: dict[str, GlickoState] = defaultdict(lambda: fresh)
         self.elo: dict[str, float] = defaultdict(lambda: legacy.initial)
-        before = self._before_each(battles)
         self.scheduler = Scheduler(
-            policy,
-            models,
-            prompts,
-            rng=rng,
-            available=available,
-            battles=battles,
-            ratings=before,
+            policy, models, prompts, rng=rng, available=available, battles=battles
         )
-        deque(before, maxlen=0)  # rates the last vote, too
+        if battles is not None:
+            self._replay(battles)
 
     def next_matchup(self, session: str | None = None) -> Matchup:
         """The next matchup, which waits for its vote from now on."""
@@ -79,10 +73,12 @@ class Arena:
         standings = self.scheduler.coverage().standings(self.ratings)
         return [standing.model for standing in ranked(self.policy, standings)]
 
-    def _before_each(self, battles: BattleLog | None) -> Iterator[Mapping[str, GlickoState]]:
-        """The ratings as they stood before each vote, which is then taken in."""
-        for vote in () if battles is None else votes_in_order(battles):
-            yield self.ratings
+    def _replay(self, battles: BattleLog) -> None:
+        """Rate the votes of the past, and note who was a contender before each of the last."""
+        in_window = len(battles) - self.policy.exposure.window
+        for n, vote in enumerate(votes_in_order(battles)):
+            if n >= in_window:
+                self.scheduler.note_contenders(self.ratings)
             self._rate(*vote)
 
     def _rate(self, a: str, b: str, score: float | None) -> None:

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles.battle import BOTH_BAD, TIE
+from arena_kit.battles.battle import BOTH_BAD, OUTCOMES, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy
@@ -23,6 +24,7 @@ from arena_kit.rating.glicko2 import replay_order
 
 Counts = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ class AdjacentPair:
 
     above: str
     below: str
-    found: PairCoverage
+    coverage: PairCoverage
     meets_floor: bool
 
 
@@ -80,9 +82,6 @@ class Coverage:
     by_prompt, by_pair, pair_prompts
         Decisive votes of a model on a prompt and between two models, and on how many
         prompts the latter were cast.
-    cells, cell_votes
-        Decisive votes of a pair on a prompt, where there are any: `cells` has a row
-        (lower model, higher model, prompt) for each of `cell_votes`, sorted.
     """
 
     policy: Policy
@@ -99,8 +98,6 @@ class Coverage:
     by_prompt: Counts
     by_pair: Counts
     pair_prompts: Counts
-    cells: Counts
-    cell_votes: Counts
 
     def __repr__(self) -> str:
         return (
@@ -123,29 +120,40 @@ class Coverage:
         all of the log. Others of the log are kept as disabled and inactive, and names that
         the log does not hold have no votes.
         """
-        check_single_votes(battles)
-        policy = policy or Policy()
-        rows, columns = _names(battles.models, models), _names(battles.prompts, prompts)
-        votes = _Votes.of(battles, rows, columns)
-        recent = replay_order(battles)[-policy.exposure.window :]
-        cells, cell_votes = votes.cells()
+        return cls.counted(Tally.of(battles, policy or Policy(), models, prompts))
+
+    @classmethod
+    def counted(cls, tally: Tally, awaited: Iterable[tuple[Pair, int]] = ()) -> Self:
+        """The coverage of a tally's votes, less those `awaited`: a pair and prompt for each."""
+        models, prompts = sorted(tally.models), sorted(tally.prompts)
+        row = np.array([tally.models[name] for name in models], np.intp)
+        column = np.array([tally.prompts[name] for name in prompts], np.intp)
+        exposure, by_prompt = tally.exposure[row], tally.by_prompt[np.ix_(row, column)]
+        by_pair, pair_prompts = (
+            table[np.ix_(row, row)] for table in (tally.by_pair, tally.pair_prompts)
+        )
+        row_of, column_of = np.argsort(row), np.argsort(column)
+        for (pair, prompt), n in Counter(awaited).items():
+            sides = row_of[list(pair)]
+            exposure[sides] -= n
+            by_prompt[sides, column_of[prompt]] -= n
+            by_pair[sides, sides[::-1]] -= n
+            pair_prompts[sides, sides[::-1]] -= int(tally.on_prompts(pair)[prompt] == n)
         return cls(
-            policy=policy,
-            models=rows,
-            prompts=columns,
-            enabled=_mask(rows, models),
-            active=_mask(columns, prompts),
-            votes=votes.per_model(np.arange(len(battles))),
-            decisive=votes.per_model(votes.decided),
-            ties=votes.per_model(battles.outcome == TIE),
-            both_bad=votes.per_model(battles.outcome == BOTH_BAD),
-            exposure=votes.per_model(recent),
-            matchups=len(recent),
-            by_prompt=votes.by_prompt(),
-            by_pair=_symmetric(votes.low[votes.decided], votes.high[votes.decided], len(rows)),
-            pair_prompts=_symmetric(cells[:, 0], cells[:, 1], len(rows)),
-            cells=cells,
-            cell_votes=cell_votes,
+            policy=tally.policy,
+            models=tuple(models),
+            prompts=tuple(prompts),
+            enabled=tally.enabled[row],
+            active=tally.active[column],
+            votes=tally.outcomes.sum(axis=0)[row],
+            decisive=by_pair.sum(axis=1),
+            ties=tally.outcomes[TIE, row],
+            both_bad=tally.outcomes[BOTH_BAD, row],
+            exposure=exposure,
+            matchups=tally.matchups,
+            by_prompt=by_prompt,
+            by_pair=by_pair,
+            pair_prompts=pair_prompts,
         )
 
     def index(self, model: str) -> int:
@@ -168,8 +176,8 @@ class Coverage:
         rule = self.policy.prompts
         wanted = np.where([m in band for m in self.models], rule.top_target, rule.floor)
         lacking = np.maximum(0, wanted[:, None] - self.by_prompt)
-        found: Counts = np.where(self.active[None, :], lacking, 0).astype(np.int64)
-        return found
+        deficits: Counts = np.where(self.active[None, :], lacking, 0).astype(np.int64)
+        return deficits
 
     def fairness(self, band: Collection[str] | Mapping[str, float]) -> tuple[ExposureFairness, ...]:
         """Every enabled model's exposure in the window beside what it is due (7.1).
@@ -217,11 +225,14 @@ class Coverage:
     def adjacent(self, order: Sequence[str]) -> tuple[AdjacentPair, ...]:
         """The neighbours in an order and whether they have the floor of comparisons (7.3)."""
         return tuple(
-            AdjacentPair(above=above, below=below, found=found,
-                         meets_floor=found.meets_floor(self.policy))
+            AdjacentPair(
+                above=above,
+                below=below,
+                coverage=(coverage := self.pair(above, below)),
+                meets_floor=coverage.meets_floor(self.policy),
+            )
             for above, below in pairwise(order)
-            for found in [self.pair(above, below)]
-        )  # fmt: skip
+        )
 
     def pair_scores(self, order: Sequence[str]) -> dict[str, float]:
         """The pair coverage score of each contender, in an order of all models (9.2).
@@ -234,56 +245,173 @@ class Coverage:
         top = self.policy.contenders.band
         return {m: sum(s) / len(s) for m, s in zip(order[:top], beside, strict=False) if s}
 
-    def against(self, model: str) -> Counts:
-        """Decisive votes of one model, a row per opponent and a column per prompt."""
-        i = self.index(model)
-        table = np.zeros((len(self.models), len(self.prompts)), np.int64)
-        for own, other in ((0, 1), (1, 0)):
-            mine = self.cells[:, own] == i
-            table[self.cells[mine, other], self.cells[mine, 2]] = self.cell_votes[mine]
-        return table
 
+class Tally:
+    """Votes counted under one numbering of models and prompts: a whole log, or one by one.
 
-class _Votes(NamedTuple):
-    """The votes of a log in numbers of the models and prompts that coverage is about.
+    A matchup counts as soon as it is shown, with the vote awaited on it as a decisive one;
+    a vote without a winner, or a matchup given up, takes that back.
 
-    `placed` marks the decisive ones that were cast on a prompt.
+    Attributes
+    ----------
+    models, prompts
+        The number of each name, in the order in which names were added.
+    enabled, active
+        Which models may be matched and which prompts count.
+    outcomes
+        Votes of each kind: a row per outcome and a column per model.
+    shown, exposure, met
+        How often each model was shown, ever and in the rolling window, and how often each pair
+        has met, with the matchups that wait for their vote.
+    in_band
+        For how many matchups of the rolling window each model is known as a contender.
+    by_prompt, by_pair, pair_prompts
+        Decisive votes, with those awaited, of a model on a prompt and between two models, and
+        on how many prompts the latter were cast.
     """
 
-    low: Counts
-    high: Counts
-    prompt: Counts
-    decided: Bools
-    placed: Bools
-    shape: tuple[int, int]
+    def __init__(
+        self, policy: Policy, models: Iterable[str] = (), prompts: Iterable[str] = ()
+    ) -> None:
+        self.policy = policy
+        self.models: dict[str, int] = {}
+        self.prompts: dict[str, int] = {}
+        self.enabled, self.active = np.zeros(0, bool), np.zeros(0, bool)
+        self.outcomes = np.zeros((len(OUTCOMES), 0), np.int64)
+        self.shown, self.exposure, self.in_band = (np.zeros(0, np.int64) for _ in range(3))
+        self.met, self.by_pair, self.pair_prompts, self.by_prompt = (
+            np.zeros((0, 0), np.int64) for _ in range(4)
+        )
+        self._on_prompts: dict[Pair, Counts] = {}
+        self._cells = np.zeros((4, 0), np.int64)
+        self._window: deque[Pair] = deque()
+        self._bands: deque[NDArray[np.intp]] = deque(maxlen=policy.exposure.window)
+        self.add(models, prompts)
+        self.enabled[:], self.active[:] = True, True
 
     @classmethod
-    def of(cls, battles: BattleLog, models: Sequence[str], prompts: Sequence[str]) -> Self:
-        a, b = (_recoded(battles.models, models, side) for side in (battles.a, battles.b))
-        prompt = np.full(len(battles), -1)
-        if (asked := battles.question_id) is not None:
-            prompt = _recoded(tuple(asked.names), prompts, asked.codes)
-        decided = battles.decisive()
-        shape = len(models), len(prompts)
-        return cls(
-            np.minimum(a, b), np.maximum(a, b), prompt, decided, decided & (prompt >= 0), shape
+    def of(
+        cls,
+        battles: BattleLog,
+        policy: Policy,
+        models: Iterable[str] | None = None,
+        prompts: Iterable[str] | None = None,
+    ) -> Self:
+        """Count a whole log; `models` are enabled and `prompts` active, by default all of it."""
+        check_single_votes(battles)
+        tally = cls(
+            policy,
+            battles.models if models is None else models,
+            battles.prompts if prompts is None else prompts,
         )
+        tally.add(battles.models, battles.prompts)
+        tally._count(battles)
+        return tally
 
-    def per_model(self, votes: NDArray[Any]) -> Counts:
-        sides = np.concatenate([self.low[votes], self.high[votes]])
-        return np.bincount(sides, minlength=self.shape[0])
+    def add(self, models: Iterable[str] = (), prompts: Iterable[str] = ()) -> None:
+        """Number names that are new, disabled and inactive at first, and make room for them."""
+        for numbers, names in ((self.models, models), (self.prompts, prompts)):
+            for name in names:
+                numbers.setdefault(name, len(numbers))
+        n, width = len(self.models), len(self.prompts)
+        if self.by_prompt.shape == (n, width):
+            return
+        self.enabled, self.active = grown(self.enabled, n), grown(self.active, width)
+        self.outcomes = grown(self.outcomes, len(OUTCOMES), n)
+        self.shown, self.exposure, self.in_band = (
+            grown(each, n) for each in (self.shown, self.exposure, self.in_band)
+        )
+        self.met, self.by_pair, self.pair_prompts = (
+            grown(each, n, n) for each in (self.met, self.by_pair, self.pair_prompts)
+        )
+        self.by_prompt = grown(self.by_prompt, n, width)
+        self._on_prompts = {pair: grown(row, width) for pair, row in self._on_prompts.items()}
 
-    def by_prompt(self) -> Counts:
-        sides = np.concatenate([self.low[self.placed], self.high[self.placed]])
-        return _table(sides, np.tile(self.prompt[self.placed], 2), self.shape)
+    @property
+    def matchups(self) -> int:
+        """The matchups in the rolling window."""
+        return len(self._window)
 
-    def cells(self) -> tuple[Counts, Counts]:
-        """Pairs on prompts, sorted, and the votes of each."""
-        size, width = (max(1, n) for n in self.shape)
-        pair = (self.low * size + self.high)[self.placed]
-        found, votes = np.unique(pair * width + self.prompt[self.placed], return_counts=True)
-        pairs, prompts = np.divmod(found, width)
-        return np.column_stack([*np.divmod(pairs, size), prompts]), votes
+    def show(self, pair: Pair, prompt: int, change: int = 1) -> None:
+        """Count a matchup whose vote is awaited, or take it back (-1); prompt -1 is none."""
+        low, high = pair
+        for side in pair:
+            self.shown[side] += change
+            self.exposure[side] += change
+        self.met[low, high] += change
+        self.met[high, low] += change
+        self._decide(pair, prompt, change)
+
+    def vote(self, pair: Pair, prompt: int, outcome: int) -> None:
+        """Count the vote on a matchup that was shown."""
+        if len(self._window) == self.policy.exposure.window:
+            for side in self._window.popleft():
+                self.exposure[side] -= 1
+        self._window.append(pair)
+        for side in pair:
+            self.outcomes[outcome, side] += 1
+        if outcome >= TIE:
+            self._decide(pair, prompt, -1)
+
+    def note_band(self, band: NDArray[np.intp]) -> None:
+        """Count those who were contenders when a vote was cast."""
+        if len(self._bands) == self._bands.maxlen:
+            self.in_band[self._bands[0]] -= 1
+        self._bands.append(band)
+        self.in_band[band] += 1
+
+    def times_in_band(self, band: NDArray[np.intp], more: int = 0) -> NDArray[np.float64]:
+        """Matchups of the window, and `more` to come, in which each model is a contender.
+
+        Votes whose contenders are not known count as if they had been these.
+        """
+        times = self.in_band.astype(float)
+        times[band] += len(self._window) - len(self._bands) + more
+        return times
+
+    def on_prompts(self, pair: Pair) -> Counts:
+        """Decisive votes of a pair on each prompt, with those awaited."""
+        if pair not in self._on_prompts:
+            self._on_prompts[pair] = _row(self._cells, pair, len(self.prompts))
+        return self._on_prompts[pair]
+
+    def _decide(self, pair: Pair, prompt: int, change: int) -> None:
+        low, high = pair
+        self.by_pair[low, high] += change
+        self.by_pair[high, low] += change
+        if prompt < 0:
+            return
+        row = self.on_prompts(pair)
+        row[prompt] += change
+        self.by_prompt[low, prompt] += change
+        self.by_prompt[high, prompt] += change
+        if row[prompt] == (change > 0):  # the first vote there has come, or the only one has gone
+            self.pair_prompts[low, high] += change
+            self.pair_prompts[high, low] += change
+
+    def _count(self, battles: BattleLog) -> None:
+        """Count every vote of a log at once, where none was counted before."""
+        shape, n = self.by_prompt.shape, len(self.models)
+        numbers = np.array([self.models[name] for name in battles.models], np.int64)
+        a, b = numbers[battles.a], numbers[battles.b]
+        low, high = np.minimum(a, b), np.maximum(a, b)
+        recent = replay_order(battles)[-self.policy.exposure.window :]
+        self._window.extend(zip(low[recent].tolist(), high[recent].tolist(), strict=True))
+        self.exposure = np.bincount(np.append(low[recent], high[recent]), minlength=n)
+        outcome = np.tile(battles.outcome.astype(np.int64), 2)
+        self.outcomes = _table(outcome, np.append(low, high), self.outcomes.shape)
+        self.shown, self.met = self.outcomes.sum(axis=0), _symmetric(low, high, n)
+        decided = np.flatnonzero(battles.decisive())
+        low, high = low[decided], high[decided]
+        self.by_pair = _symmetric(low, high, n)
+        if battles.question_id is None:
+            return
+        numbers = np.array([self.prompts[name] for name in battles.prompts] + [-1], np.int64)
+        prompt = numbers[battles.question_id.codes[decided]]
+        low, high, prompt = (each[prompt >= 0] for each in (low, high, prompt))
+        self.by_prompt = _table(np.append(low, high), np.tile(prompt, 2), shape)
+        self._cells = _cells(low, high, prompt, shape)
+        self.pair_prompts = _symmetric(self._cells[0], self._cells[1], n)
 
 
 def check_single_votes(battles: BattleLog) -> None:
@@ -292,19 +420,27 @@ def check_single_votes(battles: BattleLog) -> None:
         raise DataError("coverage counts single votes and cannot use weights or pair counts")
 
 
-def _names(known: Sequence[str], given: Collection[str] | None) -> tuple[str, ...]:
-    return tuple(sorted({*known, *(given or ())}))
+def grown(array: NDArray[Any], *shape: int, fill: int = 0) -> NDArray[Any]:
+    """An array as the first corner of a larger one."""
+    larger = np.full(shape, fill, array.dtype)
+    larger[tuple(map(slice, array.shape))] = array
+    return larger
 
 
-def _mask(names: Sequence[str], given: Collection[str] | None) -> Bools:
-    return np.array([given is None or name in given for name in names], bool)
+def _cells(low: Counts, high: Counts, prompt: Counts, shape: tuple[int, int]) -> Counts:
+    """Votes by pair and prompt where there are any, sorted: low, high, prompt and number."""
+    codes, votes = np.unique((low * shape[0] + high) * shape[1] + prompt, return_counts=True)
+    pairs, prompts = np.divmod(codes, max(1, shape[1]))
+    return np.stack([*np.divmod(pairs, max(1, shape[0])), prompts, votes])
 
 
-def _recoded(known: Sequence[str], names: Sequence[str], codes: NDArray[np.int32]) -> Counts:
-    """Codes into one sorted list as codes into a longer one; -1 stays."""
-    place = np.searchsorted(np.array(names, object), np.array(known, object))
-    found: Counts = np.append(place, -1)[codes].astype(np.int64)
-    return found
+def _row(cells: Counts, pair: Pair, width: int) -> Counts:
+    """The votes of one pair in such cells, on each prompt."""
+    for side, number in enumerate(pair):
+        cells = cells[:, slice(*np.searchsorted(cells[side], (number, number + 1)))]
+    row = np.zeros(width, np.int64)
+    row[cells[2]] = cells[3]
+    return row
 
 
 def _table(rows: Counts, columns: Counts, shape: tuple[int, int]) -> Counts:

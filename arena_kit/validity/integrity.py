@@ -6,7 +6,6 @@ Whether model names were hidden, and who is a bot, no log can tell.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -16,9 +15,8 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog
 from arena_kit.matchmaking.lanes import lane_weights
-from arena_kit.matchmaking.state import Meetings, Sessions
+from arena_kit.matchmaking.state import Meetings, Sessions, meetings_in_order
 from arena_kit.policy.constants import Policy
-from arena_kit.rating.glicko2 import replay_order
 
 _RARE = 0.01  # how often some model would be further off, if sides are drawn evenly
 
@@ -110,11 +108,10 @@ def _prompt_repeats(battles: BattleLog, policy: Policy) -> int | None:
         return None
     met, repeats = Meetings(policy.repeats), 0
     shared = _Shared(battles)
-    for pair, prompt, _ in _in_order(battles):
+    for pair, prompt, _ in meetings_in_order(battles):
         if prompt in met.used_up(pair, policy.repeats.meetings):  # else no need to count prompts
             repeats += prompt in met.used_up(pair, shared(pair))
-        met.begin(pair, prompt)
-        met.end(pair, prompt)
+        met.add(pair, prompt)
     return repeats
 
 
@@ -123,7 +120,7 @@ class _Shared:
 
     def __init__(self, battles: BattleLog) -> None:
         self._seen: dict[int, set[int]] = defaultdict(set)
-        for pair, prompt, _ in _in_order(battles):
+        for pair, prompt, _ in meetings_in_order(battles):
             for model in pair:
                 self._seen[model].add(prompt)
 
@@ -140,20 +137,8 @@ def _session_repeats(battles: BattleLog, policy: Policy) -> int | None:
         return None
     names, repeats = battles.session.names, 0
     sessions = Sessions(replace(policy.repeats, sessions=max(1, len(names))))
-    for pair, prompt, code in _in_order(battles):
+    for pair, prompt, code in meetings_in_order(battles):
         session = None if code < 0 else str(names[code])
         repeats += prompt in sessions.seen(session, pair)
         sessions.add(session, pair, prompt)
     return repeats
-
-
-def _in_order(battles: BattleLog) -> Iterator[tuple[tuple[int, int], int, int]]:
-    """Pair, prompt and session of every vote by time, in codes; -1 is none."""
-    rows = replay_order(battles)
-    none = np.full(len(battles), -1)
-    prompt = none if battles.question_id is None else battles.question_id.codes
-    session = none if battles.session is None else battles.session.codes
-    low, high = np.minimum(battles.a, battles.b), np.maximum(battles.a, battles.b)
-    columns = (each[rows].tolist() for each in (low, high, prompt, session))
-    for i, j, asked, voter in zip(*columns, strict=True):
-        yield (i, j), asked, voter

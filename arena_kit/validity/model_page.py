@@ -139,7 +139,7 @@ def model_detail(board: Leaderboard, model: str) -> ModelDetail:
     return ModelDetail(
         model=model,
         summary=_summary(board.battles, sides, path, board.policy.glicko.rating),
-        deficits=_deficits(board, model),
+        deficits=_deficits(board, model, sides),
         neighbours=_neighbours(board, model, sides),
         trend=_trend(board.battles, sides),
         path=path,
@@ -188,9 +188,9 @@ def _won(battles: BattleLog, sides: Sides) -> NDArray[np.bool_]:
     return found
 
 
-def _deficits(board: Leaderboard, model: str) -> Deficits:
+def _deficits(board: Leaderboard, model: str, sides: Sides) -> Deficits:
     coverage = board.coverage
-    others = [name for name in board.conservative_order if name != model]
+    others = tuple(name for name in board.conservative_order if name != model)
     rows = [coverage.index(name) for name in others]
     own, rule = coverage.index(model), board.policy.prompts
     wanted = rule.top_target if model in board.band.models else rule.floor
@@ -199,13 +199,32 @@ def _deficits(board: Leaderboard, model: str) -> Deficits:
     equal = max(1e-9, float(met.mean())) if len(met) else 1.0
     against = np.maximum(0.0, 1 - met / equal)
     active = np.flatnonzero(coverage.active)
+    prompts = tuple(coverage.prompts[i] for i in active)
     return Deficits(
-        opponents=tuple(others),
-        prompts=tuple(coverage.prompts[i] for i in active),
+        opponents=others,
+        prompts=prompts,
         on_prompt=lack[active],
         against=against,
-        votes=coverage.against(model)[np.ix_(np.array(rows, np.intp), active)],
+        votes=_decisive_votes(board.battles, sides, others, prompts),
     )
+
+
+def _decisive_votes(
+    battles: BattleLog, sides: Sides, opponents: Sequence[str], prompts: Sequence[str]
+) -> NDArray[np.int64]:
+    """A row per opponent and a column per prompt; votes on others are left out."""
+    row = _places(battles.models, opponents)[sides.other]
+    column = _places(battles.prompts, prompts)[sides.prompt]
+    counted = battles.decisive()[sides.battle] & (row >= 0) & (column >= 0)
+    votes = np.zeros((len(opponents), len(prompts)), np.int64)
+    np.add.at(votes, (row[counted], column[counted]), 1)
+    return votes
+
+
+def _places(known: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
+    """Where each known name stands among `names`, -1 for not at all; the last is for code -1."""
+    place = {name: i for i, name in enumerate(names)}
+    return np.array([*(place.get(name, -1) for name in known), -1], np.int64)
 
 
 def _neighbours(board: Leaderboard, model: str, sides: Sides) -> tuple[Neighbour, ...]:

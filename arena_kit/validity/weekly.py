@@ -232,8 +232,8 @@ def pair_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[PairCheck
             PairCheck(
                 above=pair.above,
                 below=pair.below,
-                votes=pair.found.votes,
-                prompts=pair.found.prompts,
+                votes=pair.coverage.votes,
+                prompts=pair.coverage.prompts,
                 votes_before=then.votes if then else None,
                 prompts_before=then.prompts if then else None,
                 meets_floor=pair.meets_floor,

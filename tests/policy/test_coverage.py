@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, DataError, Outcome
-from arena_kit.matchmaking.state import CoverageTally
+from arena_kit.battles.battle import OUTCOMES
 from arena_kit.policy.constants import Contenders, Exposure, Policy
-from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.coverage import Coverage, Tally
 from arena_kit.policy.rules import PairCoverage
 
 Vote = tuple[str, str, str | None, str]
@@ -68,7 +69,6 @@ def test_counted_by_hand() -> None:
     assert found.by_pair.tolist() == [[0, 2, 1], [2, 0, 0], [1, 0, 0]]
     assert found.pair("b", "a") == PairCoverage(votes=2, prompts=1)
     assert found.pair("c", "a") == PairCoverage(votes=1, prompts=0), "no prompt, no diversity"
-    assert found.against("b").tolist() == [[2, 0], [0, 0], [0, 0]]
     assert repr(found) == "Coverage(3 models, 2 prompts, 5 votes)"
 
 
@@ -78,7 +78,7 @@ def test_4_only_a_winner_is_decisive(outcome: str) -> None:
     plain = wins("a", "b", "p", 3)
     before, after = Coverage.of(log(plain)), Coverage.of(log([*plain, ("a", "b", "p", outcome)]))
     assert row(after, "votes") == {"a": 4, "b": 4}
-    for column in ("decisive", "by_prompt", "by_pair", "pair_prompts", "cells", "cell_votes"):
+    for column in ("decisive", "by_prompt", "by_pair", "pair_prompts"):
         assert (getattr(before, column) == getattr(after, column)).all(), column
     assert (before.prompt_coverage() == after.prompt_coverage()).all()
 
@@ -159,7 +159,7 @@ def test_7_3_adjacent_floor(votes: int, prompts: int, meets: bool) -> None:
     cast = [vote for n in range(votes) for vote in wins("a", "b", f"p{n % prompts}", 1)]
     found = Coverage.of(log(cast), models=["a", "b", "c"]).adjacent(["b", "a", "c"])
     assert [(pair.above, pair.below) for pair in found] == [("b", "a"), ("a", "c")]
-    assert found[0].found == PairCoverage(votes=votes, prompts=prompts)
+    assert found[0].coverage == PairCoverage(votes=votes, prompts=prompts)
     assert [pair.meets_floor for pair in found] == [meets, False]
 
 
@@ -206,7 +206,7 @@ def test_empty_log() -> None:
     assert found.pair("a", "b") == PairCoverage(votes=0, prompts=0)
     fair = found.fairness(["a"])[0]
     assert (fair.target, fair.within, fair.deviation) == (0, True, None)
-    same(found, CoverageTally().coverage(models=["a", "b"], prompts=["p"]))
+    same(found, Coverage.counted(Tally(Policy(), ["a", "b"], ["p"])))
     assert Coverage.of(log([])).models == ()
 
 
@@ -221,8 +221,6 @@ def test_unknown_model() -> None:
     """An unknown model is named, with those that are covered."""
     with pytest.raises(KeyError, match="'z' is not covered; covered: a, b"):
         Coverage.of(log(wins("a", "b", "p", 1))).pair("a", "z")
-    with pytest.raises(ValueError, match="two different models, but both are 'a'"):
-        CoverageTally().add("a", "a", "p", Outcome.TIE)
 
 
 MODELS = st.lists(st.sampled_from("edcba"), min_size=2, max_size=2, unique=True)
@@ -230,6 +228,28 @@ VOTES = st.lists(
     st.tuples(MODELS, st.sampled_from(["q", "p", "r", None]), st.sampled_from(list(Outcome))),
     max_size=60,
 )
+Cell = tuple[tuple[int, int], int]
+
+
+def cell(tally: Tally, vote: Vote) -> Cell:
+    """Pair and prompt of a vote in numbers, which are given to new names."""
+    a, b, prompt, _ = vote
+    tally.add([a, b], [] if prompt is None else [prompt])
+    low, high = sorted([tally.models[a], tally.models[b]])
+    return (low, high), -1 if prompt is None else tally.prompts[prompt]
+
+
+def cast(tally: Tally, votes: Sequence[Vote]) -> Tally:
+    """Each vote shown and counted, one after the other."""
+    for vote in votes:
+        pair, prompt = cell(tally, vote)
+        tally.show(pair, prompt)
+        tally.vote(pair, prompt, OUTCOMES.index(Outcome(vote[3])))
+    return tally
+
+
+def plain(votes: list[tuple[list[str], str | None, Outcome]]) -> list[Vote]:
+    return [(a, b, prompt, str(outcome)) for (a, b), prompt, outcome in votes]
 
 
 @given(VOTES, st.integers(1, 70), st.none() | st.just(["a", "x"]), st.none() | st.just(["p", "y"]))
@@ -240,18 +260,45 @@ def test_vote_by_vote_is_the_whole(
     models: list[str] | None,
     prompts: list[str] | None,
 ) -> None:
-    """Counting vote by vote gives what one pass over the log gives, in every number."""
-    policy = replace(Policy(), exposure=Exposure(window=window))
-    tally = CoverageTally(policy=policy)
-    for (a, b), prompt, outcome in votes:
-        tally.add(a, b, prompt, outcome)
-    seen = {prompt for _, prompt, _ in votes if prompt}
-    found = tally.coverage(models, prompts)
-    whole = Coverage.of(
-        log([(a, b, prompt, str(outcome)) for (a, b), prompt, outcome in votes]),
-        policy,
-        models=models,
-        prompts=prompts,
-    )
-    same(found, whole)
-    assert set(whole.prompts) == seen | set(prompts or ())
+    """Counting vote by vote, from the first or after part of the log was counted at once, gives
+    what one pass over the log gives, in every number.
+    """
+    policy, rows = replace(Policy(), exposure=Exposure(window=window)), plain(votes)
+    names = sorted({name for a, b, *_ in rows for name in (a, b)})
+    asked = sorted({prompt for *_, prompt, _ in rows if prompt})
+    given = names if models is None else models, asked if prompts is None else prompts
+    whole = Coverage.of(log(rows), policy, models=models, prompts=prompts)
+    same(Coverage.counted(cast(Tally(policy, *given), rows)), whole)
+    half = Tally.of(log(rows[: len(rows) // 2]), policy, *given)
+    same(Coverage.counted(cast(half, rows[len(rows) // 2 :])), whole)
+    assert set(whole.prompts) == set(asked) | set(prompts or ())
+
+
+FATES = st.sampled_from(["cast", "awaited", "given up"])
+
+
+@given(st.lists(st.tuples(FATES, MODELS, st.sampled_from("qpr"), st.sampled_from(list(Outcome)))))
+@settings(max_examples=100, deadline=None)
+def test_awaited_votes_count_as_decisive(
+    matchups: list[tuple[str, list[str], str, Outcome]],
+) -> None:
+    """Every count is as if each awaited vote had named a winner, a matchup given up leaves no
+    trace, and coverage is of the votes cast alone.
+    """
+    rows: dict[str, list[Vote]] = {"cast": [], "awaited": [], "given up": []}
+    for fate, (a, b), prompt, outcome in matchups:
+        rows[fate].append((a, b, prompt, str(outcome)))
+    tally = Tally(Policy(), "abcde", "pqr")
+    for row in rows["awaited"] + rows["given up"]:
+        tally.show(*cell(tally, row))
+    cast(tally, rows["cast"])
+    for row in rows["given up"]:
+        tally.show(*cell(tally, row), -1)
+    decided = [(a, b, prompt, "model_a") for a, b, prompt, _ in rows["awaited"]]
+    planned = Tally.of(log(rows["cast"] + decided), Policy(), "abcde", "pqr")
+    for column in ("shown", "exposure", "met", "by_prompt", "by_pair", "pair_prompts"):
+        assert (getattr(tally, column) == getattr(planned, column)).all(), column
+    for pair in combinations(range(5), 2):
+        assert (tally.on_prompts(pair) == planned.on_prompts(pair)).all()
+    coverage = Coverage.counted(tally, [cell(tally, row) for row in rows["awaited"]])
+    same(coverage, Coverage.of(log(rows["cast"]), models="abcde", prompts="pqr"))

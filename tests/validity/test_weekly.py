@@ -653,6 +653,7 @@ class TestDetail:
     def test_deficits(self) -> None:
         """6.1, 9.2: a cell lacks what is missing on the prompt and against the opponent."""
         rows = [("x", "y", "a", "q1")] * 3 + [("x", "z", "a", "q2")] + [("y", "z", "a", "q2")]
+        rows += [("y", "x", "-", "q1"), ("y", "x", "!", "q2")]
         found = model_detail(leaderboard(log(*rows)), "x").deficits
         at = {name: i for i, name in enumerate(found.opponents)}
         assert found.votes[at["y"]].tolist() == [3, 0]
@@ -662,6 +663,10 @@ class TestDetail:
         narrow = Policy(contenders=Contenders(band=2))
         outside = model_detail(leaderboard(log(*rows), narrow), "z").deficits
         assert outside.on_prompt.tolist() == [1.0, 0.0], "two votes suffice outside the band"
+        board = leaderboard(log(*rows), models=["x", "y", "new"], prompts=["q2", "q1", "q0"])
+        fewer = model_detail(board, "y").deficits
+        votes = dict(zip(fewer.opponents, fewer.votes.tolist(), strict=True))
+        assert (fewer.prompts, votes) == (("q0", "q1", "q2"), {"x": [0, 3, 0], "new": [0, 0, 0]})
 
     def test_opponents_add_up(self, report: Validity) -> None:
         """9.1: opponents and prompts break the same votes down."""
