@@ -10,7 +10,13 @@ from statistics import median
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Order, Policy
 from arena_kit.policy.coverage import Coverage
-from arena_kit.policy.rules import Standing, Status, provisional_state, publication_status, ranked
+from arena_kit.policy.rules import (
+    PublicationLabel,
+    Standing,
+    provisional_state,
+    publication_status,
+    ranked,
+)
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.bradley_terry import BradleyTerry
 
@@ -169,10 +175,10 @@ def closeness(order: Sequence[str], truth: Mapping[str, float], top: int) -> Clo
 def fitted_closeness(battles: BattleLog, truth: Mapping[str, float], top: int) -> Closeness | None:
     """How close the Bradley–Terry order of all votes is, None where there is none."""
     try:
-        found = BradleyTerry(both_bad="exclude", cluster="battle")(battles)
+        ratings = BradleyTerry(both_bad="exclude", cluster="battle")(battles)
     except RatingError:
         return None
-    return closeness(found.order, truth, top)
+    return closeness(ratings.order, truth, top)
 
 
 def claim(policy: Policy, standings: Sequence[Standing], truth: Mapping[str, float]) -> Claim:
@@ -184,7 +190,6 @@ def claim(policy: Policy, standings: Sequence[Standing], truth: Mapping[str, flo
 
 
 def checkpoint(
-    policy: Policy,
     coverage: Coverage,
     standings: Sequence[Standing],
     elo: Mapping[str, float],
@@ -194,13 +199,13 @@ def checkpoint(
     exposure_deviation: float,
 ) -> Checkpoint:
     """Measure a run as it stands; `band` are the contenders in the order that it publishes."""
-    top = policy.contenders.band
+    policy, top = coverage.policy, coverage.policy.contenders.band
     order = [s.model for s in ranked(policy, standings)]
     by_elo = sorted(order, key=lambda model: (-elo[model], model))
     covered = [s.prompt_coverage for s in standings]
     adjacent = coverage.adjacent(band)
-    found = publication_status(policy, standings, coverage.pair)
-    official = found.status is Status.OFFICIAL
+    status = publication_status(policy, standings, coverage.pair).status
+    official = status is PublicationLabel.OFFICIAL
     return Checkpoint(
         votes=int(coverage.votes.sum()) // 2,
         models=len(order),

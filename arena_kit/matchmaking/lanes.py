@@ -90,14 +90,14 @@ class Table:
         """
         key = score + 1e-9 * self.rng.random(len(score))
         ranked = np.where(among, -key, np.inf).argsort(kind="stable")
-        found: list[int] = ranked[: np.count_nonzero(among)].tolist()
-        return found
+        models: list[int] = ranked[: np.count_nonzero(among)].tolist()
+        return models
 
     def drawn(self, weights: Floats, among: NDArray[np.intp]) -> list[int]:
         """Models of `among` in a random order, each next one drawn by its weight."""
         keys = self.rng.standard_exponential(len(among)) / weights
-        found: list[int] = among[keys.argsort(kind="stable")].tolist()
-        return found
+        models: list[int] = among[keys.argsort(kind="stable")].tolist()
+        return models
 
 
 def propose_coverage(table: Table) -> Iterator[Proposal]:
@@ -130,8 +130,8 @@ def _prompt_lack(table: Table) -> Floats:
     rule = table.policy.prompts
     wanted = np.zeros((len(table.names), 1)) + rule.floor
     wanted[table.band] = rule.top_target
-    found: Floats = np.where(table.can, np.maximum(0.0, 1 - table.by_prompt / wanted), -np.inf)
-    return found
+    lack: Floats = np.where(table.can, np.maximum(0.0, 1 - table.by_prompt / wanted), -np.inf)
+    return lack
 
 
 def _opponent_lack(table: Table) -> Floats:
@@ -145,10 +145,10 @@ def _opponent_lack(table: Table) -> Floats:
 
 def _coverage_reason(table: Table, anchor: int) -> str:
     rule, due = table.policy.exposure, table.due[anchor]
-    said = f"{table.names[anchor]} was shown {table.exposure[anchor]} times, {due:.1f} due"
+    shown = f"{table.names[anchor]} was shown {table.exposure[anchor]} times, {due:.1f} due"
     if table.want[anchor] > 1:
-        return f"{said}: below the bound of {due * (1 - rule.tolerance):.1f}"
-    return f"{said}: lacks most exposure, prompts and opponents together"
+        return f"{shown}: below the bound of {due * (1 - rule.tolerance):.1f}"
+    return f"{shown}: lacks most exposure, prompts and opponents together"
 
 
 def propose_contender(table: Table) -> Iterator[Proposal]:
@@ -168,8 +168,8 @@ def propose_contender(table: Table) -> Iterator[Proposal]:
             kinds = [_challengers, _neighbours, _close_contenders]
         place = table.order.tolist().index(anchor)
         for kind in kinds:
-            said, rivals = kind(table, place)
-            reason = f"rank {place + 1} meets {said}"
+            relation, rivals = kind(table, place)
+            reason = f"rank {place + 1} meets {relation}"
             for other in rivals:
                 if table.mates[anchor, other]:
                     yield Proposal(anchor, other, reason)
@@ -245,8 +245,8 @@ def propose_exploration(table: Table) -> Iterator[Proposal]:
     for first in table.drawn(weights[table.order], table.order):
         mates = table.mates[first].nonzero()[0]
         for second in table.drawn(weights[mates], mates):
-            said = f"drawn at random, shown {table.shown[first]} and {table.shown[second]} times"
-            yield Proposal(first, second, said)
+            reason = f"drawn at random, shown {table.shown[first]} and {table.shown[second]} times"
+            yield Proposal(first, second, reason)
 
 
 def propose_baseline(table: Table) -> Iterator[Proposal]:
@@ -256,8 +256,8 @@ def propose_baseline(table: Table) -> Iterator[Proposal]:
     prompt = int(table.asked[table.rng.integers(len(table.asked))])
     among = table.can[:, prompt].nonzero()[0]
     first, second = table.drawn(1 / (table.shown[among] + 1.0), among)[:2]
-    said = f"a prompt at random; shown {table.shown[first]} and {table.shown[second]} times"
-    yield Proposal(first, second, said, prompt=prompt)
+    reason = f"a prompt at random; shown {table.shown[first]} and {table.shown[second]} times"
+    yield Proposal(first, second, reason, prompt=prompt)
 
 
 PROPOSE: dict[Lane, Callable[[Table], Iterator[Proposal]]] = {

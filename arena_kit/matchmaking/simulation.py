@@ -43,11 +43,11 @@ def duel(world: World, policy: Policy, *, rng: np.random.Generator, every: int =
     are those of the scheme before (2).
     """
     for_world, for_v2, for_baseline = rng.spawn(3)
-    found = planted(world, for_world)
+    drawn = planted(world, for_world)
     v2, baseline = (replace(policy, phase=phase) for phase in (Phase.GOVERNANCE, Phase.SHADOW))
     return Duel(
-        v2=run(found, Arena(v2, (), found.prompts, rng=for_v2), every=every),
-        baseline=run(found, Arena(baseline, (), found.prompts, rng=for_baseline), every=every),
+        v2=run(drawn, Arena(v2, (), drawn.prompts, rng=for_v2), every=every),
+        baseline=run(drawn, Arena(baseline, (), drawn.prompts, rng=for_baseline), every=every),
     )
 
 
@@ -62,8 +62,8 @@ def season(
     if not days > 0:
         raise ValueError(f"days must be above 0, not {days!r}")
     for_world, for_v2, for_times = rng.spawn(3)
-    found = planted(world, for_world)
-    arena = Arena(policy, (), found.prompts, rng=for_v2)
+    drawn = planted(world, for_world)
+    arena = Arena(policy, (), drawn.prompts, rng=for_v2)
     moments = np.sort(for_times.random(world.matchups)) * days * 86_400_000_000
     begin = np.datetime64(_utc(start), "us")
     times = (begin + moments.astype("timedelta64[us]")).tolist()
@@ -74,18 +74,18 @@ def season(
             battle_id=f"vote-{vote.number + 1:0{width}}",
             timestamp=times[vote.number],
         )
-        for vote in played(found, arena)
+        for vote in played(drawn, arena)
     )
 
 
-def run(found: Planted, arena: Arena, *, every: int = EVERY) -> Run:
+def run(drawn: Planted, arena: Arena, *, every: int = EVERY) -> Run:
     """Run a drawn world in one arena and measure it every so many votes."""
-    truth = dict(zip(found.models, found.truth.tolist(), strict=True))
+    truth = dict(zip(drawn.models, drawn.truth.tolist(), strict=True))
     lanes = tuple(lane_weights(arena.policy))
     votes, checkpoints = [], []
-    for vote in played(found, arena):
+    for vote in played(drawn, arena):
         votes.append(vote)
-        if len(votes) % every == 0 or len(votes) == found.world.matchups:
+        if len(votes) % every == 0 or len(votes) == drawn.world.matchups:
             checkpoints.append(_measured(arena, truth))
     return Run(
         ordered_by=arena.policy.phase.orders_by,
@@ -100,18 +100,18 @@ def run(found: Planted, arena: Arena, *, every: int = EVERY) -> Run:
     )
 
 
-def played(found: Planted, arena: Arena) -> Iterator[Vote]:
+def played(drawn: Planted, arena: Arena) -> Iterator[Vote]:
     """Every matchup of a drawn world with its vote, after which both ratings are up to date."""
-    model = {name: i for i, name in enumerate(found.models)}
-    prompt = {name: i for i, name in enumerate(found.prompts)}
-    newcomers = set(found.joins.tolist())
-    for number, session in enumerate(found.voters.session):
+    model = {name: i for i, name in enumerate(drawn.models)}
+    prompt = {name: i for i, name in enumerate(drawn.prompts)}
+    newcomers = set(drawn.joins.tolist())
+    for number, session in enumerate(drawn.voters.session):
         if number in newcomers:
-            for name in found.joining(number):
-                arena.scheduler.enable(name, prompts=found.responses(name))
+            for name in drawn.joining(number):
+                arena.scheduler.enable(name, prompts=drawn.responses(name))
         matchup = _matched(arena, session)
         a, b = matchup.model_a, matchup.model_b
-        outcome = found.vote(number, model[a], model[b], prompt[matchup.prompt])
+        outcome = drawn.vote(number, model[a], model[b], prompt[matchup.prompt])
         arena.vote(matchup.matchup_id, outcome)
         yield Vote(number, matchup, outcome)
 
@@ -125,21 +125,20 @@ def _matched(arena: Arena, session: str) -> Matchup:
 
 
 def _measured(arena: Arena, truth: Mapping[str, float]) -> Checkpoint:
-    policy, coverage = arena.policy, arena.scheduler.coverage()
+    coverage = arena.scheduler.coverage()
     fairness = coverage.fairness(arena.scheduler.time_in_band(arena.ratings))
     return checkpoint(
-        policy,
         coverage,
         coverage.standings(arena.ratings),
         arena.elo,
         truth,
-        band=arena.order()[: policy.contenders.band],
+        band=arena.order()[: arena.policy.contenders.band],
         exposure_deviation=max(abs(each.deviation or 0.0) for each in fairness),
     )
 
 
-def _shares(found: Iterable[StrEnum], kinds: Iterable[StrEnum]) -> dict[str, float]:
-    counts = Counter(found)
+def _shares(labels: Iterable[StrEnum], kinds: Iterable[StrEnum]) -> dict[str, float]:
+    counts = Counter(labels)
     return {kind: counts[kind] / counts.total() for kind in kinds}
 
 

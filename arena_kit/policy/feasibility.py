@@ -128,8 +128,8 @@ def settled_rd(glicko: Glicko) -> float:
     """
     phi, noise = glicko.rd / SCALE, glicko.volatility**2
     for _ in range(2000):
-        told = 0.25 / (1 + 3 * phi**2 / pi**2)
-        phi = 1 / sqrt(1 / (phi**2 + noise) + told)
+        information = 0.25 / (1 + 3 * phi**2 / pi**2)
+        phi = 1 / sqrt(1 / (phi**2 + noise) + information)
     return min(max(phi * SCALE, glicko.rd_min), glicko.rd_max)
 
 
@@ -157,37 +157,37 @@ def _exposure_sentence(
     policy: Policy, n_models: int, shares: ExposureShares, up_to: int | None
 ) -> str:
     limit = "any number of" if up_to is None else f"up to {up_to}"
-    said = (
+    sentence = (
         f"With {100 * policy.lanes.contender:g} % of matchups kept for the top "
         f"{policy.contenders.band}, equal exposure within "
         f"{100 * policy.exposure.tolerance:g} % is possible for {limit} models, and there are "
         f"{n_models}"
     )
     if equal_is_feasible(policy, n_models):
-        return f"{said}."
+        return f"{sentence}."
     if up_to is None or n_models <= up_to:
-        said += ", for whom it is not"
+        sentence += ", for whom it is not"
     window = policy.exposure.window
     return (
-        f"{said}: in {window} matchups a contender is due {shares.band * window:.0f} exposures "
+        f"{sentence}: in {window} matchups a contender is due {shares.band * window:.0f} exposures "
         f"and any other model {shares.others * window:.0f}, where equal would be "
         f"{shares.equal * window:.0f}."
     )
 
 
 def _prompt_sentences(policy: Policy, n_prompts: int) -> list[str]:
-    said = []
+    sentences = []
     rule = policy.repeats
     needed = ceil(rule.meetings / rule.same_prompt)
     if n_prompts < needed:
-        said.append(
+        sentences.append(
             f"A prompt at most {rule.same_prompt} times in a pair's {rule.meetings} meetings "
             f"takes {needed} prompts, and there are {n_prompts}: as few repeats as possible "
             "are made instead."
         )
     if n_prompts < policy.pairs.prompts:
-        said.append(
+        sentences.append(
             f"The floor of neighbours asks for {policy.pairs.prompts} prompts, and there are "
             f"{n_prompts}: it cannot be met."
         )
-    return said
+    return sentences

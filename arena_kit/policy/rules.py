@@ -22,7 +22,7 @@ class Badge(StrEnum):
     STABLE = "Stable"
 
 
-class Status(StrEnum):
+class PublicationLabel(StrEnum):
     """What the board may be called."""
 
     OFFICIAL = "officially stable"
@@ -132,7 +132,7 @@ class PublicationStatus:
     `conditions` are all that it takes, each with whether it is met.
     """
 
-    status: Status
+    status: PublicationLabel
     top: tuple[str, ...]
     reasons: tuple[str, ...]
     conditions: tuple[tuple[bool, str], ...] = ()
@@ -232,7 +232,7 @@ def publication_status(
     if enough and len(top) < rule.top:
         reasons += (f"the top {rule.top} is all {len(top)} models there are",)
     return PublicationStatus(
-        status=Status.OFFICIAL if met else Status.CALIBRATING,
+        status=PublicationLabel.OFFICIAL if met else PublicationLabel.CALIBRATING,
         top=tuple(s.model for s in top) if enough else (),
         reasons=reasons,
         conditions=tuple(conditions),
@@ -267,19 +267,19 @@ def _pairs_covered(
     policy: Policy, names: Sequence[str], pair: Callable[[str, str], PairCoverage]
 ) -> tuple[bool, str]:
     rule = policy.publication
-    found = [(above, below, pair(above, below)) for above, below in pairwise(names)]
+    adjacent = [(above, below, pair(above, below)) for above, below in pairwise(names)]
     missing = [
         f"{above}–{below} {cell.text(policy)}"
-        for above, below, cell in found
+        for above, below, cell in adjacent
         if not cell.meets_floor(policy)
     ]
-    met = len(found) - len(missing)
+    met = len(adjacent) - len(missing)
     text = (
-        f"{met} of {len(found)} adjacent top-{rule.top} pairs have the floor, "
+        f"{met} of {len(adjacent)} adjacent top-{rule.top} pairs have the floor, "
         f"{100 * rule.pair_share:g} % needed"
     )
     listed = f"; missing: {', '.join(missing)}" if missing else ""
-    return met >= rule.pair_share * len(found) - _ROUNDING, text + listed
+    return met >= rule.pair_share * len(adjacent) - _ROUNDING, text + listed
 
 
 def _conditions(threshold: Threshold, standing: Standing) -> list[tuple[bool, str]]:

@@ -7,7 +7,7 @@ from html import escape
 
 from arena_kit.policy.constants import Phase
 from arena_kit.policy.feasibility import badge_limit
-from arena_kit.policy.rules import Badge, Status
+from arena_kit.policy.rules import Badge, PublicationLabel
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, number, percent
 from arena_kit.validity.formats import flat
 from arena_kit.validity.leaderboard import BoardRow, Leaderboard
@@ -221,7 +221,7 @@ def _metric_row(row: BoardRow, phase: Phase) -> dict[str, object]:
 def status(report: Validity) -> Shown:
     """What the board may be called, with each condition; unpublished before the migration."""
     leaderboard = report.now
-    official = leaderboard.status.status is Status.OFFICIAL
+    official = leaderboard.status.status is PublicationLabel.OFFICIAL
     back, ink = _PILL[Badge.STABLE if official else Badge.PROVISIONAL]
     phase = leaderboard.policy.phase
     unpublished = f" (computed, not published in phase {int(phase)})"

@@ -55,20 +55,20 @@ class Churn:
         if not self.moves:
             return f"No model of the top {self.top} changed rank."
         left = [move for move in self.moves if move.now is None or move.now > self.top]
-        said = f"{len(self.moves) - len(left)} of the top {self.top} changed rank"
+        moved = f"{len(self.moves) - len(left)} of the top {self.top} changed rank"
         if left:
             gone = ", ".join(f"{m.model} ({m.before} → {m.now or 'gone'})" for m in left)
-            said += f", and {gone} left it"
+            moved += f", and {gone} left it"
         if not self.swaps:
-            return f"{said}; no two models that were there before changed order."
+            return f"{moved}; no two models that were there before changed order."
         pairs = "1 pair" if self.swaps == 1 else f"{self.swaps} pairs"
         outside = self.swaps - self.swaps_inside
         if not outside:
-            told = "its bands overlap" if self.swaps == 1 else "all with bands that overlap"
-            return f"{said}; {pairs} changed order, {told}: sampling noise alone may do that."
+            overlap = "its bands overlap" if self.swaps == 1 else "all with bands that overlap"
+            return f"{moved}; {pairs} changed order, {overlap}: sampling noise alone may do that."
         named = ", ".join(f"{m.model} ({', '.join(m.apart)})" for m in self.moves if m.apart)
         return (
-            f"{said}; {pairs} changed order, {outside} of them with bands that lie apart: {named}."
+            f"{moved}; {pairs} changed order, {outside} of them with bands that lie apart: {named}."
         )
 
 

@@ -65,18 +65,18 @@ def lane_mix(
         return ()
     served = [None if lane is None else str(lane) for lane in battles.lane.values()]
     recent = served if lately is None else [served[i] for i in np.flatnonzero(lately)]
-    found, late = (Counter(lane for lane in each if lane) for each in (served, recent))
+    votes, late = (Counter(lane for lane in each if lane) for each in (served, recent))
     weights = {str(lane): weight for lane, weight in lane_weights(policy).items()}
     return tuple(
         LaneShare(
             lane=lane,
-            votes=found[lane],
-            share=found[lane] / max(1, found.total()),
+            votes=votes[lane],
+            share=votes[lane] / max(1, votes.total()),
             lately=late[lane] / max(1, late.total()),
             weight=weight,
         )
-        for lane, weight in (weights | {x: 0.0 for x in sorted(found) if x not in weights}).items()
-        if found[lane] or weight
+        for lane, weight in (weights | {x: 0.0 for x in sorted(votes) if x not in weights}).items()
+        if votes[lane] or weight
     )
 
 

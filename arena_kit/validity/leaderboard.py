@@ -49,12 +49,10 @@ class Earlier:
 class Leaderboard:
     """The rows in the published order, and what they rest on.
 
-    `epoch` names the method of the order; ranks are compared only within one. `battles`,
-    `coverage`, `history` and `strengths` are what the rows were computed from.
+    `movement` is why ranks are not compared with an earlier board, empty where they are.
+    `battles`, `coverage`, `history` and `strengths` are what the rows were computed from.
     """
 
-    policy: Policy
-    epoch: str
     rows: tuple[BoardRow, ...]
     status: PublicationStatus
     band: ContenderBand
@@ -71,6 +69,16 @@ class Leaderboard:
             if row.model == model:
                 return row
         raise KeyError(f"{model!r} is not on the board; on it: {', '.join(self.order)}")
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that the board follows."""
+        return self.coverage.policy
+
+    @property
+    def epoch(self) -> str:
+        """The method of the published order; ranks are compared only within one."""
+        return epoch_of(self.policy)
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -105,17 +113,15 @@ def leaderboard(
     policy = policy or Policy()
     coverage = Coverage.of(battles, policy, models=models, prompts=prompts)
     history, strengths = rated(battles, policy)
-    states = _states(policy, coverage, final_states(history))
+    states = _states(coverage, final_states(history))
     standings = ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
     fairness = coverage.fairness(time_in_band(history, policy, order))
-    known = beside(battles, coverage, strengths, states=states, fairness=fairness, order=order)
-    movement = _movement(policy, earlier)
+    facts = _facts(battles, coverage, strengths, states=states, fairness=fairness, order=order)
+    movement = _movement(epoch_of(policy), earlier)
     before = earlier.ranks if earlier and not movement else {}
     return Leaderboard(
-        policy=policy,
-        epoch=epoch_of(policy),
-        rows=published(policy, standings, known, before),
+        rows=_published(standings, facts, before),
         status=publication_status(policy, standings, coverage.pair),
         band=contender_band(policy, standings),
         checks=quality_checks(policy, standings),
@@ -128,23 +134,21 @@ def leaderboard(
     )
 
 
-def _states(
-    policy: Policy, coverage: Coverage, known: Mapping[str, GlickoState]
-) -> dict[str, GlickoState]:
+def _states(coverage: Coverage, known: Mapping[str, GlickoState]) -> dict[str, GlickoState]:
     """Where every enabled model stands."""
-    start = policy.glicko
+    start = coverage.policy.glicko
     fresh = GlickoState(start.rating, start.rd, start.volatility)
     enabled = zip(coverage.models, coverage.enabled, strict=True)
     return {model: known.get(model, fresh) for model, is_enabled in enabled if is_enabled}
 
 
-def _movement(policy: Policy, earlier: Earlier | None) -> str:
+def _movement(epoch: str, earlier: Earlier | None) -> str:
     """Why ranks are not compared; empty where they are."""
     if earlier is None:
         return "no earlier board to compare ranks with"
-    if earlier.epoch != epoch_of(policy):
+    if earlier.epoch != epoch:
         return (
-            f"ranks before rest on another method ({earlier.epoch}), now on {epoch_of(policy)}: "
+            f"ranks before rest on another method ({earlier.epoch}), now on {epoch}: "
             "a change of method is not shown as movement"
         )
     return ""
@@ -201,9 +205,10 @@ class BoardRow:
     legacy_rank: int
 
 
-class Beside(NamedTuple):
-    """What is known of every model beside its standing, by name."""
+class _Facts(NamedTuple):
+    """What is known of every model beside its standing, by name, under the policy."""
 
+    policy: Policy
     state: Mapping[str, GlickoState]
     fairness: Mapping[str, ExposureFairness]
     pairs: Mapping[str, float]
@@ -214,7 +219,7 @@ class Beside(NamedTuple):
     legacy: Mapping[str, float]
 
 
-def beside(
+def _facts(
     battles: BattleLog,
     coverage: Coverage,
     strengths: Ratings,
@@ -222,11 +227,12 @@ def beside(
     states: Mapping[str, GlickoState],
     fairness: Iterable[ExposureFairness],
     order: Sequence[str],
-) -> Beside:
+) -> _Facts:
     """Collect what the rows need; `order` is that of the conservative score."""
     policy = coverage.policy
     start = dict.fromkeys(states, policy.legacy_elo.initial)
-    return Beside(
+    return _Facts(
+        policy=policy,
         state=states,
         fairness={each.model: each for each in fairness},
         pairs=coverage.pair_scores(order),
@@ -249,53 +255,41 @@ def records(battles: BattleLog) -> dict[str, tuple[int, int, int]]:
     return {model: (w, x, d) for model, w, x, d in zip(battles.models, *counts, strict=True)}
 
 
-def published(
-    policy: Policy,
-    standings: Sequence[Standing],
-    known: Beside,
-    before: Mapping[str, int],
+def _published(
+    standings: Sequence[Standing], facts: _Facts, before: Mapping[str, int]
 ) -> tuple[BoardRow, ...]:
     """A row per standing, in the published order (5.2, 12); `standings` are best first.
 
     Before the migration every model is officially ranked, by legacy Elo; after it only models
-    that are not provisional. `before` has the official ranks that may be compared.
+    that are not provisional. `before` has the official ranks that may be compared: a model that
+    had none then, or has none now, did not move.
     """
-    names = [standing.model for standing in standings]
-    by_elo = sorted(names, key=lambda model: (-known.legacy[model], model))
+    phase, names = facts.policy.phase, [standing.model for standing in standings]
+    by_elo = sorted(names, key=lambda model: (-facts.legacy[model], model))
     rows = [
-        _row(policy, standing, known, n, by_elo.index(standing.model) + 1)
+        _row(standing, facts, conservative_rank=n, legacy_rank=by_elo.index(standing.model) + 1)
         for n, standing in enumerate(standings, 1)
     ]
-    if policy.phase.orders_by == "legacy_elo":
+    if phase.orders_by == "legacy_elo":
         rows.sort(key=lambda row: row.legacy_rank)
-    named, everybody = count(1), policy.phase < Phase.MIGRATION
-    placed = [
-        replace(
-            row,
-            rank=rank,
-            official_rank=next(named) if everybody or not row.provisional else None,
-        )
-        for rank, row in enumerate(rows, 1)
-    ]
-    return tuple(replace(row, rank_change=_change(row, before)) for row in placed)
-
-
-def _change(row: BoardRow, before: Mapping[str, int]) -> int | None:
-    """Official ranks gained; a model that had none before, or has none now, did not move."""
-    if row.official_rank is None or row.model not in before:
-        return None
-    return before[row.model] - row.official_rank
+    official, everybody, placed = count(1), phase < Phase.MIGRATION, []
+    for rank, row in enumerate(rows, 1):
+        named = next(official) if everybody or not row.provisional else None
+        moved = None if named is None or row.model not in before else before[row.model] - named
+        placed.append(replace(row, rank=rank, official_rank=named, rank_change=moved))
+    return tuple(placed)
 
 
 def _row(
-    policy: Policy, standing: Standing, known: Beside, conservative_rank: int, legacy_rank: int
+    standing: Standing, facts: _Facts, *, conservative_rank: int, legacy_rank: int
 ) -> BoardRow:
     """One model, its ranks in the published order still open."""
+    policy = facts.policy
     model = standing.model
     badge, provisional = stability_badge(policy, standing), provisional_state(policy, standing)
-    floor, fair = quality_floor(policy, standing), known.fairness[model]
-    wins, losses, ties = known.record.get(model, (0, 0, 0))
-    strength = known.strength.get(model)
+    floor, fair = quality_floor(policy, standing), facts.fairness[model]
+    wins, losses, ties = facts.record.get(model, (0, 0, 0))
+    strength = facts.strength.get(model)
     return BoardRow(
         rank=0,
         model=model,
@@ -305,16 +299,16 @@ def _row(
         conservative=standing.conservative(policy),
         rating=standing.rating,
         rd=standing.rd,
-        volatility=known.state[model].volatility,
+        volatility=facts.state[model].volatility,
         confidence=confidence(policy, standing.rd).percent,
         badge=badge.badge,
         badge_reasons=badge.reasons,
         provisional=provisional.provisional,
         provisional_reasons=provisional.reasons,
         prompt_coverage=standing.prompt_coverage,
-        pair_coverage=known.pairs.get(model),
-        raw=known.raw.get(model, _NOTHING),
-        adjusted=known.adjusted.get(model, _NOTHING),
+        pair_coverage=facts.pairs.get(model),
+        raw=facts.raw.get(model, _NOTHING),
+        adjusted=facts.adjusted.get(model, _NOTHING),
         wins=wins,
         losses=losses,
         ties=ties,
@@ -331,6 +325,6 @@ def _row(
         bt_se=None if strength is None else strength.extra["se"],
         bt_low=None if strength is None else strength.ci_low,
         bt_high=None if strength is None else strength.ci_high,
-        legacy_elo=known.legacy[model],
+        legacy_elo=facts.legacy[model],
         legacy_rank=legacy_rank,
     )

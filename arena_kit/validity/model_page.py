@@ -177,15 +177,15 @@ def _letters(battles: BattleLog, sides: Sides) -> list[str]:
     outcome = battles.outcome[sides.battle]
     kinds = [outcome == BOTH_BAD, battles.flags()[sides.battle], outcome == TIE]
     won = np.where(_won(battles, sides), "W", "L")
-    found: list[str] = np.select(kinds, ["B", "–", "D"], won).tolist()
-    return found
+    letters: list[str] = np.select(kinds, ["B", "–", "D"], won).tolist()
+    return letters
 
 
 def _won(battles: BattleLog, sides: Sides) -> NDArray[np.bool_]:
     """Which votes named the model; a soft share does not change who won (8.1)."""
     winner = np.where(battles.outcome == A_WINS, battles.a, battles.b)[sides.battle]
-    found: NDArray[np.bool_] = battles.decisive()[sides.battle] & (winner == sides.model)
-    return found
+    won: NDArray[np.bool_] = battles.decisive()[sides.battle] & (winner == sides.model)
+    return won
 
 
 def _deficits(board: Leaderboard, model: str, sides: Sides) -> Deficits:
@@ -228,26 +228,26 @@ def _places(known: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _neighbours(board: Leaderboard, model: str, sides: Sides) -> tuple[Neighbour, ...]:
-    order = board.conservative_order
-    place = order.index(model)
-    found = claims.above(board.strengths)
-    names = board.strengths.models
-    near = [i for i in (place - 1, place + 1) if 0 <= i < len(order)]
-    return tuple(
-        Neighbour(
-            model=order[i],
-            rank=i + 1,
-            **_record(board.battles, sides, order[i]),
-            votes=pair.votes,
-            prompts=pair.prompts,
-            meets_floor=pair.meets_floor(board.policy),
-            above=known(float(found[names.index(model), names.index(order[i])]))
-            if {model, order[i]} <= set(names)
-            else None,
+    order, rated = board.conservative_order, board.strengths.models
+    place, above = order.index(model), claims.above(board.strengths)
+    neighbours = []
+    for i in (place - 1, place + 1):
+        if not 0 <= i < len(order):
+            continue
+        other, pair = order[i], board.coverage.pair(model, order[i])
+        both = model in rated and other in rated
+        neighbours.append(
+            Neighbour(
+                model=other,
+                rank=i + 1,
+                **_record(board.battles, sides, other),
+                votes=pair.votes,
+                prompts=pair.prompts,
+                meets_floor=pair.meets_floor(board.policy),
+                above=known(float(above[rated.index(model), rated.index(other)])) if both else None,
+            )
         )
-        for i in near
-        for pair in [board.coverage.pair(model, order[i])]
-    )
+    return tuple(neighbours)
 
 
 def _record(battles: BattleLog, sides: Sides, other: str) -> dict[str, int]:
@@ -293,8 +293,8 @@ def _breakdown(
     battles, rating = board.battles, rating_of(board.battles, board.strengths)
     surprise = sides.score - expected_share(rating[sides.model] - rating[sides.other])
     order = np.argsort(codes, kind="stable")
-    found, begins = np.unique(codes[order], return_index=True)
-    groups = np.split(order, begins[1:]) if len(found) else []
+    present, begins = np.unique(codes[order], return_index=True)
+    groups = np.split(order, begins[1:]) if len(present) else []
     rows = [
         Breakdown(
             name=str(names[code]),
@@ -306,7 +306,7 @@ def _breakdown(
             first_seen=_moment(battles, sides.battle[rows[0]]),
             last_seen=_moment(battles, sides.battle[rows[-1]]),
         )
-        for code, rows in zip(found.tolist(), groups, strict=True)
+        for code, rows in zip(present.tolist(), groups, strict=True)
         if code >= 0
     ]
     return tuple(sorted(rows, key=lambda row: (-row.votes, row.name)))
@@ -320,5 +320,5 @@ def _mean(values: Floats) -> float | None:
 def _moment(battles: BattleLog, row: int) -> datetime | None:
     if battles.timestamp is None:
         return None
-    found: datetime | None = battles.timestamp[row].astype("datetime64[s]").item()
-    return found
+    moment: datetime | None = battles.timestamp[row].astype("datetime64[s]").item()
+    return moment

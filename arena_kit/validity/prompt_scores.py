@@ -85,25 +85,24 @@ def summary(per_prompt: Floats, rule: PromptScores) -> ScoreSummary:
     )
 
 
-def summaries(battles: BattleLog, values: Floats, rule: PromptScores) -> dict[str, ScoreSummary]:
-    """Every model's summary of `values`, which follow `Sides.of`; NaN does not count."""
-    sides = Sides.of(battles)
-    use = (sides.prompt >= 0) & ~np.isnan(values)
+def summaries(battles: BattleLog, sides: Sides, rule: PromptScores) -> dict[str, ScoreSummary]:
+    """Every model's summary of the scores of its sides; NaN does not count."""
+    use = (sides.prompt >= 0) & ~np.isnan(sides.score)
     width = int(sides.prompt.max(initial=0)) + 1
     size = len(battles.models) * width
     cell = (sides.model * width + sides.prompt)[use]
     votes = np.bincount(cell, minlength=size).reshape(-1, width)
-    total = np.bincount(cell, values[use], minlength=size).reshape(-1, width)
+    total = np.bincount(cell, sides.score[use], minlength=size).reshape(-1, width)
+    counted = votes >= rule.min_votes
     return {
-        model: summary(total[i, counted] / votes[i, counted], rule)
+        model: summary(total[i, counted[i]] / votes[i, counted[i]], rule)
         for i, model in enumerate(battles.models)
-        for counted in [votes[i] >= rule.min_votes]
     }
 
 
 def raw_scores(battles: BattleLog, rule: PromptScores) -> dict[str, ScoreSummary]:
     """Every model's scores as they were cast."""
-    return summaries(battles, Sides.of(battles).score, rule)
+    return summaries(battles, Sides.of(battles), rule)
 
 
 def adjusted_scores(
@@ -112,8 +111,8 @@ def adjusted_scores(
     """Every model's scores less what an average model would score against the same opponents."""
     sides = Sides.of(battles)
     rating = rating_of(battles, strengths)
-    average = float(np.nanmean(rating))
-    return summaries(battles, sides.score - expected_share(average - rating[sides.other]), rule)
+    expected = expected_share(float(np.nanmean(rating)) - rating[sides.other])
+    return summaries(battles, sides._replace(score=sides.score - expected), rule)
 
 
 def rating_of(battles: BattleLog, strengths: Ratings) -> Floats:

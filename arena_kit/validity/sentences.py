@@ -66,15 +66,15 @@ def pairs(report: Validity) -> str:
     """Pair completeness of the contender band."""
     rule = report.now.policy.pairs
     met = sum(pair.meets_floor for pair in report.pairs)
-    said = (
+    sentence = (
         f"{met} of {len(report.pairs)} adjacent contender pairs have the floor of {rule.votes} "
         f"decisive votes on {rule.prompts} prompts"
     )
     if report.before is None:
-        return f"{said}."
+        return f"{sentence}."
     then = report.before.coverage.adjacent(report.before.band.models)
     had = sum(pair.meets_floor for pair in then)
-    return f"{said}; of the pairs adjacent in the comparison week, {had} of {len(then)} had it."
+    return f"{sentence}; of the pairs adjacent in the comparison week, {had} of {len(then)} had it."
 
 
 def confidence(report: Validity) -> str:
@@ -113,12 +113,12 @@ def _listed(names: list[str], most: int = 8) -> str:
 
 
 def _median(now: list[float | None] | list[float], before: list[float | None]) -> str:
-    found = [value for value in now if value is not None]
+    known = [value for value in now if value is not None]
     then = [value for value in before if value is not None]
-    if not found:
+    if not known:
         return "unknown"
     was = f" ({median(then):.1f} in the comparison week)" if then else ""
-    return f"{median(found):.1f}{was}"
+    return f"{median(known):.1f}{was}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,19 +136,18 @@ def objectives(report: Validity) -> tuple[Objective, ...]:
     return _robust(report), _compared(report), _prompts(report), _visible(report)
 
 
-def verdict(found: tuple[Objective, ...]) -> str:
+def verdict(judged: tuple[Objective, ...]) -> str:
     """How many objectives are met, in a sentence."""
-    met = sum(each.met is True for each in found)
-    unknown = sum(each.met is None for each in found)
+    met = sum(each.met is True for each in judged)
+    unknown = sum(each.met is None for each in judged)
     more = f", {unknown} cannot be told" if unknown else ""
-    return f"{met} of {len(found)} objectives are met{more}."
+    return f"{met} of {len(judged)} objectives are met{more}."
 
 
 def _robust(report: Validity) -> Objective:
-    found = report.churn
     return Objective(
         objective="Top ranks are robust to sampling noise",
-        met=None if found is None else not found.swaps_inside,
+        met=None if report.churn is None else not report.churn.swaps_inside,
         why=churn(report),
         rule="no two models at the top changed order while their bands overlap",
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -69,8 +70,8 @@ class Validity:
         times = self.now.battles.timestamp
         if self.week is None or times is None:
             return np.ones(len(self.now.battles), bool)
-        found: NDArray[np.bool_] = times >= np.datetime64(self.week.monday)
-        return found
+        cast: NDArray[np.bool_] = times >= np.datetime64(self.week.monday)
+        return cast
 
 
 def weekly_report(
@@ -89,20 +90,18 @@ def weekly_report(
     an error. Ranks are compared with those of `earlier`, where given, else of that week. What
     is `retired` is left out of the boards of both weeks.
     """
-    policy = policy or Policy()
+    board = partial(_board, policy=policy or Policy(), retired=retired)
     if (missing := untimed(battles)) or not len(battles):
         note = _no_weeks(battles, missing, week or compare_week)
-        return _report(policy, _board(battles, policy, retired, earlier), None, note=note)
+        return _report(board(battles, earlier=earlier), None, note=note)
     assert battles.timestamp is not None  # noqa: S101 (no battle is untimed)
     chosen = chosen_weeks(battles.timestamp, week, compare_week)
     counted = until(battles, chosen.week)
-    before, note = _before(battles, policy, retired, chosen.compared, asked=bool(compare_week))
+    before, note = _before(board, battles, chosen.compared, asked=bool(compare_week))
     if earlier is None and before is not None:
         earlier = before.earlier()
-    now = _board(counted, policy, retired, earlier)
     return _report(
-        policy,
-        now,
+        board(counted, earlier=earlier),
         before,
         note=note,
         week=chosen.week,
@@ -113,7 +112,7 @@ def weekly_report(
 
 
 def _board(
-    battles: BattleLog, policy: Policy, retired: Retired, earlier: Earlier | None = None
+    battles: BattleLog, *, policy: Policy, retired: Retired, earlier: Earlier | None = None
 ) -> Leaderboard:
     models = [name for name in battles.models if name not in retired.models]
     if len(battles) and len(models) < 2:
@@ -129,21 +128,22 @@ def _board(
 
 
 def _no_weeks(battles: BattleLog, missing: int, asked: str) -> str:
-    said = f"{missing} of {len(battles)} battles have no timestamp"
+    untold = f"{missing} of {len(battles)} battles have no timestamp"
     if asked:
-        raise DataError(f"a week ({asked}) cannot be told: {said}")
+        raise DataError(f"a week ({asked}) cannot be told: {untold}")
     order = "as they stand in the file" if battles.battle_id is None else "by their ids as texts"
     first = "" if missing == len(battles) else ", those with one first"
-    return f"No weeks can be compared: {said}, so all count, {order}{first}."
+    return f"No weeks can be compared: {untold}, so all count, {order}{first}."
 
 
 def _before(
-    battles: BattleLog, policy: Policy, retired: Retired, week: Week | None, *, asked: bool
+    board: Callable[[BattleLog], Leaderboard], battles: BattleLog, week: Week | None, *, asked: bool
 ) -> tuple[Leaderboard | None, str]:
+    """The board of the comparison week, or why there is none."""
     if week is None:
         return None, "No week can be compared: there are no votes before this one."
     try:
-        return _board(until(battles, week), policy, retired), ""
+        return board(until(battles, week)), ""
     except (RatingError, DataError) as error:
         if asked:
             raise
@@ -151,7 +151,6 @@ def _before(
 
 
 def _report(
-    policy: Policy,
     now: Leaderboard,
     before: Leaderboard | None,
     *,
@@ -161,7 +160,7 @@ def _report(
     compared: Week | None = None,
     later: int = 0,
 ) -> Validity:
-    coverage, top = now.coverage, policy.publication.top
+    n_prompts, top = int(now.coverage.active.sum()), now.policy.publication.top
     return Validity(
         now=now,
         before=before,
@@ -170,15 +169,16 @@ def _report(
         compared=compared,
         later=later,
         note=note,
-        feasibility=feasibility(policy, len(now.rows), int(coverage.active.sum())),
+        feasibility=feasibility(now.policy, len(now.rows), n_prompts),
         pairs=pair_checks(now, before),
         prompts=prompt_checks(now, before),
         confidence=confidence_checks(now, before),
-        churn=churn(_places(before), _places(now), top=top) if before else None,
+        churn=churn(places(before), places(now), top=top) if before else None,
     )
 
 
-def _places(board: Leaderboard) -> list[Place]:
+def places(board: Leaderboard) -> list[Place]:
+    """The models by conservative score with their confidence bands."""
     n = board.policy.deviations
     rows = [board[model] for model in board.conservative_order]
     return [
@@ -224,11 +224,11 @@ class ConfidenceCheck:
 
 def pair_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[PairCheck, ...]:
     """Adjacent contenders (7.3), best first."""
-    found = []
+    checks = []
     for pair in now.coverage.adjacent(now.band.models):
         known = before is not None and {pair.above, pair.below} <= set(before.coverage.models)
         then = before.coverage.pair(pair.above, pair.below) if before and known else None
-        found.append(
+        checks.append(
             PairCheck(
                 above=pair.above,
                 below=pair.below,
@@ -239,7 +239,7 @@ def pair_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[PairCheck
                 meets_floor=pair.meets_floor,
             )
         )
-    return tuple(found)
+    return tuple(checks)
 
 
 def prompt_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[PromptCheck, ...]:

@@ -27,8 +27,8 @@ class Week:
     def parse(cls, text: str) -> Self:
         """The week of a text: an ISO week, or a date within the week."""
         try:
-            if found := _WEEK.match(text):
-                return cls(date.fromisocalendar(int(found[1]), int(found[2]), 1))
+            if written := _WEEK.match(text):
+                return cls(date.fromisocalendar(int(written[1]), int(written[2]), 1))
             return cls.of(date.fromisoformat(text))
         except ValueError:
             raise DataError(f"{text!r} is not a week; allowed: {_ALLOWED}") from None
@@ -111,5 +111,5 @@ def _last_complete(voted: list[Week], last: date) -> Week:
 
 
 def _day(moment: np.datetime64) -> date:
-    found: date = moment.astype("datetime64[D]").item()
-    return found
+    day: date = moment.astype("datetime64[D]").item()
+    return day

@@ -14,8 +14,8 @@ from arena_kit.policy.constants import LaneWeights, Phase, Policy, Publication, 
 from arena_kit.policy.rules import (
     Badge,
     PairCoverage,
+    PublicationLabel,
     Standing,
-    Status,
     confidence,
     contender_band,
     provisional_state,
@@ -215,7 +215,7 @@ def test_10_officially_stable() -> None:
     found = publication_status(
         POLICY, board(12), lambda *two: PairCoverage(votes=11, prompts=6) if two in short else FULL
     )
-    assert found.status is Status.OFFICIAL
+    assert found.status is PublicationLabel.OFFICIAL
     assert found.top == tuple("abcdefghij")
     assert found.sentence == (
         "officially stable: median RD of the top 10 is 75, at most 75 allowed; "
@@ -235,7 +235,7 @@ def test_10_officially_stable() -> None:
 def test_10_calibrating(more: dict[str, Any], reason: str) -> None:
     """Section 10: RD above 75 or coverage below 0.9 leaves the board calibrating."""
     found = publication_status(POLICY, board(12, **more), lambda *_: FULL)
-    assert found.status is Status.CALIBRATING
+    assert found.status is PublicationLabel.CALIBRATING
     assert found.reasons == (reason,)
 
 
@@ -255,7 +255,7 @@ def test_10_pairs_are_missing() -> None:
 def test_10_fewer_than_ten() -> None:
     """Section 10: with five models the top ten is all of them, and the status says so."""
     found = publication_status(POLICY, board(5), lambda *_: FULL)
-    assert found.status is Status.OFFICIAL
+    assert found.status is PublicationLabel.OFFICIAL
     assert found.reasons[-1] == "the top 10 is all 5 models there are"
     alone = publication_status(POLICY, board(1), lambda *_: FULL)
     assert alone.sentence == "calibrating: 1 of 1 models are officially ranked, 2 needed"
@@ -285,13 +285,13 @@ def test_10_the_top_must_be_whole() -> None:
     """
     new = [standing(f"n{i}", decisive=1, prompt_coverage=0.1) for i in range(18)]
     found = publication_status(POLICY, board(2) + new, lambda *_: FULL)
-    assert found.status is Status.CALIBRATING
+    assert found.status is PublicationLabel.CALIBRATING
     assert found.reasons[0] == "2 of 20 models are officially ranked, 10 needed"
     assert found.top == ()
     nine = publication_status(POLICY, board(9) + new[:3], lambda *_: FULL)
     assert nine.reasons[0] == "9 of 12 models are officially ranked, 10 needed"
     ten = publication_status(POLICY, board(10) + new[:2], lambda *_: FULL)
-    assert ten.status is Status.OFFICIAL
+    assert ten.status is PublicationLabel.OFFICIAL
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.matchmaking.world import World
 from arena_kit.policy.constants import Contenders, Phase, Policy
 from arena_kit.policy.ratings import rated, time_in_band
-from arena_kit.policy.rules import PublicationStatus, Status
+from arena_kit.policy.rules import PublicationLabel, PublicationStatus
 from arena_kit.reporting import board_tables, model_page, weekly_plots, weekly_tables
 from arena_kit.reporting import model_page as model_pages
 from arena_kit.validity import sentences
@@ -24,7 +24,7 @@ from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import leaderboard
 from arena_kit.validity.model_page import RECENT, model_detail
 from arena_kit.validity.sentences import objectives, verdict
-from arena_kit.validity.weekly import Retired, Validity, _places, weekly_report
+from arena_kit.validity.weekly import Retired, Validity, places, weekly_report
 from arena_kit.validity.weeks import Week, chosen_weeks, numbered, week_numbers
 from tests.samples import HOSTILE, ROOT, season, timed
 from tests.samples import votes_on as log
@@ -217,7 +217,7 @@ class TestReport:
 
     def test_bands_are_two_deviations(self, report: Validity) -> None:
         """12: the band of churn begins at the conservative score and ends as far above."""
-        for place in _places(report.now):
+        for place in places(report.now):
             row = report.now[place.model]
             assert place.low == pytest.approx(row.conservative)
             assert place.high == pytest.approx(row.rating + 2 * row.rd)
@@ -398,8 +398,10 @@ class TestStatus:
     def test_change_is_told(self, report: Validity) -> None:
         """A board that was calibrating a week before says so, with what was missing."""
         assert report.before
-        loose = PublicationStatus(status=Status.OFFICIAL, top=(), reasons=("all is well",))
-        tight = replace(loose, status=Status.CALIBRATING, reasons=("RD is 80",))
+        loose = PublicationStatus(
+            status=PublicationLabel.OFFICIAL, top=(), reasons=("all is well",)
+        )
+        tight = replace(loose, status=PublicationLabel.CALIBRATING, reasons=("RD is 80",))
         now = replace(report.now, status=loose)
         moved = replace(report, now=now, before=replace(report.before, status=tight))
         said = "In the comparison week it was calibrating: RD is 80."
@@ -415,7 +417,7 @@ class TestStatus:
         conditions = report.now.status.conditions
         assert len(conditions) == 3
         page = board_tables.status(report).html
-        official = report.now.status.status is Status.OFFICIAL
+        official = report.now.status.status is PublicationLabel.OFFICIAL
         assert ("stays visible, with this caveat" in page) is not official
         assert page.count("✓") == sum(met for met, _ in conditions)
         assert page.count("✗") == sum(not met for met, _ in conditions)
