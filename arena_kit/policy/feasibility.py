@@ -39,10 +39,6 @@ class Feasibility:
     limit, and `badge` says that no model can become Stable, or is empty.
     """
 
-    n_models: int
-    shares: ExposureShares
-    equal_is_feasible: bool
-    equal_up_to: int | None
     settled_rd: float
     reasons: tuple[str, ...]
     badge: str
@@ -50,20 +46,13 @@ class Feasibility:
 
 def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> Feasibility:
     """What the policy can guarantee to so many models and prompts."""
-    shares = exposure_shares(policy, n_models)
-    up_to = equal_up_to(policy)
-    rd = settled_rd(policy.glicko)
-    reasons = [_exposure_sentence(policy, n_models, shares, up_to)]
+    reasons = [_exposure_sentence(policy, n_models)]
     if not policy.phase.uses_lanes:
         reasons.append("The lanes are not on yet: until then every model is due an equal share.")
     if n_prompts is not None:
         reasons += _prompt_sentences(policy, n_prompts)
     return Feasibility(
-        n_models=n_models,
-        shares=shares,
-        equal_is_feasible=equal_is_feasible(policy, n_models),
-        equal_up_to=up_to,
-        settled_rd=rd,
+        settled_rd=settled_rd(policy.glicko),
         reasons=tuple(reasons),
         badge=badge_limit(policy),
     )
@@ -153,9 +142,8 @@ def _everywhere(policy: Policy) -> float:
     return 2 * (policy.lanes.uncertainty + policy.lanes.exploration)
 
 
-def _exposure_sentence(
-    policy: Policy, n_models: int, shares: ExposureShares, up_to: int | None
-) -> str:
+def _exposure_sentence(policy: Policy, n_models: int) -> str:
+    shares, up_to = exposure_shares(policy, n_models), equal_up_to(policy)
     limit = "any number of" if up_to is None else f"up to {up_to}"
     sentence = (
         f"With {100 * policy.lanes.contender:g} % of matchups kept for the top "

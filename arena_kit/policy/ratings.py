@@ -40,9 +40,8 @@ def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
     rows = np.flatnonzero(known[battles.a] & known[battles.b])
     log = battles.select(rows) if len(rows) else battles
     history = method.history(log)
-    method_beside = BradleyTerry(center=policy.glicko.rating, both_bad="exclude")
-    strengths = method_beside(_largest_group(log))
-    return replace(history, battle=rows[history.battle]), strengths
+    bradley_terry = BradleyTerry(center=policy.glicko.rating, both_bad="exclude")
+    return replace(history, battle=rows[history.battle]), bradley_terry(_largest_group(log))
 
 
 def _largest_group(battles: BattleLog) -> BattleLog:

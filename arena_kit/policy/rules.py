@@ -150,7 +150,7 @@ def provisional_state(policy: Policy, standing: Standing) -> ProvisionalState:
 
 
 def stability_badge(policy: Policy, standing: Standing) -> StabilityBadge:
-    """The badge of a model."""
+    """Stable where both thresholds are reached, Established at the first, else Provisional."""
     established, lacking = _decided(_conditions(policy.established, standing))
     if not established:
         return StabilityBadge(badge=Badge.PROVISIONAL, reasons=lacking)

@@ -16,7 +16,7 @@ from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.state import Meetings, Sessions, meetings_in_order
-from arena_kit.policy.constants import Policy
+from arena_kit.policy.constants import Policy, Repeats
 
 _RARE = 0.01  # how often some model would be further off, if sides are drawn evenly
 
@@ -96,47 +96,36 @@ def integrity(battles: BattleLog, policy: Policy) -> Integrity:
         left_errors=float(errors[most]),
         left_chance=bool(errors[most] < NormalDist().inv_cdf(1 - _RARE / (2 * n))),
         left_wins=float(np.mean(battles.outcome[decided] == A_WINS)) if decided.any() else None,
-        prompt_repeats=_prompt_repeats(battles, policy),
-        session_repeats=_session_repeats(battles, policy),
+        prompt_repeats=_prompt_repeats(battles, policy.repeats),
+        session_repeats=_session_repeats(battles, policy.repeats),
         same_ids=len(named) - len(set(named)) if named else None,
     )
 
 
-def _prompt_repeats(battles: BattleLog, policy: Policy) -> int | None:
-    """Meetings on a prompt that the pair had used up."""
+def _prompt_repeats(battles: BattleLog, rule: Repeats) -> int | None:
+    """Meetings on a prompt that the pair had used up; it has those on which both were seen."""
     if battles.question_id is None:
         return None
-    met, repeats = Meetings(policy.repeats), 0
-    shared = _Shared(battles)
+    seen: dict[int, set[int]] = defaultdict(set)
     for pair, prompt, _ in meetings_in_order(battles):
-        if prompt in met.used_up(pair, policy.repeats.meetings):  # else no need to count prompts
-            repeats += prompt in met.used_up(pair, shared(pair))
+        for model in pair if prompt >= 0 else ():
+            seen[model].add(prompt)
+    met, repeats = Meetings(rule), 0
+    for pair, prompt, _ in meetings_in_order(battles):
+        if prompt in met.used_up(pair, rule.meetings):  # else no need to count prompts
+            repeats += prompt in met.used_up(pair, len(seen[pair[0]] & seen[pair[1]]))
         met.add(pair, prompt)
     return repeats
 
 
-class _Shared:
-    """On how many prompts two models were both seen: those that they have responses to."""
-
-    def __init__(self, battles: BattleLog) -> None:
-        self._seen: dict[int, set[int]] = defaultdict(set)
-        for pair, prompt, _ in meetings_in_order(battles):
-            for model in pair:
-                self._seen[model].add(prompt)
-
-    def __call__(self, pair: tuple[int, int]) -> int:
-        first, second = (self._seen[model] for model in pair)
-        return len((first & second) - {-1})
-
-
-def _session_repeats(battles: BattleLog, policy: Policy) -> int | None:
+def _session_repeats(battles: BattleLog, rule: Repeats) -> int | None:
     """Votes on a pair and prompt that the session had seen within the gap."""
-    if battles.session is None or battles.question_id is None or not policy.repeats.session_gap:
+    if battles.session is None or battles.question_id is None or not rule.session_gap:
         return None
     if not (battles.session.codes >= 0).any():
         return None
     names, repeats = battles.session.names, 0
-    sessions = Sessions(replace(policy.repeats, sessions=max(1, len(names))))
+    sessions = Sessions(replace(rule, sessions=max(1, len(names))))
     for pair, prompt, code in meetings_in_order(battles):
         session = None if code < 0 else str(names[code])
         repeats += prompt in sessions.seen(session, pair)

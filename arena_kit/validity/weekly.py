@@ -128,12 +128,12 @@ def _board(
 
 
 def _no_weeks(battles: BattleLog, missing: int, asked: str) -> str:
-    untold = f"{missing} of {len(battles)} battles have no timestamp"
+    timeless = f"{missing} of {len(battles)} battles have no timestamp"
     if asked:
-        raise DataError(f"a week ({asked}) cannot be told: {untold}")
+        raise DataError(f"a week ({asked}) cannot be told: {timeless}")
     order = "as they stand in the file" if battles.battle_id is None else "by their ids as texts"
     first = "" if missing == len(battles) else ", those with one first"
-    return f"No weeks can be compared: {untold}, so all count, {order}{first}."
+    return f"No weeks can be compared: {timeless}, so all count, {order}{first}."
 
 
 def _before(

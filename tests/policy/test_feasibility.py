@@ -80,7 +80,7 @@ def test_limit_moves_with_the_policy() -> None:
     assert equal_up_to(replace(POLICY, lanes=light)) == 47
     none = LaneWeights(coverage=0.7, contender=0.0)
     assert equal_up_to(replace(POLICY, lanes=none)) is None
-    assert feasibility(replace(POLICY, lanes=none), 500).equal_is_feasible
+    assert equal_is_feasible(replace(POLICY, lanes=none), 500)
     wide = replace(POLICY, contenders=Contenders(band=16))
     assert equal_up_to(wide) == 46
 
