@@ -24,8 +24,7 @@ from arena_kit.matchmaking.lanes import (
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.state import State, ordered
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.coverage import Bools, Coverage
-from arena_kit.policy.feasibility import due_shares
+from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.rules import Rated
 
 
@@ -65,7 +64,6 @@ class Scheduler:
         self._fresh: Rated = policy.glicko
         weights = lane_weights(policy)
         self._lanes, self._limits = tuple(weights), list(accumulate(weights.values()))[:-1]
-        self._survey()
 
     @property
     def enabled(self) -> tuple[str, ...]:
@@ -93,7 +91,7 @@ class Scheduler:
 
         Only the last ones matter, as many as the rolling window holds.
         """
-        self._state.tally.note_band(self._band(self._ranked(*self._states(ratings))))
+        self._state.tally.note_band(self._contenders(ratings))
 
     def time_in_band(self, ratings: Mapping[str, Rated]) -> dict[str, float]:
         """For which part of the rolling window each model was a contender.
@@ -101,8 +99,7 @@ class Scheduler:
         Votes of the past without `note_contenders` count as if today's had been it then.
         """
         tally = self._state.tally
-        times = tally.times_in_band(self._band(self._ranked(*self._states(ratings))))
-        share = times / max(1, tally.matchups)
+        share = tally.times_in_band(self._contenders(ratings)) / max(1, tally.matchups)
         return dict(zip(tally.models, share.tolist(), strict=True))
 
     def enable(self, model: str, *, prompts: Collection[str] | None = None) -> None:
@@ -110,24 +107,28 @@ class Scheduler:
         self._state.add(models=[model])
         if prompts is not None:
             self._state.set_responses(model, prompts)
-        self._set(self._state.tally.enabled, self._state.tally.models[model], to=True)
+        self._state.tally.enabled[self._state.tally.models[model]] = True
+        self._state.survey()
 
     def disable(self, model: str) -> None:
         """Match a model no more; its votes stay, and what waits for a vote goes on waiting."""
         tally = self._state.tally
-        self._set(tally.enabled, _known(tally.models, model, "model"), to=False)
+        tally.enabled[_known(tally.models, model, "model")] = False
+        self._state.survey()
 
     def activate(self, prompt: str, *, models: Collection[str] | None = None) -> None:
         """Let a prompt be asked, known or new; `models` are those with a response to it."""
         self._state.add(prompts=[prompt])
         if models is not None:
             self._state.set_responders(prompt, models)
-        self._set(self._state.tally.active, self._state.tally.prompts[prompt], to=True)
+        self._state.tally.active[self._state.tally.prompts[prompt]] = True
+        self._state.survey()
 
     def deactivate(self, prompt: str) -> None:
         """Ask a prompt no more, and leave it out of prompt coverage."""
         tally = self._state.tally
-        self._set(tally.active, _known(tally.prompts, prompt, "prompt"), to=False)
+        tally.active[_known(tally.prompts, prompt, "prompt")] = False
+        self._state.survey()
 
     def next_matchup(self, ratings: Mapping[str, Rated], *, session: str | None = None) -> Matchup:
         """The next matchup, which waits for its vote from now on.
@@ -136,8 +137,8 @@ class Scheduler:
         has no pair to serve, the next one is tried, and after the last the first. Before the
         lanes are turned on (12), all matchups are drawn as in the scheme before (2).
         """
-        if self._cause:
-            raise MatchmakingError(f"no matchup can be served: {self._cause}")
+        if self._state.cause:
+            raise MatchmakingError(f"no matchup can be served: {self._state.cause}")
         table = self._table(ratings)
         drawn = bisect(self._limits, self.rng.random())
         lanes = self._lanes[drawn:] + self._lanes[:drawn]
@@ -168,10 +169,10 @@ class Scheduler:
         state, tally = self._state, self._state.tally
         rating, rd = self._states(ratings)
         order = self._ranked(rating, rd)
-        band = self._band(order)
+        band = order[: self.policy.contenders.band]
         more = len(state.pending) + 1
         part = tally.times_in_band(band, more) / (tally.matchups + more)
-        due = (float(tally.exposure[tally.enabled].sum()) + 2) / 2 * self._shares.due(part)
+        due = (float(tally.exposure[tally.enabled].sum()) + 2) / 2 * state.shares.due(part)
         return Table(
             policy=self.policy,
             rng=self.rng,
@@ -206,8 +207,8 @@ class Scheduler:
         score = np.where(state.tally.enabled, rating - self.policy.deviations * rd, -np.inf)
         return np.lexsort((state.by_name, -score))[: state.n_enabled]
 
-    def _band(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
-        return order[: self.policy.contenders.band]
+    def _contenders(self, ratings: Mapping[str, Rated]) -> NDArray[np.intp]:
+        return self._ranked(*self._states(ratings))[: self.policy.contenders.band]
 
     def _prompt_for(
         self, lane: Lane, table: Table, proposal: Proposal, session: str | None
@@ -256,15 +257,6 @@ class Scheduler:
             fallen_through=through,
             session=session,
         )
-
-    def _set(self, flags: Bools, number: int, *, to: bool) -> None:
-        flags[number] = to
-        self._state.survey()
-        self._survey()
-
-    def _survey(self) -> None:
-        self._cause = self._state.cause()
-        self._shares = due_shares(self.policy, self._state.n_enabled)
 
 
 def _known(numbers: Mapping[str, int], name: str, what: str) -> int:

@@ -14,6 +14,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.policy.constants import Policy, Repeats
 from arena_kit.policy.coverage import Bools, Coverage, Pair, Tally, grown
+from arena_kit.policy.feasibility import due_shares
 from arena_kit.rating.glicko2 import replay_order
 
 
@@ -95,7 +96,9 @@ class State:
     `available` says which model has a response to which prompt. `survey` derives from it
     what holds until the next change: `can` (a response to an active prompt, of an enabled
     model), `shared` (prompts on which two models both can), `mates` (who may meet whom),
-    `asked` (prompts on which somebody may) and `by_name` (the place of each name by alphabet).
+    `asked` (prompts on which somebody may), `by_name` (the place of each name by alphabet),
+    `shares` (what each model is due) and `cause` (why no two models can meet, None where some
+    can).
     """
 
     def __init__(
@@ -119,7 +122,7 @@ class State:
     def add(self, models: Collection[str] = (), prompts: Collection[str] = ()) -> None:
         """Number new names; a new one has a response everywhere, and may not meet anybody yet."""
         self.tally.add(models, prompts)
-        self.available = grown(self.available, *self.tally.by_prompt.shape, fill=True)
+        self.available = grown(self.available, *self.tally.by_prompt.shape, rest=True)
         self.model_names, self.prompt_names = list(self.tally.models), list(self.tally.prompts)
         self.survey()
 
@@ -144,16 +147,8 @@ class State:
         self.asked = np.flatnonzero(self.can.sum(axis=0) >= 2)
         self.by_name = np.argsort(np.argsort(np.array(self.model_names, object)))
         self.n_enabled = int(enabled.sum())
-
-    def cause(self) -> str | None:
-        """Why no two models can meet, None where some can."""
-        if self.n_enabled < 2:
-            return f"{self.n_enabled} of {len(self.model_names)} models enabled, 2 needed"
-        if not self.tally.active.any():
-            return f"none of {len(self.prompt_names)} prompts is active"
-        if not self.mates.any():
-            return "no two enabled models both have a response to the same active prompt"
-        return None
+        self.shares = due_shares(self.tally.policy, self.n_enabled)
+        self.cause = self._cause()
 
     def coverage(self) -> Coverage:
         """The coverage of the votes cast."""
@@ -182,6 +177,15 @@ class State:
         self.tally.show(waiting.pair, waiting.prompt, -1)
         self.meetings.end(waiting.pair, waiting.prompt, voted=False)
         return waiting.matchup
+
+    def _cause(self) -> str | None:
+        if self.n_enabled < 2:
+            return f"{self.n_enabled} of {len(self.model_names)} models enabled, 2 needed"
+        if not self.tally.active.any():
+            return f"none of {len(self.prompt_names)} prompts is active"
+        if not self.mates.any():
+            return "no two enabled models both have a response to the same active prompt"
+        return None
 
     def _settled(self, matchup_id: str) -> _Waiting:
         if matchup_id not in self.pending:

@@ -385,7 +385,7 @@ class Tally:
         row[prompt] += change
         self.by_prompt[low, prompt] += change
         self.by_prompt[high, prompt] += change
-        if row[prompt] == (change > 0):  # the first vote there has come, or the only one has gone
+        if row[prompt] == (change > 0):  # the first vote there has come, or the last has gone
             self.pair_prompts[low, high] += change
             self.pair_prompts[high, low] += change
 
@@ -420,9 +420,9 @@ def check_single_votes(battles: BattleLog) -> None:
         raise DataError("coverage counts single votes and cannot use weights or pair counts")
 
 
-def grown(array: NDArray[Any], *shape: int, fill: int = 0) -> NDArray[Any]:
-    """An array as the first corner of a larger one."""
-    larger = np.full(shape, fill, array.dtype)
+def grown(array: NDArray[Any], *shape: int, rest: bool = False) -> NDArray[Any]:
+    """An array as the first corner of a larger one; the rest is zeros, or ones."""
+    larger = (np.ones if rest else np.zeros)(shape, array.dtype)
     larger[tuple(map(slice, array.shape))] = array
     return larger
 

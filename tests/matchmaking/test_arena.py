@@ -24,13 +24,13 @@ def arena(
     return Arena(Policy(**more), models, PROMPTS, rng=rng(), battles=battles)
 
 
-def voted(found: Arena, n: int) -> list[tuple[Matchup, Outcome]]:
+def voted(live: Arena, n: int) -> list[tuple[Matchup, Outcome]]:
     """So many votes, drawn at random."""
     outcomes = [Outcome(str(name)) for name in rng(1).choice([*Outcome], n)]
     done = []
     for outcome in outcomes:
-        matchup = found.next_matchup()
-        done.append((found.vote(matchup.matchup_id, outcome), outcome))
+        matchup = live.next_matchup()
+        done.append((live.vote(matchup.matchup_id, outcome), outcome))
     return done
 
 
@@ -38,51 +38,51 @@ def test_8_3_both_bad_moves_no_rating() -> None:
     """Section 8.3: both-bad leaves Glicko-2 as it is; section 2: for legacy Elo each of two new
     models loses half of K, as against an opponent at 1500.
     """
-    found = arena(("a", "b"))
-    found.vote(found.next_matchup().matchup_id, BAD)
-    assert found.elo == {"a": 1492.0, "b": 1492.0}
-    matchup = found.vote(found.next_matchup().matchup_id, A)
-    assert (found.elo[matchup.model_a], found.elo[matchup.model_b]) == (1500.0, 1484.0)
-    assert found.ratings[matchup.model_a].rating == pytest.approx(1662.3109, abs=1e-4)
-    before = dict(found.ratings)
-    found.vote(found.next_matchup().matchup_id, BAD)
-    assert dict(found.ratings) == before
+    live = arena(("a", "b"))
+    live.vote(live.next_matchup().matchup_id, BAD)
+    assert live.elo == {"a": 1492.0, "b": 1492.0}
+    matchup = live.vote(live.next_matchup().matchup_id, A)
+    assert (live.elo[matchup.model_a], live.elo[matchup.model_b]) == (1500.0, 1484.0)
+    assert live.ratings[matchup.model_a].rating == pytest.approx(1662.3109, abs=1e-4)
+    before = dict(live.ratings)
+    live.vote(live.next_matchup().matchup_id, BAD)
+    assert dict(live.ratings) == before
 
 
 def test_8_1_a_decisive_vote() -> None:
     """Section 8.1: the winner of two new models stands at 1662.3109 and the loser at 1337.6891,
     both at RD 290.3190 (Glickman's example of two fresh players).
     """
-    found = arena(("a", "b"))
-    matchup = found.vote(found.next_matchup().matchup_id, B)
-    lost, won = found.ratings[matchup.model_a], found.ratings[matchup.model_b]
+    live = arena(("a", "b"))
+    matchup = live.vote(live.next_matchup().matchup_id, B)
+    lost, won = live.ratings[matchup.model_a], live.ratings[matchup.model_b]
     assert (won.rating, lost.rating) == pytest.approx((1662.3109, 1337.6891), abs=1e-4)
     assert (won.rd, lost.rd) == pytest.approx((290.3190, 290.3190), abs=1e-4)
 
 
 def test_8_2_a_tie_is_half() -> None:
     """Section 8.2: a tie of two new models moves neither rating, and both are surer."""
-    found = arena(("a", "b"))
-    found.vote(found.next_matchup().matchup_id, TIE)
-    assert {round(state.rating, 9) for state in found.ratings.values()} == {1500.0}
-    assert all(state.rd < 350 for state in found.ratings.values())
-    assert found.elo == {"a": 1500.0, "b": 1500.0}
-    found.vote(found.next_matchup().matchup_id, A)
-    ahead, behind = found.order()
-    gap = found.ratings[ahead].rating - found.ratings[behind].rating
-    found.vote(found.next_matchup().matchup_id, TIE)
-    assert 0 < found.ratings[ahead].rating - found.ratings[behind].rating < gap
+    live = arena(("a", "b"))
+    live.vote(live.next_matchup().matchup_id, TIE)
+    assert {round(state.rating, 9) for state in live.ratings.values()} == {1500.0}
+    assert all(state.rd < 350 for state in live.ratings.values())
+    assert live.elo == {"a": 1500.0, "b": 1500.0}
+    live.vote(live.next_matchup().matchup_id, A)
+    ahead, behind = live.order()
+    gap = live.ratings[ahead].rating - live.ratings[behind].rating
+    live.vote(live.next_matchup().matchup_id, TIE)
+    assert 0 < live.ratings[ahead].rating - live.ratings[behind].rating < gap
 
 
 def test_restart_from_the_log() -> None:
     """An arena opened on the votes of another one has its ratings, coverage and order."""
-    found = arena()
-    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(found, 200))
+    live = arena()
+    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(live, 200))
     again = arena(battles=log)
-    assert again.ratings == found.ratings
-    assert again.elo == found.elo
-    assert again.order() == found.order()
-    mine, theirs = again.scheduler.coverage(), found.scheduler.coverage()
+    assert again.ratings == live.ratings
+    assert again.elo == live.elo
+    assert again.order() == live.order()
+    mine, theirs = again.scheduler.coverage(), live.scheduler.coverage()
     assert (mine.by_pair == theirs.by_pair).all()
     assert (mine.exposure == theirs.exposure).all()
 
@@ -93,14 +93,12 @@ def test_a_restart_goes_on_as_if_it_had_not_been(n_models: int) -> None:
     time known again, although ratings moved and the band with them.
     """
     models = tuple(f"m{n:02}" for n in range(n_models))
-    found = Arena(Policy(exposure=Exposure(window=300)), models, PROMPTS, rng=rng())
-    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(found, 500))
-    again = Arena(found.policy, models, PROMPTS, rng=rng(5), battles=log)
-    found.scheduler.rng = rng(5)
-    assert again.scheduler.time_in_band(again.ratings) == found.scheduler.time_in_band(
-        found.ratings
-    )
-    for (mine, _), (theirs, _) in zip(voted(again, 200), voted(found, 200), strict=True):
+    live = Arena(Policy(exposure=Exposure(window=300)), models, PROMPTS, rng=rng())
+    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(live, 500))
+    again = Arena(live.policy, models, PROMPTS, rng=rng(5), battles=log)
+    live.scheduler.rng = rng(5)
+    assert again.scheduler.time_in_band(again.ratings) == live.scheduler.time_in_band(live.ratings)
+    for (mine, _), (theirs, _) in zip(voted(again, 200), voted(live, 200), strict=True):
         assert mine == theirs
 
 
@@ -108,9 +106,9 @@ def test_a_vote_from_before_a_restart() -> None:
     """Section 11: a vote on a matchup that waited when the arena stopped is not taken for one on
     another matchup.
     """
-    found = arena()
-    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(found, 10))
-    old = found.next_matchup()
+    live = arena()
+    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(live, 10))
+    old = live.next_matchup()
     again = Arena(Policy(), MODELS, PROMPTS, rng=rng(8), battles=log)
     new = again.next_matchup()
     assert new.matchup_id.partition("-")[0] == old.matchup_id.partition("-")[0] == "11"
@@ -124,32 +122,32 @@ def test_12_order(phase: Phase) -> None:
     """Sections 5.2 and 12: legacy Elo orders until phase 3, then the conservative score; a
     disabled model is in no order.
     """
-    found = arena(phase=phase)
-    voted(found, 100)
-    low = {m: found.ratings[m].rating - 2 * found.ratings[m].rd for m in MODELS}
-    score = found.elo if phase < Phase.MIGRATION else low
-    assert found.order() == sorted(MODELS, key=lambda model: -score[model])
-    found.scheduler.disable("a")
-    assert "a" not in found.order()
+    live = arena(phase=phase)
+    voted(live, 100)
+    low = {m: live.ratings[m].rating - 2 * live.ratings[m].rd for m in MODELS}
+    score = live.elo if phase < Phase.MIGRATION else low
+    assert live.order() == sorted(MODELS, key=lambda model: -score[model])
+    live.scheduler.disable("a")
+    assert "a" not in live.order()
 
 
 def test_a_vote_counts_once() -> None:
     """Section 11: a second vote on the same matchup is refused and moves nothing."""
-    found = arena()
-    matchup = found.next_matchup("someone")
-    found.vote(matchup.matchup_id, A)
-    before = dict(found.ratings)
+    live = arena()
+    matchup = live.next_matchup("someone")
+    live.vote(matchup.matchup_id, A)
+    before = dict(live.ratings)
     with pytest.raises(MatchmakingError, match="does not wait for a vote"):
-        found.vote(matchup.matchup_id, A)
+        live.vote(matchup.matchup_id, A)
     with pytest.raises(ValueError, match="perhaps"):
-        found.vote(found.next_matchup().matchup_id, "perhaps")  # type: ignore[arg-type]
-    assert dict(found.ratings) == before
+        live.vote(live.next_matchup().matchup_id, "perhaps")  # type: ignore[arg-type]
+    assert dict(live.ratings) == before
 
 
 def test_models_that_join() -> None:
     """A model that joins stands where new ones begin, and is matched."""
-    found = arena()
-    voted(found, 60)
-    found.scheduler.enable("new")
-    assert found.order()[-1] == "new"
-    assert any("new" in (m.model_a, m.model_b) for m, _ in voted(found, 10))
+    live = arena()
+    voted(live, 60)
+    live.scheduler.enable("new")
+    assert live.order()[-1] == "new"
+    assert any("new" in (m.model_a, m.model_b) for m, _ in voted(live, 10))

@@ -108,8 +108,8 @@ def test_6_1_highest_deficit() -> None:
     """Section 6.1: of models shown equally often the anchor is the one with the fewest votes."""
     decided, tied = list(combinations("abc", 2)), [(m, "d") for m in "abc"]
     battles = BattleLog.joined(votes(decided), votes(tied, outcome=TIE))
-    found = arena(only("coverage"), list("abcd"), battles=battles).next_matchup(FLAT)
-    assert found.reason == (
+    matchup = arena(only("coverage"), list("abcd"), battles=battles).next_matchup(FLAT)
+    assert matchup.reason == (
         "d was shown 45 times, 45.5 due: lacks most exposure, prompts and opponents together"
     )
 
@@ -122,8 +122,8 @@ def test_6_1_breaches_come_first() -> None:
     before = votes([("x", m) for m in "abc"] * 4)
     lately = votes([("a", "b"), ("b", "c"), ("a", "c"), ("a", "d")], outcome=BAD)
     battles = BattleLog.joined(before, lately)
-    found = arena(policy, list("abcdx"), battles=battles).next_matchup(FLAT)
-    assert found.reason == "x was shown 0 times, 24.4 due: below the bound of 21.5"
+    matchup = arena(policy, list("abcdx"), battles=battles).next_matchup(FLAT)
+    assert matchup.reason == "x was shown 0 times, 24.4 due: below the bound of 21.5"
 
 
 def test_7_1_the_furthest_below_is_first() -> None:
@@ -137,10 +137,10 @@ def test_6_1_opponent_never_met() -> None:
     """Section 6.1: of models shown equally often, the anchor meets the opponent it never met."""
     met = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")] * 2
     scheduler = arena(only("coverage"), list("abcd"), battles=votes(met))
-    found = set()
+    met_next = set()
     for _ in range(20):
-        found.add(pair(withdrawn(scheduler)))
-    assert found <= {("a", "d"), ("b", "c")}
+        met_next.add(pair(withdrawn(scheduler)))
+    assert met_next <= {("a", "d"), ("b", "c")}
 
 
 def test_6_1_prompt_fills_both_gaps() -> None:
@@ -178,8 +178,8 @@ def test_7_3_pairs_below_the_floor_first() -> None:
 def test_7_3_six_prompts() -> None:
     """Section 7.3: 12 votes on 5 prompts are not enough, unless the pair has no more prompts."""
     met = votes([("m00", "m01")] * 3, PROMPTS[:5])
-    found = arena(only("contender"), MODELS[:2], battles=met).next_matchup(ladder())
-    assert found.reason == "ranks 1 and 2 have 15/12 votes on 5/6 prompts"
+    matchup = arena(only("contender"), MODELS[:2], battles=met).next_matchup(ladder())
+    assert matchup.reason == "ranks 1 and 2 have 15/12 votes on 5/6 prompts"
     few = arena(only("contender"), MODELS[:2], PROMPTS[:5], battles=met)
     assert "meets a neighbour" in few.next_matchup(ladder()).reason
 
@@ -495,8 +495,8 @@ def test_12_only_responses_that_exist_in_the_shadow() -> None:
 
 def test_12_later_phases_serve_the_same_lanes() -> None:
     """Phases 2 to 4 differ in what is published, not in what is matched."""
-    found = [played(arena(Policy(phase=phase)), 100, ladder()) for phase in Phase]
-    assert found[1] == found[2] == found[3] != found[0]
+    by_phase = [played(arena(Policy(phase=phase)), 100, ladder()) for phase in Phase]
+    assert by_phase[1] == by_phase[2] == by_phase[3] != by_phase[0]
 
 
 def test_equals_are_ranked_by_name() -> None:
@@ -629,10 +629,10 @@ def test_lanes_fall_through() -> None:
     scheduler = arena(
         policy, list("abcdef"), PROMPTS[:3], available=np.concatenate([alone, together])
     )
-    found = scheduler.next_matchup(ladder("abcdef"))
-    assert found.fallen_through == (Lane.CONTENDER,)
-    assert (found.drawn, found.lane) == (Lane.CONTENDER, Lane.UNCERTAINTY)
-    assert set(pair(found)) <= set("cdef")
+    served = scheduler.next_matchup(ladder("abcdef"))
+    assert served.fallen_through == (Lane.CONTENDER,)
+    assert (served.drawn, served.lane) == (Lane.CONTENDER, Lane.UNCERTAINTY)
+    assert set(pair(served)) <= set("cdef")
 
 
 @pytest.mark.parametrize(
@@ -669,13 +669,13 @@ def test_a_whole_arena() -> None:
             score = {A: 1.0, B: 0.0, TIE: 0.5}[outcome]
             ratings[a], ratings[b] = method.updated(ratings[a], ratings[b], score)
         done.append(matchup)
-    found = scheduler.coverage()
+    coverage = scheduler.coverage()
     band = contender_band(
         Policy(), [Standing(model=m, rating=s.rating, rd=s.rd) for m, s in ratings.items()]
     )
-    adjacent = found.adjacent(band.models)
-    assert all(fair.within for fair in found.fairness(scheduler.time_in_band(ratings)))
-    assert all(fair.within_equal for fair in found.fairness(()))
+    adjacent = coverage.adjacent(band.models)
+    assert all(fair.within for fair in coverage.fairness(scheduler.time_in_band(ratings)))
+    assert all(fair.within_equal for fair in coverage.fairness(()))
     assert np.mean([each.meets_floor for each in adjacent]) >= 0.8
-    assert found.prompt_coverage().mean() >= 0.9
+    assert coverage.prompt_coverage().mean() >= 0.9
     assert not any(matchup.fallen_through for matchup in done)

@@ -32,8 +32,8 @@ def wins(a: str, b: str, prompt: str, n: int) -> list[Vote]:
     return [(a, b, prompt, "model_a")] * n
 
 
-def row(found: Coverage, column: str) -> dict[str, int]:
-    return dict(zip(found.models, getattr(found, column).tolist(), strict=True))
+def row(coverage: Coverage, column: str) -> dict[str, int]:
+    return dict(zip(coverage.models, getattr(coverage, column).tolist(), strict=True))
 
 
 def same(one: Coverage, other: Coverage) -> None:
@@ -50,7 +50,7 @@ def test_counted_by_hand() -> None:
     """Section 4: votes of each kind, exposure and pair coverage are counted for both models,
     whatever side they stood on.
     """
-    found = Coverage.of(
+    counted = Coverage.of(
         log(
             [
                 ("a", "b", "p", "model_a"),
@@ -61,15 +61,15 @@ def test_counted_by_hand() -> None:
             ]
         )
     )
-    assert row(found, "votes") == {"a": 4, "b": 3, "c": 3}
-    assert row(found, "decisive") == {"a": 3, "b": 2, "c": 1}
-    assert row(found, "ties") == {"a": 1, "b": 0, "c": 1}
-    assert row(found, "both_bad") == {"a": 0, "b": 1, "c": 1}
-    assert found.by_prompt.tolist() == [[2, 0], [2, 0], [0, 0]]
-    assert found.by_pair.tolist() == [[0, 2, 1], [2, 0, 0], [1, 0, 0]]
-    assert found.pair("b", "a") == PairCoverage(votes=2, prompts=1)
-    assert found.pair("c", "a") == PairCoverage(votes=1, prompts=0), "no prompt, no diversity"
-    assert repr(found) == "Coverage(3 models, 2 prompts, 5 votes)"
+    assert row(counted, "votes") == {"a": 4, "b": 3, "c": 3}
+    assert row(counted, "decisive") == {"a": 3, "b": 2, "c": 1}
+    assert row(counted, "ties") == {"a": 1, "b": 0, "c": 1}
+    assert row(counted, "both_bad") == {"a": 0, "b": 1, "c": 1}
+    assert counted.by_prompt.tolist() == [[2, 0], [2, 0], [0, 0]]
+    assert counted.by_pair.tolist() == [[0, 2, 1], [2, 0, 0], [1, 0, 0]]
+    assert counted.pair("b", "a") == PairCoverage(votes=2, prompts=1)
+    assert counted.pair("c", "a") == PairCoverage(votes=1, prompts=0), "no prompt, no diversity"
+    assert repr(counted) == "Coverage(3 models, 2 prompts, 5 votes)"
 
 
 @pytest.mark.parametrize("outcome", ["tie", "both_bad"])
@@ -88,18 +88,18 @@ def test_4_inconsistent_judgments_are_not_decisive() -> None:
     flipped = Battle(
         model_a="a", model_b="b", winner=Outcome.TIE, question_id="p", inconsistent=True
     )
-    found = Coverage.of(BattleLog.from_battles([flipped]))
-    assert found.decisive.tolist() == [0, 0]
+    coverage = Coverage.of(BattleLog.from_battles([flipped]))
+    assert coverage.decisive.tolist() == [0, 0]
 
 
 def test_7_1_exposure_in_the_window() -> None:
     """Section 7.1: only the last W matchups count, and fewer make a smaller target."""
     policy = replace(Policy(), exposure=Exposure(window=4))
     votes = wins("a", "b", "p", 3) + wins("b", "c", "p", 2) + wins("c", "a", "p", 1)
-    found = Coverage.of(log(votes), policy)
-    assert row(found, "exposure") == {"a": 2, "b": 3, "c": 3}
-    assert found.matchups == 4
-    assert [f.equal_target for f in found.fairness(())] == pytest.approx([8 / 3] * 3)
+    coverage = Coverage.of(log(votes), policy)
+    assert row(coverage, "exposure") == {"a": 2, "b": 3, "c": 3}
+    assert coverage.matchups == 4
+    assert [f.equal_target for f in coverage.fairness(())] == pytest.approx([8 / 3] * 3)
     short = Coverage.of(log(votes[:3]), policy, models=["a", "b", "c"])
     assert short.matchups == 3
     assert short.fairness(())[0].equal_target == 2.0
@@ -110,8 +110,8 @@ def test_7_1_exposure_in_the_window() -> None:
 )
 def test_7_1_tolerance(extra: int, within: bool) -> None:
     """Section 7.1: 88 to 112 exposures lie within 12 % of 100, 87 and 113 do not."""
-    found = Coverage.of(log(wins("a", "b", "p", 100)))
-    fair = replace(found.fairness(("a", "b"))[0], exposure=100 + extra)
+    coverage = Coverage.of(log(wins("a", "b", "p", 100)))
+    fair = replace(coverage.fairness(("a", "b"))[0], exposure=100 + extra)
     assert (fair.target, fair.equal_target) == (100, 100)
     assert fair.within is within
     assert fair.within_equal is within
@@ -123,20 +123,20 @@ def test_7_1_lane_adjusted_target() -> None:
     who was a contender for half of the window is due half of each.
     """
     models = [f"m{i:02}" for i in range(50)]
-    found = Coverage.of(log(wins("m00", "m01", "p", 2000)), models=models)
-    fair = {f.model: f for f in found.fairness({"m00": 1.0, "m01": 0.5})}
+    coverage = Coverage.of(log(wins("m00", "m01", "p", 2000)), models=models)
+    fair = {f.model: f for f in coverage.fairness({"m00": 1.0, "m01": 0.5})}
     assert round(fair["m00"].target) == 163
     assert round(fair["m02"].target) == 64
     assert fair["m01"].target == pytest.approx((fair["m00"].target + fair["m02"].target) / 2)
     assert fair["m00"].equal_target == 80
-    assert {f.model: f.target for f in found.fairness(["m00"])}["m00"] == fair["m00"].target
+    assert {f.model: f.target for f in coverage.fairness(["m00"])}["m00"] == fair["m00"].target
 
 
 def test_7_2_prompt_coverage() -> None:
     """Section 7.2: a prompt is covered from two decisive votes on; inactive ones do not count."""
     votes = wins("a", "b", "p", 2) + wins("a", "c", "q", 1) + wins("b", "c", "r", 5)
-    found = Coverage.of(log(votes))
-    assert found.prompt_coverage().tolist() == pytest.approx([1 / 3, 2 / 3, 1 / 3])
+    coverage = Coverage.of(log(votes))
+    assert coverage.prompt_coverage().tolist() == pytest.approx([1 / 3, 2 / 3, 1 / 3])
     fewer = Coverage.of(log(votes), prompts=["p", "q"])
     assert fewer.prompt_coverage().tolist() == [0.5, 0.5, 0.0]
     more = Coverage.of(log(votes), prompts=["p", "q", "r", "new"])
@@ -145,8 +145,8 @@ def test_7_2_prompt_coverage() -> None:
 
 def test_7_2_top_band_target() -> None:
     """Section 7.2: a contender lacks what is missing to four votes, others to two."""
-    found = Coverage.of(log(wins("a", "b", "p", 1) + wins("a", "b", "q", 5)), prompts=["p", "q"])
-    assert found.prompt_deficits(band=["a"]).tolist() == [[3, 0], [1, 0]]
+    coverage = Coverage.of(log(wins("a", "b", "p", 1) + wins("a", "b", "q", 5)), prompts=["p", "q"])
+    assert coverage.prompt_deficits(band=["a"]).tolist() == [[3, 0], [1, 0]]
     inactive = Coverage.of(log(wins("a", "b", "p", 1) + wins("a", "b", "q", 1)), prompts=["p"])
     assert inactive.prompt_deficits().tolist() == [[1, 0], [1, 0]]
 
@@ -157,10 +157,10 @@ def test_7_2_top_band_target() -> None:
 def test_7_3_adjacent_floor(votes: int, prompts: int, meets: bool) -> None:
     """Section 7.3: neighbours need 12 decisive votes on 6 prompts."""
     cast = [vote for n in range(votes) for vote in wins("a", "b", f"p{n % prompts}", 1)]
-    found = Coverage.of(log(cast), models=["a", "b", "c"]).adjacent(["b", "a", "c"])
-    assert [(pair.above, pair.below) for pair in found] == [("b", "a"), ("a", "c")]
-    assert found[0].coverage == PairCoverage(votes=votes, prompts=prompts)
-    assert [pair.meets_floor for pair in found] == [meets, False]
+    adjacent = Coverage.of(log(cast), models=["a", "b", "c"]).adjacent(["b", "a", "c"])
+    assert [(pair.above, pair.below) for pair in adjacent] == [("b", "a"), ("a", "c")]
+    assert adjacent[0].coverage == PairCoverage(votes=votes, prompts=prompts)
+    assert [pair.meets_floor for pair in adjacent] == [meets, False]
 
 
 def test_9_2_pair_coverage_score() -> None:
@@ -180,11 +180,13 @@ def test_9_2_pair_coverage_score() -> None:
 
 def test_disabled_models_keep_their_votes() -> None:
     """A disabled model is not judged for fairness, and its votes still count for others."""
-    found = Coverage.of(log(wins("a", "b", "p", 2) + wins("a", "gone", "p", 2)), models=["a", "b"])
-    assert found.models == ("a", "b", "gone")
-    assert found.enabled.tolist() == [True, True, False]
-    assert [f.model for f in found.fairness(())] == ["a", "b"]
-    assert found.pair("a", "gone").votes == 2
+    coverage = Coverage.of(
+        log(wins("a", "b", "p", 2) + wins("a", "gone", "p", 2)), models=["a", "b"]
+    )
+    assert coverage.models == ("a", "b", "gone")
+    assert coverage.enabled.tolist() == [True, True, False]
+    assert [f.model for f in coverage.fairness(())] == ["a", "b"]
+    assert coverage.pair("a", "gone").votes == 2
 
 
 def test_window_goes_by_time() -> None:
@@ -195,18 +197,18 @@ def test_window_goes_by_time() -> None:
         for n, other in [(3, "late"), (2, "late"), (1, "early")]
     ]
     policy = replace(Policy(), exposure=Exposure(window=2))
-    found = Coverage.of(BattleLog.from_battles(rows), policy)
-    assert row(found, "exposure") == {"a": 2, "early": 0, "late": 2}
+    coverage = Coverage.of(BattleLog.from_battles(rows), policy)
+    assert row(coverage, "exposure") == {"a": 2, "early": 0, "late": 2}
 
 
 def test_empty_log() -> None:
     """Without votes everything is zero and nothing fails."""
-    found = Coverage.of(log([]), models=["a", "b"], prompts=["p"])
-    assert found.prompt_coverage().tolist() == [0.0, 0.0]
-    assert found.pair("a", "b") == PairCoverage(votes=0, prompts=0)
-    fair = found.fairness(["a"])[0]
+    coverage = Coverage.of(log([]), models=["a", "b"], prompts=["p"])
+    assert coverage.prompt_coverage().tolist() == [0.0, 0.0]
+    assert coverage.pair("a", "b") == PairCoverage(votes=0, prompts=0)
+    fair = coverage.fairness(["a"])[0]
     assert (fair.target, fair.within, fair.deviation) == (0, True, None)
-    same(found, Coverage.counted(Tally(Policy(), ["a", "b"], ["p"])))
+    same(coverage, Coverage.counted(Tally(Policy(), ["a", "b"], ["p"])))
     assert Coverage.of(log([])).models == ()
 
 

@@ -37,8 +37,8 @@ def test_12_equal_until_the_lanes_are_on() -> None:
     """In the shadow every model is due an equal share, and the report says what will change."""
     shadow = replace(POLICY, phase=Phase.SHADOW)
     assert due_shares(POLICY, 50) == exposure_shares(POLICY, 50)
-    found = due_shares(shadow, 50)
-    assert found.equal == found.band == found.others == 0.04
+    shares = due_shares(shadow, 50)
+    assert shares.equal == shares.band == shares.others == 0.04
     assert feasibility(shadow, 50).reasons[:2] == (
         feasibility(POLICY, 50).reasons[0],
         "The lanes are not on yet: until then every model is due an equal share.",
@@ -108,10 +108,10 @@ def test_sentence_for_the_report() -> None:
 
 def test_too_few_prompts_are_named() -> None:
     """Four prompts can keep neither the rule against repeats nor the floor of neighbours."""
-    said = feasibility(POLICY, 10, n_prompts=4).reasons
-    assert "takes 5 prompts, and there are 4" in said[1]
-    assert "asks for 6 prompts, and there are 4: it cannot be met" in said[2]
-    assert len(feasibility(POLICY, 10, n_prompts=6).reasons) == len(said) - 2
+    reasons = feasibility(POLICY, 10, n_prompts=4).reasons
+    assert "takes 5 prompts, and there are 4" in reasons[1]
+    assert "asks for 6 prompts, and there are 4: it cannot be met" in reasons[2]
+    assert len(feasibility(POLICY, 10, n_prompts=6).reasons) == len(reasons) - 2
 
 
 def test_settled_rd_is_where_votes_lead() -> None:
