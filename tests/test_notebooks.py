@@ -116,7 +116,7 @@ def test_nbval_notices_a_changed_k(workspace: Path) -> None:
     as_shipped = nbval()
     assert as_shipped.returncode == 0, as_shipped.stdout
     path = workspace / "params" / "tournament.yaml"
-    path.write_text(path.read_text().replace("default_k: 16", "default_k: 32"))
+    path.write_text(path.read_text().replace("  k: 16", "  k: 32"))
     changed = nbval()
     assert changed.returncode == 1
     assert "1 failed" in changed.stdout

@@ -32,6 +32,9 @@ from arena_kit.rating.uncertainty import Priors, covariance, replicates
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
+BothBad = Literal["tie", "exclude"]
+Inconsistent = Literal["tie", "drop"]
+
 #: Resamples without a finite rating, as a share, from which no interval is given.
 _MOST_LOST = 0.05
 
@@ -82,8 +85,8 @@ class BradleyTerry:
     prior: float = 0.5
     prior_when: Literal["needed", "always"] = "needed"
     ties: Literal["half", "davidson", "rao-kupper"] = "half"
-    both_bad: Literal["tie", "exclude"] = "tie"
-    inconsistent: Literal["tie", "drop"] = "drop"
+    both_bad: BothBad = "tie"
+    inconsistent: Inconsistent = "drop"
     covariates: tuple[str, ...] = ()
     interval: Literal["sandwich", "percentile", "basic"] = "sandwich"
     cluster: Cluster = "question"

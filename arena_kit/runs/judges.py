@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from arena_kit.files import DataError
 from arena_kit.judging.judges.base import Batch, BatchJudge, Judge, PaidJudge
-from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Intent
@@ -132,10 +131,9 @@ def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: P
         return _replay(params, root)
     models = tournament.judge
     model = params.judge_model or (models.pilot_model if mode == "pilot" else models.headline_model)
-    judge = BaselineJudge(**models.baseline.model_dump())
-    if model != judge.model:
-        raise DataError(f"judge 'baseline' is the model {judge.model!r}, not {model!r}")
-    return judge
+    if model != models.baseline.model:
+        raise DataError(f"judge 'baseline' is the model {models.baseline.model!r}, not {model!r}")
+    return models.baseline
 
 
 def _paid(kind: Kind, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import date
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
+from arena_kit.rating.placement import Placement
 from arena_kit.runs.settings import (
+    DEFAULT_POLICY,
     DEFAULT_TOURNAMENT,
     VARIABLE,
+    EloSettings,
     Id,
     Strict,
     TournamentFile,
     service_address,
+    validated,
 )
+
+_METHOD = Placement(model="").method
 
 
 class GenerateParams(Strict):
@@ -52,12 +58,11 @@ class RunParams(Strict):
 
     def applied(self, file: TournamentFile) -> TournamentFile:
         """The tournament file with this run's overrides in place."""
-        changes: dict[str, Any] = {}
-        if self.n_perms:
-            changes["n_perms"] = self.n_perms
-        if self.seed >= 0:
-            changes["shuffle_seed"] = self.seed
-        return file.model_copy(update={"elo": file.elo.model_copy(update=changes)})
+        changes = {"n_perms": self.n_perms} if self.n_perms else {}
+        changes |= {"seed": self.seed} if self.seed >= 0 else {}
+        where = f"{self.tournament} with this run's parameters: elo"
+        elo = validated(EloSettings, asdict(file.elo) | changes, where)
+        return file.model_copy(update={"elo": elo})
 
 
 class PlacementParams(Strict):
@@ -72,31 +77,28 @@ class PlacementParams(Strict):
     judge_model: str = ""
     dimension: str = ""
     arena: str = ""
-    min_battles: int = Field(default=500, ge=0)
+    min_battles: int = Placement(model="").min_battles
     soft: bool = True
-    prior: float = Field(default=0.5, ge=0)
-    both_bad: Literal["tie", "exclude"] = "tie"
-    inconsistent: Literal["tie", "drop"] = "drop"
-    n_bootstraps: int = Field(default=500, ge=100)
-    seed: int = Field(default=0, ge=0)
+    prior: float = _METHOD.prior
+    both_bad: BothBad = _METHOD.both_bad
+    inconsistent: Inconsistent = _METHOD.inconsistent
+    n_bootstraps: int = Field(default=_METHOD.resamples, ge=100)
+    seed: int = _METHOD.seed
     inline_human: bool = True
     run_dir: str = ""
 
-    def method(self) -> BradleyTerry:
-        """The rating method these parameters describe."""
-        return BradleyTerry(
-            prior=self.prior,
-            both_bad=self.both_bad,
-            inconsistent=self.inconsistent,
-            interval="percentile",
-            resamples=self.n_bootstraps,
-            seed=self.seed,
-        )
+    @model_validator(mode="after")
+    def _in_range(self) -> PlacementParams:
+        self.placement()
+        return self
 
+    def placement(self) -> Placement:
+        """The placement these parameters describe, which takes over what has the same name."""
+        method = replace(_METHOD, resamples=self.n_bootstraps, **self._shared_with(BradleyTerry))
+        return Placement(method=method, **self._shared_with(Placement))
 
-def _week_text(value: object) -> object:
-    """A date that YAML has read as one, as text again."""
-    return value.isoformat() if isinstance(value, date) else value
+    def _shared_with(self, kind: type[BradleyTerry | Placement]) -> dict[str, Any]:
+        return self.model_dump(include={field.name for field in fields(kind)})
 
 
 class PolicyParams(Strict):
@@ -109,10 +111,10 @@ class PolicyParams(Strict):
     dimension: str = ""
     arena: str = ""
     note: str = ""
-    policy: str = "params/policy.yaml"
+    policy: str = str(DEFAULT_POLICY)
     phase: int = Field(default=0, ge=0, le=4)
-    week: Annotated[str, BeforeValidator(_week_text)] = ""
-    compare_week: Annotated[str, BeforeValidator(_week_text)] = ""
+    week: str = ""
+    compare_week: str = ""
     earlier: str = ""
     retired_models: list[str] = Field(default_factory=list)
     retired_prompts: list[str] = Field(default_factory=list)

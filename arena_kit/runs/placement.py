@@ -15,7 +15,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, write_csv, write_json
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.placement import Placed, Placement
+from arena_kit.rating.placement import Placed
 from arena_kit.runs.parameters import PlacementParams
 from arena_kit.runs.record import Record, Recorded, claimed_record, find_root
 from arena_kit.runs.settings import validated
@@ -51,7 +51,7 @@ class PlacementStudy(Recorded):
     def placed(self) -> Placed:
         """The model among the others, placed jointly and with the others held fixed."""
         with self._failing():
-            return _placement(self.params)(self.human, self.judged)
+            return self.params.placement()(self.human, self.judged)
 
     @property
     def judge_model(self) -> str:
@@ -181,7 +181,7 @@ def pinned_battles(record: Path, manifest: Mapping[str, Any]) -> BattleLog:
             f"its SHA-256 was {pin['sha256'][:12]}…, now {found[:12]}…"
         )
     params = validated(PlacementParams, dict(manifest["parameters"]), f"{record}/manifest.json")
-    arena = _placement(params).arena(read_votes(root, params))
+    arena = params.placement().arena(read_votes(root, params))
     return BattleLog.joined(arena, read_battles(record / "battles.jsonl"))
 
 
@@ -230,15 +230,6 @@ def _rows(ratings: Ratings) -> list[dict[str, Any]]:
 
 def _resamples(ratings: Ratings) -> list[dict[str, object]]:
     return [dict(zip(ratings.models, row, strict=True)) for row in ratings.replicates.tolist()]
-
-
-def _placement(params: PlacementParams) -> Placement:
-    return Placement(
-        model=params.model,
-        min_battles=params.min_battles,
-        soft=params.soft,
-        method=params.method(),
-    )
 
 
 def _battles_file(path: Path) -> Path:

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
-    create_model,
     model_validator,
 )
+from pydantic_core import to_json
 
 from arena_kit.battles.battle import check_id
 from arena_kit.files import DataError, read_text, read_yaml
 from arena_kit.judging.judges.base import Structured
+from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.pairing import Missing
 from arena_kit.judging.prices import Price
 from arena_kit.judging.rendering import Reference, Rubric
 from arena_kit.policy.constants import Policy
 from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.elo import PermutationElo, Treatment
+from arena_kit.rating.elo import PermutationElo
 from arena_kit.runs.keys import refuse_keys
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
@@ -60,8 +61,7 @@ def service_address(value: str) -> str:
 
 
 DimensionId = Annotated[str, AfterValidator(_dimension)]
-Model = TypeVar("Model", bound=BaseModel)
-
+Kind = TypeVar("Kind")
 
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$|^$"
 DEFAULT_TOURNAMENT = Path("params/tournament.yaml")
@@ -81,15 +81,6 @@ class DimensionSettings(Strict):
     rubric: Path
     version: str
     reference: Reference = "none"
-
-
-class BaselineSettings(Strict):
-    """Settings of the embedded judge."""
-
-    noise: float = Field(default=0.06, ge=0)
-    slot_bias: float = 0.02
-    tie_margin: float = Field(default=0.02, ge=0)
-    seed: int = Field(default=0, ge=0)
 
 
 class AnthropicSettings(Strict):
@@ -122,43 +113,26 @@ class JudgeSettings(Strict):
     headline_model: str
     max_attempts: int = Field(default=2, ge=1, le=5)
     max_tries: int = Field(default=3, ge=1, le=10)
-    baseline: BaselineSettings = BaselineSettings()
+    baseline: BaselineJudge = BaselineJudge()
     anthropic: AnthropicSettings = AnthropicSettings()
     openai_compatible: ChatSettings = ChatSettings()
 
 
-class EloSettings(Strict):
-    """How battles become ratings; see `PermutationElo`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EloSettings(PermutationElo):
+    """How battles become ratings: the settings of the method, and the K of the sweep."""
 
-    n_perms: int = Field(default=500, ge=1)
-    shuffle_seed: int = Field(default=0, ge=0)
-    initial_rating: float = 1400.0
-    default_k: float = Field(default=16.0, gt=0)
-    k_sweep: list[Annotated[float, Field(gt=0)]] = Field(min_length=1)
-    ties: Treatment = "drop"
-    both_bad: Treatment = "drop"
-    inconsistent: Treatment = "drop"
-    evidence_replicates: int = Field(default=500, ge=20)
-    evidence_orders: int = Field(default=10, ge=1)
+    k_sweep: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
 
     def method(self) -> PermutationElo:
-        """The rating method these settings describe."""
-        return PermutationElo(
-            k=self.default_k,
-            initial=self.initial_rating,
-            n_perms=self.n_perms,
-            seed=self.shuffle_seed,
-            ties=self.ties,
-            both_bad=self.both_bad,
-            inconsistent=self.inconsistent,
-            evidence_replicates=self.evidence_replicates,
-            evidence_orders=self.evidence_orders,
-        )
+        """The method alone."""
+        return PermutationElo(**{f.name: getattr(self, f.name) for f in fields(PermutationElo)})
 
     def strengths(self) -> BradleyTerry:
         """Bradley–Terry on the same scale, leaving out what these settings leave out."""
         return BradleyTerry(
-            center=self.initial_rating,
+            scale=self.scale,
+            center=self.initial,
             both_bad="exclude" if self.both_bad == "drop" else "tie",
             inconsistent="drop" if self.inconsistent == "drop" else "tie",
         )
@@ -223,7 +197,7 @@ class TournamentFile(Strict):
 
     def rubrics(self, root: Path) -> dict[str, Rubric]:
         """The rubric texts; each file's heading must name the version asked for."""
-        found = {}
+        rubrics = {}
         for name, dimension in self.dimensions.items():
             path = root / dimension.rubric
             text = read_text(path)
@@ -233,13 +207,13 @@ class TournamentFile(Strict):
                     f"{path}:1: the heading must end in 'version {dimension.version}', as the "
                     f"tournament file asks for {name}, but reads {heading!r}"
                 )
-            found[name] = Rubric(
+            rubrics[name] = Rubric(
                 dimension=name,
                 version=dimension.version,
                 text=text,
                 reference=dimension.reference,
             )
-        return found
+        return rubrics
 
 
 class _PriceRow(Strict):
@@ -280,37 +254,7 @@ def read_prices(path: Path) -> dict[str, Price]:
 
 def read_tournament(path: Path) -> TournamentFile:
     """A validated tournament file."""
-    return validated(TournamentFile, read_yaml(path), str(path))
-
-
-def validated(model: type[Model], values: dict[str, Any], where: str) -> Model:
-    """`values` as a model, or one sentence that says what was wrong and what is allowed."""
-    refuse_keys(values, where)
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise DataError("; ".join(_sentence(model, e, where) for e in error.errors())) from None
-
-
-def _sentence(model: type[BaseModel], error: Any, where: str) -> str:
-    name = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        known = _known_keys(model, error["loc"][:-1])
-        return f"{where}: unknown key {name!r}; allowed: {known}"
-    came = str(error["input"])[:60]
-    got = "" if error["type"] == "missing" or "@" in came else f", got {came!r}"
-    return f"{where}: {name}: {error['msg'].removeprefix('Value error, ')}{got}"
-
-
-def _known_keys(model: type[BaseModel], path: tuple[Any, ...]) -> str:
-    for part in path:
-        field = model.model_fields.get(part)
-        kind = field.annotation if field else None
-        if getattr(kind, "__origin__", None) is dict:
-            kind = kind.__args__[1]  # type: ignore[union-attr]
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            model = kind
-    return ", ".join(model.model_fields)
+    return validated(TournamentFile, read_yaml(path), str(path), strict=True)
 
 
 DEFAULT_POLICY = Path("params/policy.yaml")
@@ -318,44 +262,55 @@ DEFAULT_POLICY = Path("params/policy.yaml")
 
 def read_policy(path: Path = DEFAULT_POLICY) -> Policy:
     """The policy of a file; what the file leaves out keeps the value of the policy as written."""
-    file = validated(_mirror(Policy, Policy()), read_yaml(path), str(path))
+    values = asdict(Policy())
+    for name, value in read_yaml(path).items():
+        whole = isinstance(value, dict) and isinstance(values.get(name), dict)
+        values[name] = values[name] | value if whole else value
+    return validated(Policy, values, str(path), strict=True)
+
+
+def validated(
+    kind: type[Kind], values: dict[str, Any], where: str, *, strict: bool = False
+) -> Kind:
+    """`values` as a model or dataclass, or one sentence that says what was wrong and what is
+    allowed. `strict` takes neither a text nor a truth value (YAML's `yes`) for a number.
+    """
+    refuse_keys(values, where)
+    union: Any = kind | None  # a dataclass by itself could not be given a config
+    adapter = TypeAdapter[Any](union, config=Strict.model_config)
+    text = to_json(values, inf_nan_mode="constants", fallback=str)
     try:
-        policy: Policy = _built(Policy, file.model_dump())
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
-    return policy
+        valid: Kind = adapter.validate_json(text, strict=strict)
+    except ValidationError as error:
+        raise DataError("; ".join(_sentence(kind, e, where) for e in error.errors())) from None
+    return valid
 
 
-def _mirror(group: type[Any], defaults: Any) -> type[Strict]:
-    """A strict model with the fields, types and defaults of a dataclass, groups included."""
-    hints = get_type_hints(group)
-    members: dict[str, Any] = {}
-    for name in (each.name for each in fields(group)):
-        kind, default = hints[name], getattr(defaults, name)
-        if is_dataclass(kind):
-            kind = _mirror(kind, default)  # type: ignore[arg-type]
-            default = kind(**asdict(default))
-        elif kind in (int, float):
-            kind = Annotated[kind, BeforeValidator(_no_bool)]
-        members[name] = (kind, default)
-    return create_model(group.__name__, __base__=Strict, **members)
+def _sentence(kind: type[Any], error: Any, where: str) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        known = ", ".join(_members(_section(kind, error["loc"][:-1])))
+        return f"{where}: unknown key {name!r}; allowed: {known}"
+    came = str(error["input"])[:60]
+    of_a_section = error["type"] == "value_error" and isinstance(error["input"], dict)
+    hidden = error["type"] == "missing" or of_a_section or "@" in came
+    why = error["msg"].removeprefix("Value error, ")
+    return f"{where}: {name and f'{name}: '}{why}" + ("" if hidden else f", got {came!r}")
 
 
-def _no_bool(value: Any) -> Any:
-    """YAML reads `yes` and `on` as true, which is no number."""
-    if isinstance(value, bool):
-        raise ValueError(f"a number is needed, not {str(value).lower()}")  # noqa: TRY004 (pydantic)
-    return value
+def _section(kind: type[Any], path: tuple[Any, ...]) -> type[Any]:
+    """The model or dataclass at a path of keys."""
+    for part in path:
+        inner = _members(kind).get(part)
+        if get_origin(inner) is dict:
+            inner = get_args(inner)[1]
+        kind = inner if isinstance(inner, type) else kind
+    return kind
 
 
-def _built(group: type[Any], values: dict[str, Any], where: str = "") -> Any:
-    """The dataclass again, whose own checks say in which group a value is out of range."""
-    hints = get_type_hints(group)
-    made = {
-        name: _built(hints[name], value, f"{name}: ") if is_dataclass(hints[name]) else value
-        for name, value in values.items()
-    }
-    try:
-        return group(**made)
-    except ValueError as error:
-        raise ValueError(f"{where}{error}") from None
+def _members(kind: type[Any]) -> dict[str, Any]:
+    """The fields of a model or dataclass with their types."""
+    if issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}

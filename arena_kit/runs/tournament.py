@@ -183,7 +183,6 @@ class Study(Plan, Recorded):
 
     def _begin(self) -> None:
         self._start(self.mode, self.params.model_dump(mode="json"))
-        elo = self.tournament.elo
         folder = self.root / self.tournament.responses
         self.record.update(
             tournament=self.tournament.model_dump(mode="json"),
@@ -196,7 +195,7 @@ class Study(Plan, Recorded):
                 name: {"version": rubric.version, "sha256": rubric.digest}
                 for name, rubric in self.material.rubrics.items()
             },
-            seeds={"shuffle": elo.shuffle_seed, "subset": self.params.subset_seed},
+            seeds={"shuffle": self.method.seed, "subset": self.params.subset_seed},
             rating={"method": "permutation-elo", "settings": _settings(self.method)},
             dropped={
                 "missing_responses": [list(cell) for cell in self.pairing.missing],

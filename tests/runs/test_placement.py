@@ -388,7 +388,7 @@ def test_verdicts_with_a_dimension(home: Path) -> None:
         ({"temperature": 1}, "unknown key 'temperature'; allowed: model, human"),
         ({"model": ""}, "model: .*at least 1 character"),
         ({"n_bootstraps": 99}, "n_bootstraps: .*greater than or equal to 100"),
-        ({"min_battles": -1}, "min_battles: .*greater than or equal to 0"),
+        ({"min_battles": -1}, "min_battles must be 0 or more, not -1"),
         ({"prior": math.nan}, "prior: .*finite"),
         ({"both_bad": "half"}, "both_bad: .*'tie' or 'exclude'"),
         ({"dimension": "taste"}, r"verdicts\.jsonl: no dimension 'taste'; found: none"),

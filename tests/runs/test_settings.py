@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from arena_kit import DataError
-from arena_kit.runs.parameters import RunParams
+from arena_kit import DataError, Placement
+from arena_kit.runs.parameters import PlacementParams, PolicyParams, RunParams
 from arena_kit.runs.settings import read_tournament, validated
 from tests.samples import ROOT, edited
 
@@ -24,12 +26,19 @@ def test_shipped_file(workspace: Path) -> None:
     ("changes", "why"),
     [
         ({"colour": "blue"}, "unknown key 'colour'; allowed: name, entrants"),
-        ({"elo__K": 3}, "unknown key .elo.K'; allowed: n_perms, shuffle_seed"),
+        ({"elo__default_k": 3}, "unknown key 'elo.default_k'; allowed: k, initial, scale.*k_sweep"),
+        ({"judge__baseline__model": "x"}, "unknown key.*; allowed: noise, slot_bias"),
         ({"dimensions__factuality__weight": 3}, "unknown key.*allowed: rubric, version"),
         ({"entrants": ["aspen"]}, "entrants: .*at least 2"),
         ({"dimensions": {"a/b": {"rubric": "r", "version": "1"}}}, "must not hold a slash"),
         ({"entrants": ["aspen", "../x"]}, "is not a valid id"),
-        ({"elo__default_k": -1}, "elo.default_k: .*greater than 0, got '-1'"),
+        ({"elo__k": -1}, "elo: k must be a number above 0, not -1.0$"),
+        ({"elo__k": float("inf")}, "elo.k: .*finite number, got 'inf'"),
+        ({"elo__k": True}, "elo.k: .*valid number, got 'True'"),
+        ({"elo__k_sweep": [4, 0]}, "elo.k_sweep.1: .*greater than 0, got '0'"),
+        ({"elo__k_sweep": []}, "elo.k_sweep: .*at least 1 item"),
+        ({"elo__shuffle": False}, "elo: n_perms must be 1 without shuffling, not 500"),
+        ({"judge__baseline__noise": -1}, "judge.baseline: noise must be 0 or more, not -1.0"),
         ({"elo__n_perms": "many"}, "elo.n_perms: .*integer.*got 'many'"),
         ({"elo__ties": "win"}, "elo.ties: .*'drop' or 'half', got 'win'"),
         ({"missing_responses": "ignore"}, "'listwise' or 'pairwise', got 'ignore'"),
@@ -54,8 +63,8 @@ def test_overrides() -> None:
     file = read_tournament(ROOT / "params" / "tournament.yaml")
     assert RunParams().applied(file) == file
     changed = RunParams(n_perms=7, seed=3).applied(file).elo
-    assert (changed.n_perms, changed.shuffle_seed) == (7, 3)
-    assert changed.default_k == file.elo.default_k
+    assert (changed.n_perms, changed.seed) == (7, 3)
+    assert changed.k == file.elo.k
 
 
 @pytest.mark.parametrize(
@@ -71,3 +80,24 @@ def test_bad_parameters(values: dict[str, Any], why: str) -> None:
     """Wrong run parameters are refused in one sentence."""
     with pytest.raises(DataError, match=why):
         validated(RunParams, values, "parameters of pilot")
+
+
+def test_parameters_do_not_suit_the_file(workspace: Path) -> None:
+    """A parameter that the tournament file's other settings rule out is refused in a sentence."""
+    file = read_tournament(edited(workspace, elo__shuffle=False, elo__n_perms=1))
+    with pytest.raises(DataError, match="elo: n_perms must be 1 without shuffling, not 7"):
+        RunParams(n_perms=7).applied(file)
+
+
+def test_a_placement_is_the_methods_own() -> None:
+    """Parameters left out of a placement are the method's defaults, others go to the method."""
+    usual = Placement(model="new")
+    assert PlacementParams(model="new", soft=False).placement() == usual
+    given = PlacementParams(model="new", soft=False, n_bootstraps=200, prior=0.1, seed=4)
+    method = replace(usual.method, resamples=200, prior=0.1, seed=4)
+    assert given.placement() == replace(usual, method=method)
+
+
+def test_dates_are_texts() -> None:
+    """What YAML reads as a date is the text it was written as."""
+    assert validated(PolicyParams, {"week": date(2026, 9, 14)}, "x").week == "2026-09-14"

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import exp, tanh
 
 from arena_kit.judging.records import Answer, JudgeRequest, Status
@@ -54,7 +54,7 @@ _QUANTITIES = re.compile(
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class BaselineJudge:
     """Scores both responses as presented and names the higher.
 
@@ -79,12 +79,19 @@ class BaselineJudge:
     slot_bias: float = 0.02
     tie_margin: float = 0.02
     seed: int = 0
-    model: str = MODEL
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "tie_margin", "seed"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be 0 or more, not {getattr(self, name)!r}")
+
+    @property
+    def model(self) -> str:
+        return MODEL
 
     @property
     def settings(self) -> Mapping[str, object]:
-        names = ("noise", "slot_bias", "tie_margin", "seed")
-        return {"judge": "baseline", **{name: getattr(self, name) for name in names}}
+        return {"judge": "baseline", **asdict(self)}
 
     def answer(self, request: JudgeRequest) -> Answer:
         sections = read_sections(request)
