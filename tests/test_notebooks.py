@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -13,8 +14,9 @@ import nbformat
 import pytest
 
 from arena_kit.files import read_yaml
-from arena_kit.runs.notebooks import notebook_parameters
+from arena_kit.runs.notebooks import notebook_defaults, notebook_parameters
 from arena_kit.runs.parameters import parameters_of
+from arena_kit.runs.settings import validated
 from tests.samples import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -52,13 +54,31 @@ class TestForm:
                 line
             )
 
-    def test_defaults_match_params_file(self, path: Path) -> None:
-        """Running all cells by hand does what the params file does."""
-        (cell,) = (cell for cell in cells(path) if "parameters" in tags(cell))
-        declared: dict[str, Any] = {}
-        exec(cell.source, declared)
-        for key, value in read_yaml(ROOT / "params" / f"{path.stem}.yaml").items():
-            assert declared[key] == value, key
+    def test_defaults(self, path: Path) -> None:
+        """Running all cells by hand does what the params file does: a parameter's default is the
+        file's value, else the model's, and of the type that the cell says.
+        """
+        model, declared = parameters_of(path.stem), notebook_defaults(path)
+        given = read_yaml(ROOT / "params" / f"{path.stem}.yaml")
+        by_hand = validated(model, declared, path.stem)
+        assert by_hand == validated(model, given, path.stem)
+        for name, kind in notebook_parameters(path).items():
+            values = (declared[name], by_hand.model_dump(mode="json")[name])
+            assert [type(value).__name__ for value in values] == [kind, kind], name
+
+    def test_parameters_are_passed_on_once(self, path: Path) -> None:
+        """The study takes the parameters from the notebook's globals, so no cell but the
+        parameters cell may give one of their names a value.
+        """
+        known = set(parameters_of(path.stem).model_fields)
+        rest = [cell.source for cell in cells(path) if "parameters" not in tags(cell)]
+        assert sum("Study.open(" in source for source in rest) == 1
+        assert sum("globals())" in source for source in rest) == 1
+        for node in (node for source in rest for node in ast.walk(ast.parse(source))):
+            if isinstance(node, ast.alias):
+                assert (node.asname or node.name) not in known
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                assert node.id not in known
 
     def test_outputs(self, path: Path) -> None:
         """Checked cells store an output and a count; no other cell stores an output."""

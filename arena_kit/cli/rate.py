@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,8 @@ METHODS: dict[str, type[Method]] = {
     "glicko2": Glicko2,
 }
 DEFAULT_METHOD = "permutation-elo"
+#: Settings that are several names, separated by commas.
+_SEVERAL = ("covariates", "center_on")
 #: Elo updates from which `rate` warns that it takes more than a few seconds.
 _LONG = 500_000_000
 
@@ -43,20 +43,19 @@ _LONG = 500_000_000
 def rate(
     file: Path, method: str | None, changes: tuple[str, ...], dimension: str | None, as_json: bool
 ) -> None:
-    """Rate a battles file (JSONL or CSV, gzipped or not, or Parquet).
+    """Rate a battles FILE (JSONL or CSV, gzipped or not, or Parquet) or a run record.
 
-    Needs the columns model_a, model_b and winner (model_a, model_b, tie or both_bad).
-    A file with several dimensions is rated one by one. A battles.jsonl inside a run
-    record is rated with that record's settings, so its ratings come out again.
+    A file needs the columns model_a, model_b and winner (model_a, model_b, tie or both_bad).
+    A file with several dimensions is rated one by one. A run record, or the battles.jsonl
+    inside, is rated with that record's settings, so its ratings come out again.
     """
     from arena_kit.cli import terminal
+    from arena_kit.runs.battles import battles_of
 
-    recorded = _record_of(file)
-    method = method or recorded.get("rating", {}).get("method", DEFAULT_METHOD)
-    spec = _method(method, _recorded_settings(file, recorded, method) | _settings(method, changes))
-    battles = _battles(file, recorded, getattr(spec, "covariates", ()))
+    spec = _method(file, method, changes)
+    battles = battles_of(file, covariates=getattr(spec, "covariates", ()), dimension=dimension)
     _warn_if_long(spec, len(battles))
-    results, unrated = _rate_each(spec, _dimensions(battles, dimension))
+    results, unrated = _rate_each(spec, battles.by_dimension())
     if as_json:
         click.echo(json.dumps(_rated_json(results, unrated), indent=2, allow_nan=False))
         return
@@ -80,15 +79,6 @@ def _warn_if_long(method: Method, n_battles: int) -> None:
         )
 
 
-def _dimensions(battles: BattleLog, wanted: str | None) -> dict[str, BattleLog]:
-    found = battles.by_dimension()
-    if wanted is None:
-        return found
-    if wanted not in found:
-        raise DataError(f"no dimension {wanted!r} in the file; found: {', '.join(found) or 'none'}")
-    return {wanted: found[wanted]}
-
-
 def _rate_each(
     method: Method, logs: dict[str, BattleLog]
 ) -> tuple[dict[str, Ratings], dict[str, str]]:
@@ -105,71 +95,28 @@ def _rate_each(
     return rated, unrated
 
 
-def _method(name: str, settings: dict[str, Any]) -> Method:
-    try:
-        return METHODS[name](**settings)
-    except ValueError as error:
-        raise DataError(f"--set: {error}") from None
+def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
+    """The method that is named, or a record's own, with the record's settings and the changes."""
+    from arena_kit.runs.battles import battles_file, manifest_of
+    from arena_kit.runs.settings import validated
 
-
-def _record_of(file: Path) -> dict[str, Any]:
-    """The manifest of the run record that this file belongs to; empty for any other file."""
-    from arena_kit.runs.record import open_record
-
-    if file.name != "battles.jsonl" or not (file.parent / "manifest.json").is_file():
-        return {}
-    return open_record(file.parent)
-
-
-def _battles(file: Path, recorded: dict[str, Any], covariates: tuple[str, ...]) -> BattleLog:
-    """The battles of a file; of a record that only pins its human votes, those too."""
-    from arena_kit.battles.files import read_battles
-
-    if recorded.get("human_battles", {}).get("inlined", True):
-        return read_battles(file, covariates=covariates)
-    from arena_kit.runs.placement import pinned_battles
-
-    return pinned_battles(file.parent, recorded)
-
-
-def _recorded_settings(file: Path, recorded: dict[str, Any], method: str) -> dict[str, Any]:
-    """Settings that a run record rated this file with; none for any other file."""
-    rating = recorded.get("rating", {})
-    if rating.get("method") != method:
-        return {}
-    click.echo(f"settings of the run record {file.parent}", err=True)
-    return dict(rating["settings"])
-
-
-def _settings(method: str, changes: tuple[str, ...]) -> dict[str, Any]:
-    known = {f.name: f.type for f in fields(METHODS[method])}
-    out = {}
+    file = battles_file(file)
+    recorded = manifest_of(file).get("rating", {})
+    name = name or recorded.get("method", DEFAULT_METHOD)
+    settings: dict[str, Any] = {}
+    if recorded.get("method") == name:
+        click.echo(f"settings of the run record {file.parent}", err=True)
+        settings |= recorded["settings"]
     for change in changes:
         key, equals, text = change.partition("=")
-        if not equals or key not in known:
-            raise DataError(f"--set {change!r}: unknown setting; known: {', '.join(known)}")
-        out[key] = _typed(key, text, str(known[key]))
-    return out
+        if not equals:
+            raise DataError(f"--set {change!r}: expected KEY=VALUE")
+        settings[key] = _names(text) if key in _SEVERAL else text
+    return validated(METHODS[name], settings, "--set")
 
 
-def _typed(key: str, text: str, kind: str) -> Any:
-    readers: dict[str, Callable[[str], Any]] = {
-        "int": int, "float": float, "bool": _boolean, "tuple[str, ...]": _names,
-    }  # fmt: skip
-    try:
-        return readers.get(kind, str)(text)
-    except ValueError:
-        raise DataError(f"--set {key}: expected {kind}, got {text!r}") from None
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.lower() == "true"
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[str, Any]:
@@ -178,7 +125,8 @@ def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[st
     dropped = {
         kind: sum(ratings.dropped[kind] for ratings in results.values()) for kind in some.dropped
     }
-    fit = {name: found.fit for name, found in results.items()} if several else some.fit
+    fit = {name: ratings.fit for name, ratings in results.items()} if several else some.fit
+    ranks = {name: claims.rank_ranges(ratings) for name, ratings in results.items()}
     return (
         {
             "method": some.method,
@@ -186,9 +134,8 @@ def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[st
             "ratings": [
                 ({"dimension": name} if several else {})
                 | rating.as_dict()
-                | {"ranks": ranges[rating.model]}
+                | {"ranks": ranks[name][rating.model]}
                 for name, ratings in results.items()
-                for ranges in [claims.rank_ranges(ratings)]
                 for rating in ratings.ratings
             ],
             "n_battles": sum(ratings.n_battles for ratings in results.values()),
@@ -213,8 +160,8 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
     from arena_kit.cli import terminal
     from arena_kit.runs.compare import compare_records
 
-    found = compare_records(before, after)
+    comparison = compare_records(before, after)
     if as_json:
-        click.echo(json.dumps(found.as_dict(), indent=2, allow_nan=False))
+        click.echo(json.dumps(comparison.as_dict(), indent=2, allow_nan=False))
     else:
-        terminal.show_comparison(found)
+        terminal.show_comparison(comparison)

@@ -167,19 +167,14 @@ class Generation:
             self._refuse_above_cap()
         record = Record.create(runs_dir or runs_folder(self.root), "generate")
         record.start("generate", self.params.model_dump(mode="json"))
-        try:
-            made = {entrant: self._fill(job, record) for entrant, job in jobs.items()}
-        except BaseException as error:
-            record.add_spent(self.ledger.spent(record.token))
-            record.finish(error=f"{type(error).__name__}: {error}")
-            raise
+        with record.failing(lambda _: record.add_spent(self.ledger.spent(record.token))):
+            filled = {entrant: self._fill(job, record) for entrant, job in jobs.items()}
         record.update(
             tournament=self.tournament.model_dump(mode="json"),
-            entrants=made,
+            entrants=filled,
             cost={"usd_spent": self.ledger.spent(record.token)},
         )
-        record.finish()
-        return record
+        return record.close()
 
     def _refuse_above_cap(self) -> None:
         """Raise before anything is sent when all entrants together exceed the cap."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
 from arena_kit.rating.placement import Placement
 from arena_kit.runs.settings import (
@@ -127,6 +129,15 @@ PARAMETERS: dict[str, type[BaseModel]] = {
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
 }
+
+
+def parameters_in(kind: type[BaseModel], namespace: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The parameters among a notebook's `globals()`, which must have all of them; none without."""
+    if namespace is None:
+        return {}
+    if missing := [name for name in kind.model_fields if name not in namespace]:
+        raise DataError(f"the parameters cell must name {', '.join(missing)}, too")
+    return {name: namespace[name] for name in kind.model_fields}
 
 
 def parameters_of(notebook: str) -> type[BaseModel]:

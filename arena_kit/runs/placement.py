@@ -10,14 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.battle import Source
-from arena_kit.battles.files import read_battles, write_battles
+from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, file_hash, write_csv, write_json
+from arena_kit.files import file_hash, write_csv, write_json
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.placement import Placed
-from arena_kit.runs.parameters import PlacementParams
-from arena_kit.runs.record import Record, Recorded, claimed_record, find_root
+from arena_kit.runs.battles import (
+    arena_name,
+    arena_note,
+    battles_file,
+    battles_of,
+    human_votes,
+    judges_of,
+)
+from arena_kit.runs.parameters import PlacementParams, parameters_in
+from arena_kit.runs.record import Record, Recorded, find_root
 from arena_kit.runs.settings import validated
 
 MODE = "placement"
@@ -35,41 +43,45 @@ class PlacementStudy(Recorded):
     judged: BattleLog = field(repr=False)
 
     @classmethod
-    def open(cls, **parameters: Any) -> PlacementStudy:
-        """Validate parameters, read both files, then claim a record and write its manifest."""
+    def open(
+        cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any
+    ) -> PlacementStudy:
+        """Validate parameters, read both files, then claim a record and write its manifest.
+
+        A notebook passes its `globals()`, of which the parameters are taken.
+        """
         root = find_root()
-        params = validated(PlacementParams, parameters, f"parameters of {MODE}")
-        human = read_votes(root, params)
+        given = parameters_in(PlacementParams, namespace) | parameters
+        params = validated(PlacementParams, given, f"parameters of {MODE}")
+        human = human_votes(params.human, root, winner=params.human_winner)
         judged = _read_verdicts(root, params)
-        record = claimed_record(MODE, params.run_dir, root)
+        record = Record.begin(MODE, params.model_dump(mode="json"), root)
         study = cls(root=root, params=params, human=human, judged=judged, record=record)
-        study._start(MODE, params.model_dump(mode="json"))
         study._describe()
         return study
 
     @cached_property
     def placed(self) -> Placed:
         """The model among the others, placed jointly and with the others held fixed."""
-        with self._failing():
+        with self.record.failing():
             return self.params.placement()(self.human, self.judged)
 
     @property
     def judge_model(self) -> str:
         """Who judged: as the parameters say, else as the battles do."""
         column = self.params.judged_winner
-        named = self.params.judge_model or next(iter(_judges(self.judged)), "")
+        named = self.params.judge_model or next(iter(judges_of(self.judged)), "")
         return named or ("a judge without a name" if column == "winner" else column)
 
     @property
     def note(self) -> str:
         """What is to be known about the votes: as the parameters say, else as the sessions do."""
-        simulated = "simulated, no person voted" if self.human.simulated() else ""
-        return self.params.human_note or simulated
+        return arena_note(self.human, self.params.human_note)
 
     @property
     def arena(self) -> str:
-        """The arena's name: as the parameters say, else its file's."""
-        return self.params.arena or Path(self.params.human).name.partition(".")[0]
+        """The arena's name with what must be said of it: as the parameters say, else its file's."""
+        return arena_name(self.params.human, self.params.arena, self.note)
 
     def facts(self) -> dict[str, str]:
         """What is placed where, by whom, in words."""
@@ -77,7 +89,7 @@ class PlacementStudy(Recorded):
         return {
             "model": params.model,
             "judge": self.judge_model,
-            "arena": self.arena + (f" ({self.note})" if self.note else ""),
+            "arena": self.arena,
             "human battles": f"{placed.human.n_battles} of {len(self.human)} count, "
             f"{len(placed.human.models)} models",
             "judged battles": f"{placed.n_judged} of {len(self.judged)} count",
@@ -92,7 +104,7 @@ class PlacementStudy(Recorded):
 
     def save(self) -> Record:
         """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""
-        with self._failing():
+        with self.record.failing():
             placed, folder = self.placed, self.record.path
             write_battles(folder / "battles.jsonl", self._written())
             write_json(folder / "elo_ratings.json", self._elo_ratings())
@@ -107,23 +119,23 @@ class PlacementStudy(Recorded):
                 left_out=placed.left_out,
                 unused=placed.unused,
             )
-        return self._close()
+        return self.record.close()
 
     def _describe(self) -> None:
         params = self.params
         self.record.update(
             model=params.model,
-            arena=self.arena,
+            arena=arena_name(params.human, params.arena),
             judge={"model": self.judge_model},
             human_battles={
                 "file": params.human,
-                "sha256": file_hash(self.root / params.human),
+                "sha256": file_hash(battles_file(self.root / params.human)),
                 "inlined": params.inline_human,
                 "note": self.note,
             },
             judged_battles={
                 "file": params.judged,
-                "sha256": file_hash(_battles_file(self.root / params.judged)),
+                "sha256": file_hash(battles_file(self.root / params.judged)),
             },
             seeds={"resamples": params.seed},
         )
@@ -139,7 +151,7 @@ class PlacementStudy(Recorded):
         params = self.params
         names = ("model", "rating", "ci_low", "ci_high", "n_battles")
         return {
-            "arena": self.arena + (f" ({self.note})" if self.note else ""),
+            "arena": self.arena,
             "model": params.model,
             "judge_model": self.judge_model,
             "n_bootstraps": params.n_bootstraps,
@@ -150,47 +162,6 @@ class PlacementStudy(Recorded):
                 for row in self.placed.joint.ratings
             ],
         }
-
-
-def read_votes(root: Path, params: PlacementParams) -> BattleLog:
-    """The human battles that the parameters name; a judge's among them are left out."""
-    found = read_battles(root / params.human, winner=params.human_winner)
-    return _only(found, Source.HUMAN, params.human).of_source(Source.HUMAN)
-
-
-def _only(battles: BattleLog, source: Source, file: str) -> BattleLog:
-    """The battles that this source decided, or that do not say who did."""
-    if battles.source is None:
-        return battles
-    other = Source.LLM_JUDGE if source is Source.HUMAN else Source.HUMAN
-    mine = battles.source.values() != str(other)
-    if not mine.any():
-        raise DataError(f"{file}: all battles have source {str(other)!r}, none {str(source)!r}")
-    return battles.select(mine)
-
-
-def pinned_battles(record: Path, manifest: Mapping[str, Any]) -> BattleLog:
-    """All battles of a placement record whose human votes stand in a file of their own; refused
-    when that file has changed.
-    """
-    pin = manifest["human_battles"]
-    root = _workspace_of(record)
-    if (found := file_hash(root / pin["file"])) != pin["sha256"]:
-        raise DataError(
-            f"{root / pin['file']}: changed since {record} was made: "
-            f"its SHA-256 was {pin['sha256'][:12]}…, now {found[:12]}…"
-        )
-    params = validated(PlacementParams, dict(manifest["parameters"]), f"{record}/manifest.json")
-    arena = params.placement().arena(read_votes(root, params))
-    return BattleLog.joined(arena, read_battles(record / "battles.jsonl"))
-
-
-def _workspace_of(record: Path) -> Path:
-    """The workspace that a record stands in, else the current one."""
-    try:
-        return find_root(record)
-    except DataError:
-        return find_root()
 
 
 def placement_summary(placed: Placed) -> dict[str, Any]:
@@ -232,46 +203,18 @@ def _resamples(ratings: Ratings) -> list[dict[str, object]]:
     return [dict(zip(ratings.models, row, strict=True)) for row in ratings.replicates.tolist()]
 
 
-def _battles_file(path: Path) -> Path:
-    """A battles file, or the one in a run record."""
-    return path / "battles.jsonl" if path.is_dir() else path
-
-
 def _read_verdicts(root: Path, params: PlacementParams) -> BattleLog:
     """The verdicts of one judge on one dimension, which is then forgotten: votes have none."""
-    file = params.judged
-    found = read_battles(_battles_file(root / file), winner=params.judged_winner)
-    found = _only(found, Source.LLM_JUDGE, file)
-    found = _chosen(found, found.by_dimension(), params.dimension, "dimension", file)
-    judges = {name: _by_judge(found, name) for name in _judges(found)}
-    if judges:
-        found = _chosen(found, judges, params.judge_model, "judge_model", file)
-    judge = params.judge_model or next(iter(judges), None)
-    return replace(found, dimension=None).of_source(Source.LLM_JUDGE, judge)
-
-
-def _chosen(
-    every: BattleLog, parts: Mapping[str, BattleLog], wanted: str, what: str, file: str
-) -> BattleLog:
-    """The part that is wanted; where nobody says which, there may be only one."""
-    named = ", ".join(name for name in parts if name) or "none"
-    if wanted and wanted not in parts:
-        raise DataError(f"{file}: no {what} {wanted!r}; found: {named}")
-    if not wanted and len(parts) > 1:
-        several = {"dimension": "dimensions", "judge_model": "judges"}[what]
-        raise DataError(f"{file}: has several {several} ({named}); name one in {what}")
-    return parts[wanted] if wanted else every
-
-
-def _judges(judged: BattleLog) -> list[str]:
-    """The judges that the battles name."""
-    return [] if judged.judge_model is None else [str(name) for name in judged.judge_model.names]
-
-
-def _by_judge(judged: BattleLog, name: str) -> BattleLog:
-    if judged.judge_model is None:
-        return judged
-    return judged.select(judged.judge_model.values() == name)
+    verdicts = battles_of(
+        params.judged,
+        root,
+        winner=params.judged_winner,
+        source=Source.LLM_JUDGE,
+        dimension=params.dimension,
+        judge_model=params.judge_model,
+    )
+    judge = params.judge_model or next(iter(judges_of(verdicts)), None)
+    return replace(verdicts, dimension=None).of_source(Source.LLM_JUDGE, judge)
 
 
 def _judged_rows(battles: BattleLog) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import DataError, read_value, read_yaml
+from arena_kit.files import DataError, file_hash, read_value, read_yaml
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
@@ -29,7 +30,6 @@ from arena_kit.runs.settings import TournamentFile, read_tournament, validated
 class Plan:
     """What a run would judge, by whom and for how much; nothing has been sent or written."""
 
-    mode: str
     root: Path
     params: RunParams
     tournament: TournamentFile
@@ -62,7 +62,6 @@ class Plan:
             limit=params.limit_pairs,
         )
         return cls(
-            mode=mode,
             root=root,
             params=params,
             tournament=tournament,
@@ -103,6 +102,16 @@ class Plan:
             return None
         answered = 2 * len(self.pairing.pairs) - len(self._fresh)
         return self._forecaster()(self._fresh, answered=answered)
+
+    def prompt_set(self) -> dict[str, Any]:
+        """Which prompts are judged: their file with its hash, and how many of each stratum."""
+        return {
+            "file": str(self.tournament.prompts),
+            "sha256": file_hash(self.root / self.tournament.prompts),
+            "bank": len(self.bank),
+            "selected": len(self.prompts),
+            "strata": dict(Counter(prompt.source for prompt in self.prompts)),
+        }
 
     def refuse_without_cap(self) -> None:
         """Raise when the judge spends and the parameters name no limit."""

@@ -8,7 +8,7 @@ import platform
 import secrets
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -103,6 +103,36 @@ class Record:
             raise DataError(f"{path}: not claimed by any run, so there is nothing to resume")
         return cls(path, claim.read_text(encoding="utf-8"))
 
+    @classmethod
+    def begin(cls, mode: str, parameters: dict[str, Any], root: Path) -> Record:
+        """The record of a run in this process, in the folder that its parameters name or in a new
+        one; its first manifest is written, unless a runner has.
+        """
+        folder = parameters["run_dir"]
+        record = cls.claim(root / folder) if folder else cls.create(runs_folder(root), mode)
+        if not record.attached:
+            record.start(mode, parameters)
+            atexit.register(_abandon, record)
+        return record
+
+    def close(self) -> Record:
+        """Close the record as finished, unless a runner will."""
+        if not self.attached:
+            self.finish()
+        return self
+
+    @contextmanager
+    def failing(self, also: Callable[[BaseException], None] | None = None) -> Iterator[None]:
+        """Where the block fails, do `also`, then close the record as failed, unless attached."""
+        try:
+            yield
+        except BaseException as error:
+            if also is not None:
+                also(error)
+            if not self.attached:
+                self.finish(error=f"{type(error).__name__}: {error}")
+            raise
+
     @property
     def attached(self) -> bool:
         """Whether a runner outside this process owns the record and will close it."""
@@ -176,8 +206,8 @@ def open_record(path: str | Path) -> dict[str, Any]:
     manifest = Path(path) / "manifest.json"
     if not manifest.is_file():
         raise DataError(f"{path}: not a run record (no manifest.json)")
-    found: dict[str, Any] = read_json(manifest)
-    return found
+    values: dict[str, Any] = read_json(manifest)
+    return values
 
 
 def _state(path: Path) -> str:
@@ -190,13 +220,13 @@ def _state(path: Path) -> str:
 
 def package_versions() -> dict[str, str]:
     """Versions of Python and of the packages that shape results."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions
 
 
 def code_state(folder: Path) -> dict[str, Any]:
@@ -222,44 +252,13 @@ def code_state(folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """Work that leaves a record, whether a runner watches over it or a person in JupyterLab."""
+    """Work that leaves a record, and its pictures there."""
 
     record: Record
 
     def show(self, plot: Plot) -> Picture:
         """Save a plot in the record and return it for display."""
         return save_picture(plot, self.record.path / "figures" / f"{plot.name}.png")
-
-    def _start(self, mode: str, parameters: dict[str, Any]) -> None:
-        """Write the first manifest, unless a runner has."""
-        if not self.record.attached:
-            self.record.start(mode, parameters)
-            atexit.register(_abandon, self.record)
-
-    def _close(self) -> Record:
-        """Close the record as finished, unless a runner will."""
-        if not self.record.attached:
-            self.record.finish()
-        return self.record
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Close the record as failed when the block fails, unless a runner will."""
-        try:
-            yield
-        except BaseException as error:
-            self._on_failure(error)
-            if not self.record.attached:
-                self.record.finish(error=f"{type(error).__name__}: {error}")
-            raise
-
-    def _on_failure(self, error: BaseException) -> None:
-        """What else a failure leaves in the record."""
-
-
-def claimed_record(mode: str, run_dir: str, root: Path) -> Record:
-    """The folder that a run was given, or a new one."""
-    return Record.claim(root / run_dir) if run_dir else Record.create(runs_folder(root), mode)
 
 
 def _abandon(record: Record) -> None:

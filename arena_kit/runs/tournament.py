@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
@@ -19,66 +21,89 @@ from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.runs import artifacts
+from arena_kit.runs.parameters import RunParams, parameters_in
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import judging_progress
-from arena_kit.runs.record import Record, Recorded, claimed_record
+from arena_kit.runs.record import Record, Recorded
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Plan, Recorded):
+class Study(Recorded):
     """A judged tournament from prompts to a record; each step is computed once.
 
     Open one with `Study.open`, which validates everything and claims a record, then ask
-    for `judgments`, `battles`, `ratings`, `sweep`, and `save()` the artifacts.
+    for `judgments`, `battles`, `ratings`, `sweep`, and `save()` the artifacts. What is to be
+    judged, by whom and for how much is in `plan`.
     """
 
+    plan: Plan
+
     @classmethod
-    def open(cls, mode: str, **parameters: Any) -> Study:
-        """Validate parameters and inputs, then claim a record and write its first manifest."""
-        plan = Plan.read(mode, parameters)
+    def open(
+        cls, mode: str, namespace: Mapping[str, Any] | None = None, /, **parameters: Any
+    ) -> Study:
+        """Validate parameters and inputs, then claim a record and write its first manifest.
+
+        A notebook passes its `globals()`, of which the parameters are taken.
+        """
+        plan = Plan.read(mode, parameters_in(RunParams, namespace) | parameters)
         plan.refuse_without_cap()
-        values = {f.name: getattr(plan, f.name) for f in fields(plan)}
-        study = cls(**values, record=claimed_record(mode, plan.params.run_dir, plan.root))
-        study._begin()
+        record = Record.begin(mode, plan.params.model_dump(mode="json"), plan.root)
+        study = cls(plan=plan, record=record)
+        study._describe()
         return study
 
     @property
+    def root(self) -> Path:
+        """The workspace."""
+        return self.plan.root
+
+    @property
+    def params(self) -> RunParams:
+        """What this run was told."""
+        return self.plan.params
+
+    @property
     def dimensions(self) -> list[str]:
-        return list(self.tournament.dimensions)
+        """What is judged, in the order of the tournament file."""
+        return list(self.plan.tournament.dimensions)
 
     @property
     def method(self) -> PermutationElo:
         """The rating method of the tournament file with this run's overrides."""
-        return self.tournament.elo.method()
+        return self.plan.tournament.elo.method()
 
     @cached_property
     def judgments(self) -> list[Judgment]:
         """Every pair judged in both orders and settled."""
-        with self._failing(), judging_progress(self.record) as progress:
-            self.record.update(cost={"forecast": self.forecast and self.forecast.as_dict()})
-            found = judge_pairs(
-                self.pairing.pairs,
-                self.material,
-                self.judge,
-                self.ledger,
+        plan, record = self.plan, self.record
+        with record.failing(self._on_failure), judging_progress(record) as progress:
+            record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
+            judgments = judge_pairs(
+                plan.pairing.pairs,
+                plan.material,
+                plan.judge,
+                plan.ledger,
                 offline=self.params.offline and self.params.judge != "replay",
-                max_attempts=self.tournament.judge.max_attempts,
-                terms=self.terms(self.record.token, progress.say),
+                max_attempts=plan.tournament.judge.max_attempts,
+                terms=plan.terms(record.token, progress.say),
                 on_progress=progress.show,
             )
-            artifacts.write_verdicts(self.record.path, found, self.dimensions)
-            self.record.update(
-                counts=self._counts(found), cost=self._cost(found), position_bias=_bias(found)
+            artifacts.write_verdicts(record.path, judgments, self.dimensions)
+            record.update(
+                counts=self._counts(judgments),
+                cost=self._cost(judgments),
+                position_bias={n: bias.as_dict() for n, bias in position_bias(judgments).items()},
             )
-        return found
+        return judgments
 
     @cached_property
     def spending(self) -> Spending | None:
         """What this run paid its judge; None for a judge that costs nothing."""
-        if self.price is None:
+        if self.plan.price is None:
             return None
-        paid = self.ledger.paid(self.record.token)
-        return Spending.of(paid, self.price, batch=isinstance(self.judge, BatchJudge))
+        paid = self.plan.ledger.paid(self.record.token)
+        return Spending.of(paid, self.plan.price, batch=isinstance(self.plan.judge, BatchJudge))
 
     @cached_property
     def battles(self) -> BattleLog:
@@ -91,7 +116,7 @@ class Study(Plan, Recorded):
     @cached_property
     def _rated(self) -> tuple[dict[str, dict[float, Ratings]], dict[str, str]]:
         """Ratings at every K of the sweep and at the default one, all from one replay."""
-        ks = sorted({*map(float, self.tournament.elo.k_sweep), self.method.k})
+        ks = sorted({*map(float, self.plan.tournament.elo.k_sweep), self.method.k})
         logs = self.battles.by_dimension() if len(self.battles) else {}
         rated, unrated = {}, {}
         for dimension in self.dimensions:
@@ -101,7 +126,7 @@ class Study(Plan, Recorded):
             except RatingError as error:
                 unrated[dimension] = str(error)
             else:
-                if absent := sorted({*self.tournament.entrants} - {*log.models}):
+                if absent := sorted({*self.plan.tournament.entrants} - {*log.models}):
                     unrated[dimension] = f"{', '.join(absent)} (no battle)"
         return rated, unrated
 
@@ -115,7 +140,7 @@ class Study(Plan, Recorded):
         """Bradley–Terry ratings per dimension, on the center and the battles that Elo counts
         (ties too, as half a win): claims about who is above whom rest on these.
         """
-        method = self.tournament.elo.strengths()
+        method = self.plan.tournament.elo.strengths()
         logs = self.battles.by_dimension()
         return {dimension: method(logs[dimension]) for dimension in self.ratings}
 
@@ -148,27 +173,28 @@ class Study(Plan, Recorded):
 
     def facts(self) -> dict[str, str]:
         """What is judged by whom, in words."""
-        rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in self.material.rubrics.values())
-        strata = ", ".join(f"{n} {name}" for name, n in self._prompt_set()["strata"].items())
-        n_pairs = len(self.pairing.pairs)
-        lexical = self.judge.model.startswith("baseline/")
+        plan, tournament, method = self.plan, self.plan.tournament, self.method
+        rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in plan.material.rubrics.values())
+        strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
+        n_pairs = len(plan.pairing.pairs)
+        lexical = plan.judge.model.startswith("baseline/")
         return {
-            "tournament": self.tournament.name,
-            "judge": self.judge.model + (" (compares words, reads no rubric)" if lexical else ""),
-            "entrants": ", ".join(sorted(self.tournament.entrants)),
-            "prompts": f"{len(self.prompts)} of {len(self.bank)} ({strata})",
+            "tournament": tournament.name,
+            "judge": plan.judge.model + (" (compares words, reads no rubric)" if lexical else ""),
+            "entrants": ", ".join(sorted(tournament.entrants)),
+            "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
             "rubrics": rubrics,
             "requests": f"{2 * n_pairs} ({n_pairs} pairs in both orders)",
-            "missing responses": f"{len(self.pairing.missing)}, treated "
-            f"{self.tournament.missing_responses}",
-            "rating": f"Elo, K {self.method.k:g}, mean of {self.method.n_perms} orders, "
-            f"evidence from {self.method.evidence_replicates} resamples",
-            "seeds": f"shuffles {self.method.seed}, subset {self.params.subset_seed}",
+            "missing responses": f"{len(plan.pairing.missing)}, treated "
+            f"{tournament.missing_responses}",
+            "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
+            f"evidence from {method.evidence_replicates} resamples",
+            "seeds": f"shuffles {method.seed}, subset {self.params.subset_seed}",
         }
 
     def save(self) -> Record:
         """Write the result artifacts and, unless a runner does it, close the record."""
-        with self._failing():
+        with self.record.failing(self._on_failure):
             artifacts.write_results(
                 self.record.path,
                 self.battles,
@@ -179,47 +205,36 @@ class Study(Plan, Recorded):
                 default_k=self.method.k,
             )
             self.record.update(unrated=self.unrated)
-        return self._close()
+        return self.record.close()
 
-    def _begin(self) -> None:
-        self._start(self.mode, self.params.model_dump(mode="json"))
-        folder = self.root / self.tournament.responses
+    def _describe(self) -> None:
+        plan = self.plan
+        tournament, judge, pairing = plan.tournament, plan.judge, plan.pairing
+        folder = self.root / tournament.responses
         self.record.update(
-            tournament=self.tournament.model_dump(mode="json"),
-            judge={"model": self.judge.model, "settings": dict(self.judge.settings)},
-            entrants=sorted(self.tournament.entrants),
+            tournament=tournament.model_dump(mode="json"),
+            judge={"model": judge.model, "settings": dict(judge.settings)},
+            entrants=sorted(tournament.entrants),
             dimensions=self.dimensions,
-            prompt_set=self._prompt_set(),
-            responses={e: file_hash(responses_file(folder, e)) for e in self.tournament.entrants},
+            prompt_set=plan.prompt_set(),
+            responses={e: file_hash(responses_file(folder, e)) for e in tournament.entrants},
             rubrics={
                 name: {"version": rubric.version, "sha256": rubric.digest}
-                for name, rubric in self.material.rubrics.items()
+                for name, rubric in plan.material.rubrics.items()
             },
             seeds={"shuffle": self.method.seed, "subset": self.params.subset_seed},
-            rating={"method": "permutation-elo", "settings": _settings(self.method)},
+            rating={"method": "permutation-elo", "settings": asdict(self.method)},
             dropped={
-                "missing_responses": [list(cell) for cell in self.pairing.missing],
-                "prompts": list(self.pairing.dropped_prompts),
-                "pairs": self.pairing.dropped_pairs,
+                "missing_responses": [list(cell) for cell in pairing.missing],
+                "prompts": list(pairing.dropped_prompts),
+                "pairs": pairing.dropped_pairs,
             },
         )
-        artifacts.write_pairs(self.record.path, self.pairing.pairs)
-
-    def _prompt_set(self) -> dict[str, Any]:
-        strata: dict[str, int] = {}
-        for prompt in self.prompts:
-            strata[prompt.source] = strata.get(prompt.source, 0) + 1
-        return {
-            "file": str(self.tournament.prompts),
-            "sha256": file_hash(self.root / self.tournament.prompts),
-            "bank": len(self.bank),
-            "selected": len(self.prompts),
-            "strata": strata,
-        }
+        artifacts.write_pairs(self.record.path, pairing.pairs)
 
     def _counts(self, judgments: list[Judgment]) -> dict[str, Any]:
         return {
-            "pairs": self.pairing.counts(),
+            "pairs": self.plan.pairing.counts(),
             "verdicts": status_counts(judgments),
             "judgments": settlement_counts(judgments),
         }
@@ -228,27 +243,19 @@ class Study(Plan, Recorded):
         """What this run paid, and what answers from the ledger had cost when they were made."""
         verdicts = [v for j in judgments for v in (j.forward, j.backward)]
         cost: dict[str, Any] = {
-            "forecast": self.forecast and self.forecast.as_dict(),
-            "usd_spent": self.ledger.spent(self.record.token),
+            "forecast": self.plan.forecast and self.plan.forecast.as_dict(),
+            "usd_spent": self.plan.ledger.spent(self.record.token),
             "usd_saved_by_cache": sum(v.cost_usd for v in verdicts if v.cached),
         }
         if self.spending is not None:
             cost["over_cap"] = cost["usd_spent"] > self.params.max_cost_usd
             cost["answers_paid"] = self.spending.as_dict()
-            cost["attempts"] = self.ledger.outcomes(self.record.token)
+            cost["attempts"] = self.plan.ledger.outcomes(self.record.token)
         return cost
 
     def _on_failure(self, error: BaseException) -> None:
         if isinstance(error, OfflineError):
             missing = ({"request_id": request_id} for request_id in error.missing)
             write_jsonl(self.record.path / "missing.jsonl", missing)
-        if self.price is not None:
-            self.record.add_spent(self.ledger.spent(self.record.token))
-
-
-def _settings(method: PermutationElo) -> dict[str, Any]:
-    return {name: getattr(method, name) for name in method.__dataclass_fields__}
-
-
-def _bias(judgments: list[Judgment]) -> dict[str, Any]:
-    return {name: found.as_dict() for name, found in position_bias(judgments).items()}
+        if self.plan.price is not None:
+            self.record.add_spent(self.plan.ledger.spent(self.record.token))

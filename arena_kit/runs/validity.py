@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
@@ -10,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_json, write_json, write_text
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, check_single_votes
 from arena_kit.reporting import board_tables
-from arena_kit.runs.parameters import PolicyParams
-from arena_kit.runs.record import Record, Recorded, claimed_record, find_root
+from arena_kit.runs.battles import arena_name, arena_note, battles_file, battles_of
+from arena_kit.runs.parameters import PolicyParams, parameters_in
+from arena_kit.runs.record import Record, Recorded, find_root
 from arena_kit.runs.settings import read_policy, validated
 from arena_kit.validity.formats import detail_values, earlier_of, to_dict, validity_values
 from arena_kit.validity.integrity import Integrity, LaneShare, integrity, lane_mix
@@ -47,25 +48,28 @@ class PolicyStudy(Recorded):
     battles: BattleLog = field(repr=False)
 
     @classmethod
-    def open(cls, **parameters: Any) -> PolicyStudy:
-        """Validate parameters, read policy and battles, then claim a record."""
+    def open(cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any) -> PolicyStudy:
+        """Validate parameters, read policy and battles, then claim a record.
+
+        A notebook passes its `globals()`, of which the parameters are taken.
+        """
         root = find_root()
-        params = validated(PolicyParams, parameters, f"parameters of {MODE}")
+        given = parameters_in(PolicyParams, namespace) | parameters
+        params = validated(PolicyParams, given, f"parameters of {MODE}")
         policy = read_policy(root / params.policy)
         if params.phase:
             policy = replace(policy, phase=Phase(params.phase))
         battles = _votes(root, params)
         _check_retired(battles, params)
-        record = claimed_record(MODE, params.run_dir, root)
+        record = Record.begin(MODE, params.model_dump(mode="json"), root)
         study = cls(root=root, params=params, policy=policy, battles=battles, record=record)
-        study._start(MODE, params.model_dump(mode="json"))
         study._describe()
         return study
 
     @cached_property
     def report(self) -> Validity:
         """The figures of the report."""
-        with self._failing():
+        with self.record.failing():
             return weekly_report(
                 self.battles,
                 self.policy,
@@ -85,7 +89,7 @@ class PolicyStudy(Recorded):
         """The pages of the models asked for, by default of the top three and of two more at
         most that are due a quality check.
         """
-        with self._failing():
+        with self.record.failing():
             top = list(self.board.order[:SHOWN])
             due = [each.model for each in self.board.checks if each.model not in top]
             names = self.params.detail or top + due[:CHECKED]
@@ -108,14 +112,12 @@ class PolicyStudy(Recorded):
     @property
     def note(self) -> str:
         """What is to be known about the votes: as the parameters say, else as the sessions do."""
-        simulated = "simulated, no person voted" if self.battles.simulated() else ""
-        return self.params.note or simulated
+        return arena_note(self.battles, self.params.note)
 
     @property
     def arena(self) -> str:
         """The arena's name with what must be said of it: as the parameters say, else its file's."""
-        name = self.params.arena or Path(self.params.battles).name.partition(".")[0]
-        return name + (f" ({self.note})" if self.note else "")
+        return arena_name(self.params.battles, self.params.arena, self.note)
 
     def facts(self) -> dict[str, str]:
         """What the report is about, in words."""
@@ -138,23 +140,23 @@ class PolicyStudy(Recorded):
 
     def save(self) -> Record:
         """Write the leaderboard (JSON, CSV, Markdown, LaTeX), validity.json, model_detail.json."""
-        with self._failing():
+        with self.record.failing():
             folder = self.record.path
             write_json(folder / "leaderboard.json", {"arena": self.arena} | to_dict(self.board))
             printed = board_tables.printed(self.board)
             write_text(folder / "leaderboard.csv", board_tables.every_metric(self.board).csv)
             write_text(folder / "leaderboard.md", printed.markdown)
             write_text(folder / "leaderboard.tex", printed.latex)
-            found = validity_values(self.report, self.lanes, self.controls)
-            write_json(folder / "validity.json", {"arena": self.arena} | found)
+            values = validity_values(self.report, self.lanes, self.controls)
+            write_json(folder / "validity.json", {"arena": self.arena} | values)
             write_json(folder / "model_detail.json", self._pages())
             self.record.update(
-                status_of_board=found["status"] | {"sentence": self.board.status.sentence},
-                week=found["week"],
-                compare_week=found["compare_week"],
+                status_of_board=values["status"] | {"sentence": self.board.status.sentence},
+                week=values["week"],
+                compare_week=values["compare_week"],
                 epoch=self.board.epoch,
             )
-        return self._close()
+        return self.record.close()
 
     def _pages(self) -> dict[str, Any]:
         """The pages of all models."""
@@ -170,7 +172,7 @@ class PolicyStudy(Recorded):
             arena=self.arena,
             battles={
                 "file": params.battles,
-                "sha256": file_hash(_battles_file(self.root / params.battles)),
+                "sha256": file_hash(battles_file(self.root / params.battles)),
                 "n": len(self.battles),
                 "note": self.note,
             },
@@ -192,27 +194,13 @@ class PolicyStudy(Recorded):
         return int(self.board.battles.decisive().sum())
 
 
-def _battles_file(path: Path) -> Path:
-    """A battles file, or the one in a run record."""
-    return path / "battles.jsonl" if path.is_dir() else path
-
-
 def _votes(root: Path, params: PolicyParams) -> BattleLog:
     """The battles of the parameters' dimension, one vote per row."""
-    path = _battles_file(root / params.battles)
-    battles = read_battles(path, winner=params.winner)
+    battles = battles_of(params.battles, root, winner=params.winner, dimension=params.dimension)
     if not len(battles):
         raise DataError(f"{params.battles}: holds no battles")
-    found = battles.by_dimension()
-    if params.dimension and params.dimension not in found:
-        names = ", ".join(name for name in found if name) or "none"
-        raise DataError(f"{params.battles}: no dimension {params.dimension!r}; found: {names}")
-    if not params.dimension and len(found) > 1:
-        names = ", ".join(found)
-        raise DataError(f"{params.battles}: has several dimensions ({names}); name one")
-    chosen = found[params.dimension] if params.dimension else battles
-    check_single_votes(chosen)
-    return chosen
+    check_single_votes(battles)
+    return battles
 
 
 def _check_retired(battles: BattleLog, params: PolicyParams) -> None:
@@ -249,5 +237,5 @@ def _prompts(coverage: Coverage) -> str:
         return "none are named or active, so nothing can be said about their coverage"
     mean = coverage.by_prompt[np.ix_(coverage.enabled, coverage.active)].mean()
     thin = mean < coverage.policy.prompts.floor
-    said = f"{n}; a model has {mean:.2g} decisive votes on each, on average"
-    return said + (": too few for the coverage that the policy asks for" if thin else "")
+    short = ": too few for the coverage that the policy asks for" if thin else ""
+    return f"{n}; a model has {mean:.2g} decisive votes on each, on average{short}"

@@ -51,12 +51,14 @@ def test_rate_settings(battles: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--set", "kk=3"], "unknown setting; known: k, initial, scale, n_perms"),
-        (["--set", "k"], "unknown setting"),
-        (["--set", "k=many"], "--set k: expected float, got 'many'"),
-        (["--set", "shuffle=maybe"], "expected bool, got 'maybe'"),
+        (["--set", "kk=3"], "--set: unknown key 'kk'; allowed: k, initial, scale, n_perms"),
+        (["--set", "k"], "--set 'k': expected KEY=VALUE"),
+        (["--set", "k=many"], "--set: k: Input should be a valid number"),
+        (["--set", "k=inf"], "--set: k: Input should be a finite number, got 'inf'"),
+        (["--set", "shuffle=maybe"], "--set: shuffle: Input should be a valid boolean"),
+        (["--set", "ties=win"], "--set: ties: Input should be 'drop' or 'half', got 'win'"),
         (["--set", "n_perms=0"], "n_perms must be 1 or more, not 0"),
-        (["--dimension", "taste"], "no dimension 'taste'"),
+        (["--dimension", "taste"], "battles.jsonl: no dimension 'taste'; found: none"),
     ],
 )
 def test_rate_usage(battles: Path, words: list[str], why: str) -> None:
@@ -64,6 +66,22 @@ def test_rate_usage(battles: Path, words: list[str], why: str) -> None:
     done = call("rate", battles, *words)
     assert done.exit_code == 2
     assert why in done.stderr
+
+
+def test_rate_names(battles: Path) -> None:
+    """A setting that is several names takes them separated by commas."""
+    words = ("--method", "bradley-terry", "--set", "center_on=x, y", "--set", "cluster=battle")
+    done = json.loads(call("rate", battles, "--json", *words).stdout)
+    assert done["settings"]["center_on"] == ["x", "y"]
+
+
+def test_rate_a_folder(battles: Path) -> None:
+    """A folder is rated by its battles.jsonl; one without is a sentence."""
+    assert call("rate", battles.parent, "--json").stdout == call("rate", battles, "--json").stdout
+    battles.unlink()
+    done = call("rate", battles.parent)
+    assert done.exit_code == 2
+    assert "battles.jsonl: no such file" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -243,10 +243,12 @@ def test_battles_are_whole(home: Path, record: Path) -> None:
 
 
 def test_rating_the_record_again(home: Path, record: Path, tmp_path: Path) -> None:
-    """`rate RECORD/battles.jsonl` gives the record's ratings and intervals byte for byte, from
-    any folder, without naming a method; the file outside its record is rated as any other.
+    """`rate RECORD` or `rate RECORD/battles.jsonl` gives the record's ratings and intervals byte
+    for byte, from any folder, without naming a method; the file outside its record is rated
+    as any other.
     """
     expected = [shown(row) for row in loaded(record / "elo_ratings.json")["ratings"]]
+    assert rated(record, home) == expected
     assert rated(record / "battles.jsonl", home) == expected
     assert rated(record / "battles.jsonl", tmp_path) == expected
     shutil.copy(record / "battles.jsonl", tmp_path / "battles.jsonl")
@@ -284,6 +286,7 @@ def test_pinned_votes(home: Path, record: Path, pinned: Path) -> None:
     for name in ("elo_ratings.json", "bootstrap_ratings.csv", "placement.json"):
         assert (pinned / name).read_bytes() == (record / name).read_bytes(), name
     expected = [shown(row) for row in loaded(pinned / "elo_ratings.json")["ratings"]]
+    assert rated(pinned, home) == expected
     assert rated(pinned / "battles.jsonl", home) == expected
     assert rated(pinned / "battles.jsonl", pinned) == expected
 

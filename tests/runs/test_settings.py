@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, Placement
-from arena_kit.runs.parameters import PlacementParams, PolicyParams, RunParams
+from arena_kit.runs.parameters import PlacementParams, PolicyParams, RunParams, parameters_in
 from arena_kit.runs.settings import read_tournament, validated
 from tests.samples import ROOT, edited
 
@@ -96,6 +96,16 @@ def test_a_placement_is_the_methods_own() -> None:
     given = PlacementParams(model="new", soft=False, n_bootstraps=200, prior=0.1, seed=4)
     method = replace(usual.method, resamples=200, prior=0.1, seed=4)
     assert given.placement() == replace(usual, method=method)
+
+
+def test_a_notebook_passes_its_globals() -> None:
+    """Of a notebook's globals the parameters are taken, and one that it forgot is named."""
+    values = dict.fromkeys(RunParams.model_fields, 1)
+    assert parameters_in(RunParams, values | {"study": 2, "n_prems": 3}) == values
+    assert parameters_in(RunParams, None) == {}
+    del values["seed"], values["offline"]
+    with pytest.raises(DataError, match="the parameters cell must name offline, seed, too"):
+        parameters_in(RunParams, values)
 
 
 def test_dates_are_texts() -> None:

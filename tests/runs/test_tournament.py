@@ -125,7 +125,7 @@ def test_replay(workspace: Path) -> None:
 def test_missing_responses(workspace: Path, missing: str, pairs: int) -> None:
     """A missing response drops its prompt (listwise) or its pairs, and is counted."""
     edited(workspace, missing_responses=missing)
-    chosen = Study.open("pilot", **SMALL).prompts[0].prompt_id
+    chosen = Study.open("pilot", **SMALL).plan.prompts[0].prompt_id
     path = workspace / "sample" / "responses" / "responses_birch.jsonl"
     kept = [line for line in path.read_text().splitlines(keepends=True) if chosen not in line]
     path.write_text("".join(kept))
