@@ -22,6 +22,6 @@ def init(folder: Path) -> None:
     """
     from arena_kit.runs.workspace import init_workspace
 
-    for made in init_workspace(folder):
-        click.echo(made)
+    for path in init_workspace(folder):
+        click.echo(path)
     click.echo(f"next: cd {folder} && arena-kit run pilot")

@@ -11,7 +11,6 @@ import click
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.base import main, plain_errors
 from arena_kit.files import DataError
-from arena_kit.rating import claims
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
@@ -120,23 +119,22 @@ def _names(text: str) -> list[str]:
 
 
 def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[str, Any]:
+    from arena_kit.runs.artifacts import rows_with_ranks
+
     some = next(iter(results.values()))
     several = len(results) + len(unrated) > 1
     dropped = {
         kind: sum(ratings.dropped[kind] for ratings in results.values()) for kind in some.dropped
     }
     fit = {name: ratings.fit for name, ratings in results.items()} if several else some.fit
-    ranks = {name: claims.rank_ranges(ratings) for name, ratings in results.items()}
     return (
         {
             "method": some.method,
             "settings": some.settings,
             "ratings": [
-                ({"dimension": name} if several else {})
-                | rating.as_dict()
-                | {"ranks": ranks[name][rating.model]}
+                ({"dimension": name} if several else {}) | row
                 for name, ratings in results.items()
-                for rating in ratings.ratings
+                for row in rows_with_ranks(ratings)
             ],
             "n_battles": sum(ratings.n_battles for ratings in results.values()),
             "dropped": dropped,

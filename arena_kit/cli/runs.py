@@ -131,14 +131,14 @@ def cost(params_file: Path, overrides: Overrides, as_json: bool) -> None:
     from arena_kit.runs.plan import read_plan
 
     plan = read_plan(params_file, dict(overrides))
-    found, cap = plan.forecast, plan.params.max_cost_usd
+    forecast, cap = plan.forecast, plan.params.max_cost_usd
     if as_json:
-        forecast = None if found is None else found.as_dict()
-        click.echo(json.dumps({"forecast": forecast, "max_cost_usd": cap}, indent=2))
+        values = {"forecast": forecast and forecast.as_dict(), "max_cost_usd": cap}
+        click.echo(json.dumps(values, indent=2))
         return
-    terminal.show_forecast(found)
-    if found is not None:
-        terminal.show_cap(found.usd_no_hits, cap)
+    terminal.show_forecast(forecast)
+    if forecast is not None:
+        terminal.show_cap(forecast.usd_no_hits, cap)
 
 
 @main.command()
@@ -171,8 +171,8 @@ def batches(
     file = read_tournament(root / (tournament or DEFAULT_TOURNAMENT))
     desk = Desk(ledger=Ledger(root / file.verdicts), root=root, key_variable=key_variable)
     if cancel:
-        found = desk.cancel(cancel)
-        click.echo(f"batch {found.batch_id} is {found.status}; the next run collects its results")
+        batch = desk.cancel(cancel)
+        click.echo(f"batch {batch.batch_id} is {batch.status}; the next run collects its results")
     if give_up:
         intent = desk.give_up(give_up)
         click.echo(f"{intent.batch_id or intent.intent} is given up")
@@ -208,14 +208,14 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
     given = read_yaml(file) | ({"offline": True} if offline else {})
     generation = Generation.read(given, str(params_file))
     if forecast:
-        found = generation.forecasts()
+        forecasts = generation.forecasts()
         if as_json:
-            click.echo(json.dumps({e: f.as_dict() for e, f in found.items()}, indent=2))
-        for entrant, one in () if as_json else found.items():
+            click.echo(json.dumps({e: f.as_dict() for e, f in forecasts.items()}, indent=2))
+            return
+        for entrant, one in forecasts.items():
             terminal.show_forecast(one, title=entrant)
-        if not as_json:
-            total = sum(one.usd_no_hits for one in found.values())
-            terminal.show_cap(total, generation.params.max_cost_usd)
+        total = sum(one.usd_no_hits for one in forecasts.values())
+        terminal.show_cap(total, generation.params.max_cost_usd)
         return
     record = generation.run()
     manifest = record.read()

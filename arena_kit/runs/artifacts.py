@@ -98,16 +98,21 @@ def bradley_terry(strengths: RatingsByDimension, dimensions: Sequence[str]) -> d
     return {d: _strengths(strengths[d]) if d in strengths else {} for d in dimensions}
 
 
-def _strengths(found: Ratings) -> dict[str, Any]:
-    ranges = claims.rank_ranges(found)
-    above = claims.above(found)
-    return found.as_dict() | {
-        "ratings": [row.as_dict() | {"ranks": ranges[row.model]} for row in found.ratings],
+def _strengths(ratings: Ratings) -> dict[str, Any]:
+    above = claims.above(ratings)
+    return ratings.as_dict() | {
+        "ratings": rows_with_ranks(ratings),
         "above": {
-            a: {b: known(above[i, j]) for j, b in enumerate(found.models) if i != j}
-            for i, a in enumerate(found.models)
+            a: {b: known(above[i, j]) for j, b in enumerate(ratings.models) if i != j}
+            for i, a in enumerate(ratings.models)
         },
     }
+
+
+def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:
+    """A row per model, best first, with the ranks that remain possible."""
+    ranges = claims.rank_ranges(ratings)
+    return [row.as_dict() | {"ranks": ranges[row.model]} for row in ratings.ratings]
 
 
 def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:

@@ -80,7 +80,7 @@ class Question:
 
     def row(self, answer: Answer) -> dict[str, object]:
         """The answer as a line of the entrant's responses file."""
-        made: dict[str, object] = {
+        diagnostics: dict[str, object] = {
             "definition": self.definition.digest,
             "model": self.definition.model,
             "served_model": answer.served_model,
@@ -88,11 +88,13 @@ class Question:
             "usage": answer.usage,
             "cost_usd": answer.cost_usd,
         }
+        if self.seed is not None:
+            diagnostics["seed"] = self.seed
         return {
             "entrant_id": self.entrant,
             "prompt_id": self.prompt.prompt_id,
             "response_text": answer.text,
-            "diagnostics": made | ({} if self.seed is None else {"seed": self.seed}),
+            "diagnostics": diagnostics,
             "timestamp": utc_now(),
         }
 
@@ -149,13 +151,13 @@ class Generation:
 
     def forecasts(self) -> dict[str, Forecast]:
         """What each entrant's missing responses would cost."""
-        found = {}
+        forecasts = {}
         for entrant in self.definitions:
             job = self._job(entrant)
             fresh = job.fresh()
             answered = len(job.questions) - len(fresh)
-            found[entrant] = job.forecaster()(list(fresh.values()), answered=answered)
-        return found
+            forecasts[entrant] = job.forecaster()(list(fresh.values()), answered=answered)
+        return forecasts
 
     def run(self, runs_dir: Path | None = None) -> Record:
         """Fill every entrant's responses file; leaves a record of what was made and paid."""
@@ -192,13 +194,7 @@ class Generation:
         base = paid_settings(definition.backend, self.tournament.judge)
         shaping = ("max_tokens", "effort", "temperature")
         changes = {n: getattr(definition, n) for n in shaping if n in type(base).model_fields}
-        backend = Backend(
-            kind=definition.backend,
-            model=definition.model,
-            transport=definition.transport,
-            base_url=definition.base_url,
-            key_variable=definition.key_variable,
-        )
+        backend = Backend(kind=definition.backend, **definition.shared_with(Backend))
         judge = backend.judge(
             base.model_copy(update=changes),
             read_prices(self.root / self.tournament.prices),
@@ -297,13 +293,13 @@ class _Job:
         rows, whole = whole_lines(self.file) if self.file.is_file() else ([], True)
         kept = {}
         for row in rows:
-            made = row.get("diagnostics")
-            if not isinstance(made, dict) or "definition" not in made:
+            diagnostics = row.get("diagnostics")
+            if not isinstance(diagnostics, dict) or "definition" not in diagnostics:
                 raise DataError(
                     f"{self.file}: holds responses made elsewhere; move the file, or take the "
                     "entrant out of `generate`"
                 )
-            if made["definition"] == self.definition.digest:
+            if diagnostics["definition"] == self.definition.digest:
                 kept[str(row["prompt_id"])] = row
         if len(kept) != len(rows) or not whole:
             write_jsonl(self.file, kept.values())
@@ -314,7 +310,7 @@ class _Job:
         next run writes, but repeats none.
         """
         todo = {k: q for k, q in self.questions.items() if q.prompt.prompt_id not in written}
-        found = {k: a for k, a in self.ledger.get(todo).items() if a.status in _RESPONSES}
-        rows = [todo[key].row(answer) for key, answer in found.items()]
+        answers = self.ledger.get(todo).items()
+        rows = [todo[key].row(answer) for key, answer in answers if answer.status in _RESPONSES]
         written |= {str(row["prompt_id"]) for row in rows}
         append_lines(self.file, [json.dumps(row, ensure_ascii=False) for row in rows])

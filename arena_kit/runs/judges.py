@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from arena_kit.files import DataError
@@ -68,19 +68,14 @@ class Backend:
         variable = self.key_variable or ANTHROPIC_KEY
         key = self._key(variable, root)
         client = anthropic.Anthropic(api_key=key or "none", base_url=self.base_url or None)
-        shared: dict[str, Any] = {
-            "client": client,
-            "model": self.model,
-            "price": self.price(prices),
-            "max_tokens": settings.max_tokens,
-            "effort": settings.effort,
-            "verdict": verdict,
-            "lacks": "" if key else variable,
-        }
-        if self.transport == "batches":
-            return AnthropicBatches(**shared)
-        return AnthropicMessages(
-            **shared, concurrency=settings.concurrency, per_minute=settings.per_minute
+        kind = AnthropicBatches if self.transport == "batches" else AnthropicMessages
+        return kind(
+            client=client,
+            model=self.model,
+            price=self.price(prices),
+            verdict=verdict,
+            lacks="" if key else variable,
+            **settings.shared_with(kind),
         )
 
     def _chat(
@@ -99,7 +94,7 @@ class Backend:
             price=self.price(prices, keyless=key is None),
             api_key=key,
             verdict=verdict,
-            **settings.model_dump(exclude={"expected_output_tokens"}),
+            **settings.shared_with(ChatJudge),
         )
 
     def _key(self, variable: str, root: Path) -> str | None:
@@ -139,13 +134,7 @@ def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: P
 def _paid(kind: Kind, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
     if not params.judge_model:
         raise DataError(f"judge {kind!r} needs judge_model, the model's id")
-    backend = Backend(
-        kind=kind,
-        model=params.judge_model,
-        transport=params.transport,
-        base_url=params.base_url,
-        key_variable=params.key_variable,
-    )
+    backend = Backend(kind=kind, model=params.judge_model, **params.shared_with(Backend))
     prices = read_prices(root / tournament.prices)
     return backend.judge(paid_settings(kind, tournament.judge), prices, root)
 
@@ -205,11 +194,12 @@ class Desk:
         return intent
 
     def _find(self, name: str) -> Intent:
-        found = [i for i in self.under_way() if name in (i.intent, i.batch_id)]
-        if not found:
-            known = ", ".join(i.batch_id or i.intent for i in self.under_way()) or "none"
-            raise DataError(f"no batch {name!r} is under way; under way: {known}")
-        return found[0]
+        intents = self.under_way()
+        for intent in intents:
+            if name in (intent.intent, intent.batch_id):
+                return intent
+        known = ", ".join(intent.batch_id or intent.intent for intent in intents) or "none"
+        raise DataError(f"no batch {name!r} is under way; under way: {known}")
 
     def _judge(self, intent: Intent) -> BatchJudge:
         import anthropic

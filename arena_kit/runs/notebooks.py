@@ -137,16 +137,16 @@ def notebook_parameters(notebook: Path) -> dict[str, str]:
     """Names and types that a notebook's parameters cell declares, as papermill sees them."""
     import papermill
 
-    found = papermill.inspect_notebook(str(notebook))
-    return {name: each["inferred_type_name"] for name, each in found.items()}
+    cell = papermill.inspect_notebook(str(notebook))
+    return {name: each["inferred_type_name"] for name, each in cell.items()}
 
 
 def notebook_defaults(notebook: Path) -> dict[str, Any]:
     """What a notebook runs with where it is told nothing."""
     import papermill
 
-    found = papermill.inspect_notebook(str(notebook))
-    return {name: literal_eval(each["default"]) for name, each in found.items()}
+    cell = papermill.inspect_notebook(str(notebook))
+    return {name: literal_eval(each["default"]) for name, each in cell.items()}
 
 
 def _execute(
@@ -187,11 +187,11 @@ def _kernel_environment(record: Record) -> Iterator[None]:
 
 def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError:
     kind = str(getattr(error, "ename", type(error).__name__))
-    told = str(getattr(error, "evalue", error)) or _interrupted(record, root)
-    record.finish(error=f"{kind}: {told}")
+    message = str(getattr(error, "evalue", error)) or _interrupted(record, root)
+    record.finish(error=f"{kind}: {message}")
     with suppress(Exception):  # the reason above is what counts; a report of it is a courtesy
         export_report(record.path / "report.ipynb", record.path / "report.html")
-    return RunFailedError(told, record, EXIT_CODES.get(kind, FAILED))
+    return RunFailedError(message, record, EXIT_CODES.get(kind, FAILED))
 
 
 def _interrupted(record: Record, root: Path) -> str:

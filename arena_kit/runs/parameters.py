@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -96,11 +96,8 @@ class PlacementParams(Strict):
 
     def placement(self) -> Placement:
         """The placement these parameters describe, which takes over what has the same name."""
-        method = replace(_METHOD, resamples=self.n_bootstraps, **self._shared_with(BradleyTerry))
-        return Placement(method=method, **self._shared_with(Placement))
-
-    def _shared_with(self, kind: type[BradleyTerry | Placement]) -> dict[str, Any]:
-        return self.model_dump(include={field.name for field in fields(kind)})
+        method = replace(_METHOD, resamples=self.n_bootstraps, **self.shared_with(BradleyTerry))
+        return Placement(method=method, **self.shared_with(Placement))
 
 
 class PolicyParams(Strict):

@@ -16,6 +16,7 @@ from arena_kit.files import file_hash, write_csv, write_json
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.placement import Placed
+from arena_kit.runs.artifacts import rows_with_ranks
 from arena_kit.runs.battles import (
     arena_name,
     arena_note,
@@ -168,8 +169,8 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
     """Both ways of placing with rank ranges and probabilities, plain values for JSON."""
     return {
         "model": placed.model,
-        "joint": _rows(placed.joint),
-        "anchored": _rows(placed.anchored),
+        "joint": rows_with_ranks(placed.joint),
+        "anchored": rows_with_ranks(placed.anchored),
         "above": _above(placed),
         "hidden_human_rating": placed.hidden and placed.hidden.as_dict(),
         "calibration": placed.calibration and asdict(placed.calibration),
@@ -186,17 +187,12 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
 
 def _above(placed: Placed) -> dict[str, dict[str, float]]:
     """How probable it is that the model is above each other one, both ways."""
-    found = {}
+    ways = {}
     for name, ratings in (("joint", placed.joint), ("anchored", placed.anchored)):
         row = claims.above(ratings)[ratings.models.index(placed.model)]
         pairs = zip(ratings.models, row, strict=True)
-        found[name] = {m: float(p) for m, p in pairs if m != placed.model and not isnan(p)}
-    return found
-
-
-def _rows(ratings: Ratings) -> list[dict[str, Any]]:
-    ranges = claims.rank_ranges(ratings)
-    return [row.as_dict() | {"ranks": ranges[row.model]} for row in ratings.ratings]
+        ways[name] = {m: float(p) for m, p in pairs if m != placed.model and not isnan(p)}
+    return ways
 
 
 def _resamples(ratings: Ratings) -> list[dict[str, object]]:
@@ -232,19 +228,19 @@ def _listed(left_out: Mapping[str, int], least: int) -> str:
 
 
 def _error(placed: Placed) -> str:
-    found = placed.judge_error
-    if found is None:
+    error = placed.judge_error
+    if error is None:
         return (
             "unknown: needs 5 other models that people and the judge compared on the same battles"
         )
-    return f"{found.sd:.0f} points beyond chance, over {found.n_models} other models"
+    return f"{error.sd:.0f} points beyond chance, over {error.n_models} other models"
 
 
 def _worth(placed: Placed) -> str:
-    found = placed.calibration
-    if found is None:
+    fit = placed.calibration
+    if fit is None:
         return "count in full"
     return (
-        f"a clear one is worth {found.worth:.2f} of a win (temperature {found.temperature:.2f}, "
-        f"from {found.n_shared} battles that people decided too)"
+        f"a clear one is worth {fit.worth:.2f} of a win (temperature {fit.temperature:.2f}, "
+        f"from {fit.n_shared} battles that people decided too)"
     )

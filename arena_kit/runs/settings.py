@@ -72,6 +72,10 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    def shared_with(self, kind: type[Any]) -> dict[str, Any]:
+        """The values of those fields that a dataclass has by the same name."""
+        return self.model_dump(include={field.name for field in fields(kind)})
+
 
 class DimensionSettings(Strict):
     """One dimension: its rubric file, the version that file must carry, and what the
