@@ -19,7 +19,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from arena_kit.battles.battle import check_id
 from arena_kit.files import DataError, read_text, read_yaml
@@ -282,9 +282,11 @@ def validated(
     refuse_keys(values, where)
     union: Any = kind | None  # a dataclass by itself could not be given a config
     adapter = TypeAdapter[Any](union, config=Strict.model_config)
-    text = to_json(values, inf_nan_mode="constants", fallback=str)
     try:
+        text = to_json(values, inf_nan_mode="constants")
         valid: Kind = adapter.validate_json(text, strict=strict)
+    except PydanticSerializationError as error:
+        raise DataError(f"{where}: {error}") from None
     except ValidationError as error:
         raise DataError("; ".join(_sentence(kind, e, where) for e in error.errors())) from None
     return valid

@@ -74,6 +74,8 @@ def test_overrides() -> None:
         ({"judge": "oracle"}, "judge: .*'baseline', 'replay'.*got 'oracle'"),
         ({"strata": {"vignette": -1}}, "strata.vignette"),
         ({"limit_pairs": -2}, "limit_pairs"),
+        ({"judge_model": "\ud83d"}, "parameters of pilot: .*surrogates not allowed"),
+        ({"judge_model": object()}, "parameters of pilot: .*unknown type"),
     ],
 )
 def test_bad_parameters(values: dict[str, Any], why: str) -> None:
