@@ -34,7 +34,7 @@ from arena_kit.judging.ledger import Ledger  # noqa: E402
 from arena_kit.judging.prices import Price  # noqa: E402
 from arena_kit.judging.prompts import Pair, Prompt, Response  # noqa: E402
 from arena_kit.judging.rendering import Rubric  # noqa: E402
-from arena_kit.judging.terms import Pace, Terms  # noqa: E402
+from arena_kit.judging.terms import AskingTerms, Pace  # noqa: E402
 from arena_kit.judging.tournament import Material, judge_pairs  # noqa: E402
 
 N_PAIRS = int(os.environ.get("ARENA_KIT_BENCH_PAIRS", "50000"))
@@ -139,7 +139,7 @@ def main() -> None:
         client = anthropic.Anthropic(api_key="none", base_url=address, max_retries=0)
         price = Price(model="claude-opus-5-5", input=4, output=20, write=8, read=0.2)
         judge = AnthropicBatches(client=client, model="claude-opus-5-5", price=price)
-        terms = Terms(run="bench", pace=Pace(first_look=0.2))
+        terms = AskingTerms(run="bench", pace=Pace(first_look=0.2))
         with tempfile.TemporaryDirectory() as folder:
             first, second = (Ledger(Path(folder) / name) for name in ("first", "second"))
             judge_pairs(pairs[:1], material, judge, first, terms=terms)  # the SDK loads lazily

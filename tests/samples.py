@@ -22,7 +22,7 @@ from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response
 from arena_kit.judging.records import Judgment, Settlement, Status
 from arena_kit.judging.rendering import Rubric
-from arena_kit.judging.terms import Pace, Terms
+from arena_kit.judging.terms import AskingTerms, Pace
 from arena_kit.judging.tournament import Material
 from tests.emulator import Emulator
 
@@ -124,9 +124,9 @@ def batch_judge(emulator: Emulator, key: str = KEY, **changes: Any) -> Anthropic
     return AnthropicBatches(**shared)
 
 
-def terms(**changes: Any) -> Terms:
+def terms(**changes: Any) -> AskingTerms:
     shared: dict[str, Any] = {"run": "first", "pace": PACE}
-    return Terms(**(shared | changes))
+    return AskingTerms(**(shared | changes))
 
 
 def sizes(emulator: Emulator) -> list[int]:

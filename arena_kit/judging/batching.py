@@ -2,16 +2,18 @@
 
 The order of things is the guarantee: an intent is durable before a batch is created, the
 batch's id before anything else happens, each group of results before the next. Whatever
-was begun is settled before anything new is sent. See design/never-paid-twice.md.
+was begun is settled before anything new is sent; an intent whose batch id was lost is
+reconciled with the service's list of batches. See design/never-paid-twice.md.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import islice, takewhile
 
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import (
@@ -28,14 +30,16 @@ from arena_kit.judging.judges.base import (
 )
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Awaited, Intent
-from arena_kit.judging.reconciling import named, recent, reconcile
-from arena_kit.judging.records import Answer, Asked, undisturbed
-from arena_kit.judging.terms import OnSettled, Terms
+from arena_kit.judging.records import Answer, Asked, garbage_collection_disabled
+from arena_kit.judging.terms import AskingTerms, OnSettled
 
 #: Results made durable together: so many, or what came in so many seconds.
 _GROUP = 5000
 _GROUP_SECONDS = 1.0
+#: Openings of a results stream in a row that bring nothing new, before it is left for later.
 _STALLS = 5
+#: How long before its intent a batch may seem to have been created, for clocks differ.
+_CLOCK_SKEW = timedelta(hours=24)
 
 Requests = Mapping[str, Asked]
 
@@ -46,7 +50,7 @@ class Batching:
 
     judge: BatchJudge
     ledger: Ledger
-    terms: Terms
+    terms: AskingTerms
     on_settled: OnSettled
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
@@ -61,6 +65,39 @@ class Batching:
         except KeyboardInterrupt:
             raise KeyboardInterrupt(left_running(self.ledger)) from None
         return self.answers | {key: result.answer for key, result in self.failed.items()}
+
+    def reconcile(self, intent: Intent) -> bool:
+        """Find the batch that an intent became, when the answer to its creation was lost; False
+        when it became none.
+
+        A batch carries no name, so one of the right size is a candidate until its results
+        show whose requests it holds. Only when none is left of those that had appeared by the
+        end of the grace period was nothing created.
+        """
+        others = self.ledger.known_batches()
+        deadline = time.monotonic() + self.terms.pace.grace
+        late, seen = False, set[str]()
+        for wait in self.terms.pace.waits():
+            complete, late = late, time.monotonic() > deadline  # after one look beyond the deadline
+            candidates = [b for b in self._recent(intent) if b.batch_id not in others]
+            candidates = [b for b in candidates if not complete or b.batch_id in seen]
+            seen |= {batch.batch_id for batch in candidates}
+            for batch in candidates:
+                if batch.ended and self._holds(batch, intent):
+                    self.ledger.submitted(intent, batch)
+                    return True
+                if batch.ended:
+                    others.add(batch.batch_id)
+            running = [batch.batch_id for batch in candidates if not batch.ended]
+            if not running and late:
+                self.ledger.close(intent, "void")
+                return False
+            if running:
+                self.terms.say(
+                    f"{_named(intent)} may be {' or '.join(running)}; waiting to see its results"
+                )
+            time.sleep(wait)
+        raise AssertionError  # the waits have no end
 
     def _ask(self, requests: Requests) -> None:
         self.judge.ready()
@@ -92,15 +129,15 @@ class Batching:
 
     def _warmed(self, requests: Requests) -> dict[str, Asked]:
         """Send one request of each system text and wait for it; returns the others."""
-        ahead = {r.request_id for r in first_of_each(requests.values()).values()}
-        some = {key: r for key, r in requests.items() if r.request_id in ahead}
-        if len(some) == len(requests):
+        ahead = {r.request_id for r in first_of_each(requests.values())}
+        first = {key: r for key, r in requests.items() if r.request_id in ahead}
+        if len(first) == len(requests):
             return dict(requests)
         self.terms.say("pre-warming the prompt cache, one request per rubric")
-        for key, request in some.items():
+        for key, request in first.items():
             self._send({key: request})
-        self._settle(some)
-        for result in (self.failed[key] for key in some if key in self.failed):
+        self._settle(first)
+        for result in (self.failed[key] for key in first if key in self.failed):
             if not result.again:
                 raise ServiceError(
                     "the service refused the first request, so nothing else was sent: "
@@ -128,7 +165,7 @@ class Batching:
             batch = self.terms.patiently(lambda: self.judge.submit(entries))
         except UnsureError as error:
             self.terms.say(f"{error}; looking whether the batch exists before sending again")
-            if not reconcile(intent, self.judge, self.ledger, self.terms):
+            if not self.reconcile(intent):
                 raise BusyError(f"{error}; no batch was made") from None
         except ServiceError:
             self.ledger.close(intent, "void")  # certainly not taken
@@ -143,7 +180,7 @@ class Batching:
         for intent in mine:
             self._check_account(intent)
             if intent.batch_id is None:
-                reconcile(intent, self.judge, self.ledger, self.terms)
+                self.reconcile(intent)
         ids = {intent.intent for intent in mine}
         self._wait([i for i in self.ledger.open_intents() if i.intent in ids])
 
@@ -151,7 +188,7 @@ class Batching:
         """An unconfirmed batch can be looked for only with the key that it was sent with."""
         if intent.batch_id is None and intent.service != self.judge.service:
             raise PausedError(
-                f"{named(intent)} was sent to {intent.service.origin} with another key, and "
+                f"{_named(intent)} was sent to {intent.service.origin} with another key, and "
                 "whether it became a batch can be seen only with that key; use it, or, if it "
                 f"became none: arena-kit batches --give-up {intent.intent}"
             )
@@ -180,21 +217,48 @@ class Batching:
             since = unknown_since.setdefault(batch_id, time.monotonic())
             if time.monotonic() - since < self.terms.pace.grace:
                 return None
-            if any(batch.batch_id == batch_id for batch in recent(intent, self.judge, self.terms)):
+            if any(batch.batch_id == batch_id for batch in self._recent(intent)):
                 return None
             raise PausedError(
-                f"the service does not know {named(intent)}: if it belongs to another workspace, "
+                f"the service does not know {_named(intent)}: if it belongs to another workspace, "
                 "use that workspace's key; to give it up and send its requests again: "
                 f"arena-kit batches --give-up {intent.intent}"
             ) from None
         unknown_since.pop(batch_id, None)
         return batch
 
+    def _recent(self, intent: Intent) -> list[Batch]:
+        """Batches of an intent's size that may have been created since it was planned."""
+        oldest = datetime.fromisoformat(intent.planned_at) - _CLOCK_SKEW
+
+        def look() -> list[Batch]:
+            newest_first = takewhile(
+                lambda batch: datetime.fromisoformat(batch.created_at) >= oldest,
+                self.judge.recent(),
+            )
+            return [batch for batch in newest_first if batch.n_requests == intent.n_requests]
+
+        return self.terms.patiently(look)
+
+    def _holds(self, batch: Batch, intent: Intent) -> bool:
+        """Whether the first result of an ended batch is one of an intent's requests."""
+        if not batch.results_url:  # no longer kept: not to be told, and not to be had
+            return False
+
+        def look() -> bool:
+            try:
+                results = islice(self.judge.collect(batch), 1)
+                return any(intent.owns(result.name) for result in results)
+            except CutError as error:
+                raise BusyError(str(error)) from None
+
+        return self.terms.patiently(look)
+
     def _collect(self, intent: Intent, batch: Batch) -> None:
         """Read the results into the ledger, opening the stream as often as needed."""
         if not batch.results_url:
             raise PausedError(
-                f"the service no longer keeps the results of {named(intent)}; to send its "
+                f"the service no longer keeps the results of {_named(intent)}; to send its "
                 f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
             )
         awaited = self.ledger.awaited(intent)
@@ -204,15 +268,15 @@ class Batching:
         while awaited:
             before = len(awaited)
             try:
-                with undisturbed():
+                with garbage_collection_disabled():
                     for group in _groups(self.judge.collect(batch), _GROUP):
                         pauses |= self._keep(intent, group, awaited)
             except (CutError, BusyError) as error:
-                self.terms.say(f"{named(intent)}: {error}; reading on")
+                self.terms.say(f"{_named(intent)}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1
             if awaited and stalls >= _STALLS:
                 raise ServiceError(
-                    f"{named(intent)} has ended, but {len(awaited)} of its results do not arrive; "
+                    f"{_named(intent)} has ended, but {len(awaited)} of its results do not arrive; "
                     "they are kept by the service: run again later"
                 )
             if awaited:
@@ -231,14 +295,11 @@ class Batching:
             if result.billed:
                 self.answers[key] = result.answer
             else:
-                self.failed[key] = replace(result, again=result.again and not _stopped(intent))
+                # what the user had canceled waits for the next run
+                again = result.again and intent.status != "canceling"
+                self.failed[key] = replace(result, again=again)
         self.on_settled(len(new))
         return {result.pause for result in new.values() if result.pause}
-
-
-def _stopped(intent: Intent) -> bool:
-    """Whether the user had the batch canceled: then its requests wait for the next run."""
-    return intent.status == "canceling"
 
 
 def left_running(ledger: Ledger) -> str:
@@ -246,24 +307,30 @@ def left_running(ledger: Ledger) -> str:
     intents = ledger.open_intents()
     if not intents:
         return "interrupted; nothing is under way, and running again goes on from the ledger"
-    names = ", ".join(named(intent) for intent in intents)
+    names = ", ".join(_named(intent) for intent in intents)
     return (
         f"interrupted; still running at the service: {names}; running again or `arena-kit resume` "
         "collects what the same requests need, `arena-kit batches` lists all"
     )
 
 
-def _progress(intents: Iterable[Intent], seconds: float) -> str:
-    found = list(intents)
-    n = sum(intent.n_requests for intent in found)
-    soonest = min((intent.expires_at for intent in found if intent.expires_at), default="")
+def _named(intent: Intent) -> str:
+    """An intent in words: its batch, if it has one, and its size."""
+    what = f"batch {intent.batch_id}" if intent.batch_id else f"unconfirmed batch {intent.intent}"
+    return f"{what} ({intent.n_requests} requests)"
+
+
+def _progress(intents: Collection[Intent], seconds: float) -> str:
+    """How much is under way, for how long, and when the first batch expires at the latest."""
+    n = sum(intent.n_requests for intent in intents)
+    soonest = min((intent.expires_at for intent in intents if intent.expires_at), default="")
     left = (datetime.fromisoformat(soonest) - datetime.now(UTC)).total_seconds() if soonest else 0.0
-    batches = f"{len(found)} batch" + ("es" if len(found) > 1 else "")
-    until = f", at most {duration(left)} to go" if left > 0 else ""
-    return f"{batches} of {n} requests under way for {duration(seconds)}{until}"
+    batches = f"{len(intents)} batch" + ("es" if len(intents) > 1 else "")
+    until = f", at most {_duration(left)} to go" if left > 0 else ""
+    return f"{batches} of {n} requests under way for {_duration(seconds)}{until}"
 
 
-def duration(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     """A length of time in words: `40 s`, `12 min`, `3 h 05 min`."""
     minutes = int(seconds // 60)
     if minutes < 1:

@@ -12,9 +12,11 @@ from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Answer, Asked
 
 _BYTES_PER_TOKEN = 3.0
+#: Requests whose tokens the service is asked to count.
 _SAMPLE = 20
 #: Earlier answers from which their mean length says more than the expected one.
 _ENOUGH_ANSWERS = 20
+_NOT_CACHED = "Nothing was cached: the rubric may be shorter than the model's minimum prefix."
 
 
 class CostError(RuntimeError):
@@ -35,25 +37,20 @@ class Estimator:
 
     @classmethod
     def of(cls, judge: PaidJudge, requests: Sequence[Asked], *, ask: bool = True) -> Estimator:
-        """From the service's own count where it can be asked and there is reason to."""
-        if not ask or not requests:
-            return cls.local()
+        """From a sample that the service counts; a local estimate where it cannot, or where
+        `ask` is false.
+        """
+        step = max(1, len(requests) // _SAMPLE)
+        sample = requests[::step][:_SAMPLE] if ask else []
         try:
-            return cls._counted(requests, judge.count_tokens)
+            counts = [judge.count_tokens(request) for request in sample]
         except ServiceError:
             return cls.local()
-
-    @classmethod
-    def _counted(cls, requests: Sequence[Asked], count: Callable[[Asked], int | None]) -> Estimator:
-        """The ratio that a sample of the requests has, counted by the service if it can."""
-        step = max(1, len(requests) // _SAMPLE)
-        some = requests[::step][:_SAMPLE]
-        n_bytes = sum(_size(request.system) + _size(request.user) for request in some)
-        counts = [count(request) for request in some]
         tokens = sum(n for n in counts if n is not None)
         if None in counts or not tokens:
             return cls.local()
-        how = f"count_tokens on {len(some)} of the requests, scaled by length"
+        n_bytes = sum(_size(request.system) + _size(request.user) for request in sample)
+        how = f"count_tokens on {len(sample)} of the requests, scaled by length"
         return cls(tokens_per_byte=tokens / max(1, n_bytes), how=how)
 
     def tokens(self, text: str) -> float:
@@ -168,24 +165,15 @@ class Forecaster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A cap in dollars; asked before anything is sent."""
+    """A cap in dollars on what a run may cost; `allow` is asked before anything is sent.
+
+    `forecaster` is made anew each time, for it learns from the answers that have come.
+    """
 
     cap_usd: float
     forecaster: Callable[[], Forecaster]
-    spent: Callable[[], float]
-    under_way: Callable[[], int]
-
-    @classmethod
-    def of(
-        cls, cap_usd: float, forecaster: Callable[[], Forecaster], ledger: Ledger, run: str
-    ) -> Budget:
-        """The budget of a run, as its ledger sees it."""
-        return cls(
-            cap_usd=cap_usd,
-            forecaster=forecaster,
-            spent=lambda: ledger.spent(run),
-            under_way=lambda: ledger.under_way(run),
-        )
+    ledger: Ledger
+    run: str
 
     def allow(self, requests: Collection[Asked]) -> None:
         """Raise when what was spent, what is under way and what these requests may cost exceed
@@ -193,7 +181,7 @@ class Budget:
         """
         forecast = self.forecaster()(requests)
         each = forecast.usd_no_hits / max(1, forecast.requests)
-        spent = self.spent() + each * self.under_way()
+        spent = self.ledger.spent(self.run) + each * self.ledger.under_way(self.run)
         if requests and spent + forecast.usd_no_hits > self.cap_usd:
             already = f"{dollars(spent)} are spent or under way and " if spent else ""
             raise CostError(
@@ -224,22 +212,23 @@ class Spending:
 
     @classmethod
     def of(cls, answers: Iterable[Answer], price: Price, *, batch: bool) -> Spending:
-        found = list(answers)
+        """What these answers cost, priced in a batch or live."""
+        paid = list(answers)
 
         def total(name: str) -> int:
-            return sum(answer.usage.get(name, 0) for answer in found)
+            return sum(answer.usage.get(name, 0) for answer in paid)
 
-        plain = sum(price.usd_uncached(answer.usage, batch=batch) for answer in found)
-        spent = sum(answer.cost_usd for answer in found)
+        uncached = sum(price.usd_uncached(answer.usage, batch=batch) for answer in paid)
+        spent = sum(answer.cost_usd for answer in paid)
         return cls(
-            answers=len(found),
+            answers=len(paid),
             usd=spent,
             input_tokens=total("input_tokens"),
             output_tokens=total("output_tokens"),
             thinking_tokens=total("thinking_tokens"),
             written_tokens=total("cache_creation_input_tokens"),
             read_tokens=total("cache_read_input_tokens"),
-            usd_saved_by_prompt_cache=plain - spent,
+            usd_saved_by_prompt_cache=uncached - spent,
         )
 
     @property
@@ -250,18 +239,17 @@ class Spending:
     @property
     def warning(self) -> str:
         """A sentence when caching did not pay; empty when it did."""
-        if not self.answers or self.usd_saved_by_prompt_cache >= 0:
-            return "" if self.hit_rate is not None or not self.answers else _NOT_CACHED
-        return (
-            f"Prompt caching cost ${-self.usd_saved_by_prompt_cache:.2f} more than it saved: "
-            f"{self.hit_rate or 0:.0%} of the cacheable tokens were hits."
-        )
+        if not self.answers:
+            return ""
+        if self.usd_saved_by_prompt_cache < 0:
+            return (
+                f"Prompt caching cost ${-self.usd_saved_by_prompt_cache:.2f} more than it saved: "
+                f"{self.hit_rate or 0:.0%} of the cacheable tokens were hits."
+            )
+        return _NOT_CACHED if self.hit_rate is None else ""
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "hit_rate": self.hit_rate}
-
-
-_NOT_CACHED = "Nothing was cached: the rubric may be shorter than the model's minimum prefix."
 
 
 def dollars(usd: float) -> str:

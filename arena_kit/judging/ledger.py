@@ -33,18 +33,13 @@ from arena_kit.judging.ledger_rows import (
     set_state,
 )
 from arena_kit.judging.ledger_schema import kept_open, opened, transaction
-from arena_kit.judging.records import Answer, Asked, undisturbed
+from arena_kit.judging.records import Answer, Asked, garbage_collection_disabled
 
+#: Keys looked up by one statement.
 _CHUNK = 500
-#: What becomes of attempts without a result when their intent ends.
-_LEFT_OPEN = {
-    ("closed", "batches"): "missing",
-    ("closed", "live"): "unknown",
-    ("void", "batches"): "void",
-    ("void", "live"): "void",
-    ("given_up", "batches"): "given_up",
-    ("given_up", "live"): "given_up",
-}
+#: What a closed intent's attempts without a result are counted as.
+_NO_RESULT = {"batches": "missing", "live": "unknown"}
+_OWED = "FROM attempts JOIN requests USING (request) WHERE intent = ? AND outcome IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +51,9 @@ class Ledger:
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
         """The final answers among these keys."""
         columns = "request_id, status, text, served_model, usage, cost_usd, detail, run"
-        found = self._look_up(f"SELECT key, {columns} FROM answers", keys)
-        with undisturbed():
-            return {key: read_answer(*row) for key, *row in found}
+        rows = self._look_up(f"SELECT key, {columns} FROM answers", keys)
+        with garbage_collection_disabled():
+            return {key: read_answer(*row) for key, *row in rows}
 
     def settled(self, keys: Iterable[str]) -> set[str]:
         """Which of these keys have a final answer."""
@@ -71,10 +66,7 @@ class Ledger:
             con.executemany(INSERT_ANSWER, rows)
 
     def __len__(self) -> int:
-        if not self.path.exists():
-            return 0
-        with opened(self.path) as con:
-            (n,) = con.execute("SELECT count(*) FROM answers").fetchone()
+        (n,) = self._row("SELECT count(*) FROM answers", absent=(0,))
         return int(n)
 
     @contextmanager
@@ -101,8 +93,7 @@ class Ledger:
             lock.release()
 
     def _holder(self) -> str:
-        with opened(self.path) as con:
-            row = con.execute("SELECT pid, host, since FROM holder").fetchone()
+        row = self._row("SELECT pid, host, since FROM holder", absent=())
         who = "process {} on {}, since {}".format(*row) if row else "another process"
         return (
             f"{self.path}: another run is asking paid judges through this ledger ({who}); "
@@ -172,11 +163,12 @@ class Ledger:
         """End an intent: nothing more will come, the service never took it, or the user gave
         it up. A live call that then has no answer may have been billed: it stays `unknown`.
         """
+        outcome = _NO_RESULT[intent.transport] if state == "closed" else state
         with opened(self.path) as con, transaction(con):
             set_state(con, intent.intent, state)
             con.execute(
                 "UPDATE attempts SET outcome = ? WHERE intent = ? AND outcome IS NULL",
-                (_LEFT_OPEN[state, intent.transport], intent.intent),
+                (outcome, intent.intent),
             )
             con.execute("UPDATE batches SET status = 'ended' WHERE intent = ?", [intent.intent])
 
@@ -194,89 +186,73 @@ class Ledger:
 
     def awaited(self, intent: Intent) -> dict[str, Awaited]:
         """An intent's requests that have no result yet, by name."""
-        query = (
-            "SELECT key, request, request_id FROM attempts JOIN requests USING (request) "
-            "WHERE intent = ? AND outcome IS NULL"
-        )
-        with opened(self.path) as con:
-            found = (Awaited(*row) for row in con.execute(query, [intent.intent]))
-            return {intent.name(each.key): each for each in found}
+        rows = self._rows(f"SELECT key, request, request_id {_OWED}", intent.intent)
+        return {intent.name(owed.key): owed for owed in (Awaited(*row) for row in rows)}
 
     def holds(self, intent: Intent, keys: Container[str]) -> bool:
         """Whether an intent still owes one of these requests."""
-        query = (
-            "SELECT key FROM attempts JOIN requests USING (request) "
-            "WHERE intent = ? AND outcome IS NULL"
-        )
-        with opened(self.path) as con:
-            return any(key in keys for (key,) in con.execute(query, [intent.intent]))
+        return any(key in keys for (key,) in self._rows(f"SELECT key {_OWED}", intent.intent))
 
     def known_batches(self) -> set[str]:
         """Ids of all batches that belong to an intent."""
-        with opened(self.path) as con:
-            return {batch_id for (batch_id,) in con.execute("SELECT batch_id FROM batches")}
+        return {batch_id for (batch_id,) in self._rows("SELECT batch_id FROM batches")}
 
     def under_way(self, run: str) -> int:
         """How many requests that a run has sent have no result yet."""
-        if not self.path.exists():
-            return 0
         query = (
             "SELECT count(*) FROM intents JOIN attempts USING (intent) "
             "WHERE intents.run = ? AND outcome IS NULL"
         )
-        with opened(self.path) as con:
-            (n,) = con.execute(query, [run]).fetchone()
+        (n,) = self._row(query, run, absent=(0,))
         return int(n)
 
     def outcomes(self, run: str) -> dict[str, int]:
         """How many attempts of a run ended in each way; `unknown` ones may have been billed."""
-        if not self.path.exists():
-            return {}
         query = (
             "SELECT coalesce(outcome, 'under way'), count(*) FROM attempts "
             "JOIN intents USING (intent) WHERE coalesce(attempts.run, intents.run) = ? "
             "AND outcome IS NOT 'void' GROUP BY 1"
         )
-        with opened(self.path) as con:
-            return {str(outcome): int(n) for outcome, n in con.execute(query, [run])}
+        return {str(outcome): int(n) for outcome, n in self._rows(query, run)}
 
     def spent(self, run: str) -> float:
         """US dollars that a run has paid so far, failed and re-asked answers included."""
-        if not self.path.exists():
-            return 0.0
-        with opened(self.path) as con:
-            query = "SELECT coalesce(sum(cost_usd), 0) FROM attempts WHERE run = ?"
-            (usd,) = con.execute(query, [run]).fetchone()
+        query = "SELECT coalesce(sum(cost_usd), 0) FROM attempts WHERE run = ?"
+        (usd,) = self._row(query, run, absent=(0,))
         return float(usd)
 
     def output_tokens(self, judge: PaidJudge, purpose: str) -> tuple[int, float]:
         """How many answers a judge has given for a purpose with the same settings, and their
         tokens on average.
         """
-        if not self.path.exists():
-            return 0, 0.0
         query = (
             "SELECT count(*), coalesce(avg(json_extract(usage, '$.output_tokens')), 0) "
             "FROM intents JOIN attempts USING (intent) JOIN requests USING (request) "
             "JOIN answers USING (key) WHERE model = ? AND origin = ? AND purpose = ? "
             "AND settings = ? AND outcome = status"
         )
-        with opened(self.path) as con:
-            n, mean = con.execute(
-                query, [judge.model, judge.service.origin, purpose, settings_digest(judge)]
-            ).fetchone()
+        values = (judge.model, judge.service.origin, purpose, settings_digest(judge))
+        n, mean = self._row(query, *values, absent=(0, 0))
         return int(n), float(mean)
 
     def paid(self, run: str) -> list[Answer]:
         """Every answer that a run paid for, re-asked ones included, without its text."""
-        if not self.path.exists():
-            return []
         query = (
             "SELECT request_id, status, '', served_model, usage, cost_usd, detail, run "
             "FROM answers WHERE run = ? AND cost_usd > 0"
         )
+        return [read_answer(*row) for row in self._rows(query, run)]
+
+    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        """What a query gives; nothing where there is no file, and none is made."""
+        if not self.path.exists():
+            return []
         with opened(self.path) as con:
-            return [read_answer(*row) for row in con.execute(query, [run])]
+            return con.execute(query, values).fetchall()
+
+    def _row(self, query: str, *values: str, absent: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The first row of a query, `absent` where there is none."""
+        return next(iter(self._rows(query, *values)), absent)
 
     def _look_up(self, select: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
         wanted = list(keys)

@@ -13,6 +13,7 @@ from arena_kit.files import whole_text
 from arena_kit.judging.judges.base import Result, Service
 from arena_kit.judging.records import Answer, Asked, Status
 
+#: Characters of a cache key in a custom id, which may have 64 in all.
 _KEY_IN_NAME = 40
 
 Transport = Literal["batches", "live"]
@@ -75,15 +76,11 @@ def add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, As
     )
 
 
-def _by_request(row: tuple[Awaited, Result]) -> int:
-    return row[0].request
-
-
 def record_results(
-    con: sqlite3.Connection, intent: Intent, found: Iterable[tuple[Awaited, Result]], run: str
+    con: sqlite3.Connection, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str
 ) -> None:
     """Rows for results: the line, how the attempt ended, and the answer where it is final."""
-    results = sorted(found, key=_by_request)  # neighbours share pages
+    results = sorted(results, key=lambda row: row[0].request)  # neighbours share pages
     con.executemany(
         "INSERT INTO result_lines (intent, request, line) SELECT intent, request, ? "
         "FROM attempts WHERE intent = ? AND request = ? AND outcome IS NULL",
@@ -108,7 +105,7 @@ def record_results(
 
 
 def set_state(con: sqlite3.Connection, intent: str, state: str) -> None:
-    """How far an intent is."""
+    """Write down how far an intent is."""
     con.execute("UPDATE intents SET state = ? WHERE intent = ?", (state, intent))
 
 

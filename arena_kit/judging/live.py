@@ -7,7 +7,6 @@ service later. Such calls are counted as `unknown`, shown, and asked again.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,12 +24,13 @@ from arena_kit.judging.judges.base import (
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Awaited, Intent
 from arena_kit.judging.records import Answer, Asked, Status
-from arena_kit.judging.terms import OnSettled, Terms
+from arena_kit.judging.terms import AskingTerms, OnSettled
 
 Requests = Mapping[str, Asked]
 
-#: Answers after which the budget is looked at again, and failures that end a run.
-_LOOK_EVERY = 20
+#: The budget is asked again after a tenth more answers, or after this many.
+_CHECK_BUDGET_EVERY = 20
+#: Failures without a single answer that end a run.
 _HOPELESS = 5
 
 
@@ -40,7 +40,7 @@ class Live:
 
     judge: LiveJudge
     ledger: Ledger
-    terms: Terms
+    terms: AskingTerms
     on_settled: OnSettled
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
@@ -106,8 +106,8 @@ class Live:
     ) -> bool:
         """Start as many calls as there is room for; False when none is under way."""
         some = dict(islice(todo, self.judge.concurrency - len(calls.under_way)))
-        if len(self.answers) >= calls.looked + min(_LOOK_EVERY, len(self.answers) // 10):
-            calls.looked = len(self.answers)
+        if len(self.answers) >= calls.checked + min(_CHECK_BUDGET_EVERY, len(self.answers) // 10):
+            calls.checked = len(self.answers)
             busy = (requests[owed.key] for owed in calls.under_way)
             self.terms.allow([*some.values(), *busy])
         for owed in self.ledger.begin(intent, some) if some else ():
@@ -124,24 +124,18 @@ class Live:
             raise
 
     def _answer(self, request: Asked, stop: threading.Event) -> Result:
-        """One answer; a busy service is asked again, after the pause it wishes for."""
-        started = time.monotonic()
-        for pause in self.terms.pace.waits():
-            try:
-                return self.judge.ask(request)
-            except BusyError as error:
-                late = time.monotonic() - started > self.terms.pace.patience
-                longest = self.terms.pace.patience
-                if late or stop.wait(max(pause, min(error.wait or 0.0, longest))):
-                    return _failure(request, str(error), Status.ERRORED)
-            except UnsureError as error:
-                told = f"no answer came, and it may have been billed: {error}"
-                return _failure(request, told, Status.MISSING, again=self.judge.price.free)
-            except PausedError as error:
-                return _failure(request, str(error), Status.ERRORED, pause=str(error))
-            except ServiceError as error:
-                return _failure(request, str(error), Status.ERRORED, again=False)
-        raise AssertionError  # the waits have no end
+        """One answer; a busy service is asked again, until patience or the round ends."""
+        try:
+            return self.terms.pace.patiently(lambda: self.judge.ask(request), sleep=stop.wait)
+        except BusyError as error:
+            return _failure(request, str(error), Status.ERRORED)
+        except UnsureError as error:
+            detail = f"no answer came, and it may have been billed: {error}"
+            return _failure(request, detail, Status.MISSING, again=self.judge.price.free)
+        except PausedError as error:
+            return _failure(request, str(error), Status.ERRORED, pause=str(error))
+        except ServiceError as error:
+            return _failure(request, str(error), Status.ERRORED, again=False)
 
     def _keep(self, intent: Intent, calls: _Calls) -> set[str]:
         """Make durable what has come in; returns what only the user can mend."""
@@ -170,7 +164,7 @@ class _Calls:
         self.under_way: set[Awaited] = set()
         self.arrived: dict[Awaited, Result] = {}
         self.stop = threading.Event()
-        self.looked = 0
+        self.checked = 0
         self._bell = threading.Semaphore(0)
         self._error: BaseException | None = None
 

@@ -14,62 +14,6 @@ _LONGEST = 200_000
 _TAIL = 3_000
 _SHORT = 60
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What was read from a text; `winner` None means that no verdict could be."""
-
-    winner: Slot | None
-    justification: str = ""
-
-
-def read_verdict(text: str) -> Reading:
-    """The verdict in a judge's text, or none where it is absent or contradicts itself.
-
-    A JSON object with a `winner` settles it, whatever it says (the last one, outermost).
-    Otherwise the last statement of a verdict in the text counts: `[[A]]`, "Winner: B", "Best
-    answer: 2", "I choose option 3", "the better response is the first", "both are equally
-    good", in a few languages. Numbers name slots in order, and 3 (or C), the third choice
-    of three, a tie.
-    """
-    text = text[-_LONGEST:]
-    if (found := _whole_object(text)) is not None:
-        return Reading(
-            winner=_slot(found["winner"]), justification=str(found.get("justification", ""))
-        )
-    if (found := _last_object(text)) is not None:
-        winner = _slot(found["winner"])
-        return Reading(winner=winner, justification=str(found.get("justification", "")))
-    return Reading(winner=_last_statement(text), justification=text.strip()[-_TAIL:])
-
-
-def _whole_object(text: str) -> dict[str, object] | None:
-    """The text itself where it is one JSON object with a winner, as structured output is."""
-    if not text.startswith("{"):
-        return None
-    try:
-        value = from_json(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) and "winner" in value else None
-
-
-def _last_object(text: str) -> dict[str, object] | None:
-    """The last JSON object in a text that has a winner; objects inside others do not count."""
-    decoder = json.JSONDecoder()
-    last, end = None, 0
-    for start in [match.start() for match in re.finditer(r"\{", text)][-50:]:
-        if start < end:
-            continue
-        try:
-            value, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict) and "winner" in value:
-            last = value
-    return last
-
-
 _WORDS = {
     Slot.A: "a 1 first primera primero первый первого 第一",
     Slot.B: "b 2 second segunda segundo второй второго 第二",
@@ -142,12 +86,65 @@ _EQUAL = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was read from a text; `winner` None means that no verdict could be."""
+
+    winner: Slot | None
+    justification: str = ""
+
+
+def read_verdict(text: str) -> Reading:
+    """The verdict in a judge's text, or none where it is absent or contradicts itself.
+
+    A JSON object with a `winner` settles it, whatever it says (the last one, outermost).
+    Otherwise the last statement of a verdict in the text counts: `[[A]]`, "Winner: B", "Best
+    answer: 2", "I choose option 3", "the better response is the first", "both are equally
+    good", in a few languages. Numbers name slots in order, and 3 (or C), the third choice
+    of three, a tie.
+    """
+    text = text[-_LONGEST:]
+    verdict = _whole_object(text) or _last_object(text)
+    if verdict is None:
+        return Reading(winner=_last_statement(text), justification=text.strip()[-_TAIL:])
+    return Reading(
+        winner=_slot(verdict["winner"]), justification=str(verdict.get("justification", ""))
+    )
+
+
+def _whole_object(text: str) -> dict[str, object] | None:
+    """The text itself where it is one JSON object with a winner, as structured output is."""
+    if not text.startswith("{"):
+        return None
+    try:
+        value = from_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and "winner" in value else None
+
+
+def _last_object(text: str) -> dict[str, object] | None:
+    """The last JSON object in a text that has a winner; objects inside others do not count."""
+    decoder = json.JSONDecoder()
+    last, end = None, 0
+    for start in [match.start() for match in re.finditer(r"\{", text)][-50:]:
+        if start < end:
+            continue
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict) and "winner" in value:
+            last = value
+    return last
+
+
 def _slot(value: object) -> Slot | None:
     """The slot that a whole value names, and nothing but names."""
     if isinstance(value, str) and (plain := _SLOTS.get(value.lower())):
         return plain
-    found = _VALUE.fullmatch(str(value)) if isinstance(value, str | int) else None
-    return _SLOTS[found["label"].lower()] if found else None
+    match = _VALUE.fullmatch(str(value)) if isinstance(value, str | int) else None
+    return _SLOTS[match["label"].lower()] if match else None
 
 
 def _last_statement(text: str) -> Slot | None:
@@ -156,25 +153,25 @@ def _last_statement(text: str) -> Slot | None:
     """
     tail = re.sub(r"([^\w\n])\1{2,}", r"\1\1", text[-_TAIL:])  # runs of marks say nothing
     formal = _statements(_FORMAL, tail)
-    found = formal or _statements(_PROSE, tail)
-    last = max((end for end, _ in found), default=-1)
+    statements = formal or _statements(_PROSE, tail)
+    last = max((end for end, _ in statements), default=-1)
     equal = max((match.end() for match in _EQUAL.finditer(tail)), default=-1)
     if equal > last and not formal:
         return Slot.TIE
-    if not found:
+    if not statements:
         return _slot(text.strip()) if len(text) < _SHORT else None
     sentence_start = max(tail.rfind(mark, 0, last - 1) for mark in ("\n", ". ", "。"))
-    named = {slot for end, slot in found if end > sentence_start}
+    named = {slot for end, slot in statements if end > sentence_start}
     return named.pop() if len(named) == 1 else None
 
 
 def _statements(patterns: list[re.Pattern[str]], tail: str) -> list[tuple[int, Slot]]:
     """Where each statement ends and which slot it names; denied ones are left out."""
-    found = []
+    statements = []
     for pattern in patterns:
         for match in pattern.finditer(tail):
             groups = match.groupdict()
             label = groups.get("label") or groups.get("bare") or ""
             if not _DENIED.search(tail[max(0, match.start() - 40) : match.start()]):
-                found.append((match.end(), _SLOTS[label.lower()]))
-    return found
+                statements.append((match.end(), _SLOTS[label.lower()]))
+    return statements

@@ -1,4 +1,4 @@
-"""The nouns left of judging: prompts, the responses to them, and the pairs to compare."""
+"""What is judged: prompts, the responses to them, and the pairs to compare; and their files."""
 
 from __future__ import annotations
 
@@ -85,40 +85,19 @@ class Pair:
         return "|".join((self.dimension, self.prompt_id, self.entrant_a, self.entrant_b))
 
 
-def _check_text(value: object, what: str, *, empty: bool = False) -> None:
-    if not isinstance(value, str) or not (empty or value.strip()):
-        wanted = "a string" if empty else "a non-empty string"
-        raise DataError(f"{what} must be {wanted}, not {str(value)[:40]!r}")
-
-
-def _items(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _behavior(value: object) -> ExpectedBehavior:
-    try:
-        return ExpectedBehavior(str(value))
-    except ValueError:
-        allowed = ", ".join(ExpectedBehavior)
-        raise DataError(
-            f"unknown expected_behavior {str(value)[:40]!r}; allowed: {allowed}"
-        ) from None
-
-
-Noun = TypeVar("Noun", Prompt, Response)
+Row = TypeVar("Row", Prompt, Response)
 
 
 def read_prompts(path: Path) -> list[Prompt]:
     """A prompt bank: JSONL of `Prompt` fields, each id once, at least one."""
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     prompts = []
-    for line, prompt in _read_nouns(path, Prompt):
-        if prompt.prompt_id in found:
-            first = found[prompt.prompt_id]
+    for line, prompt in _read_rows(path, Prompt):
+        first = lines.setdefault(prompt.prompt_id, line)
+        if first != line:
             raise DataError(
                 f"{path}:{line}: prompt_id {prompt.prompt_id!r} is already on line {first}"
             )
-        found[prompt.prompt_id] = line
         prompts.append(prompt)
     if not prompts:
         raise DataError(f"{path}: the prompt bank is empty")
@@ -137,7 +116,7 @@ def read_responses(
     cache: dict[tuple[str, str], Response] = {}
     for entrant in entrants:
         path = responses_file(folder, entrant)
-        for line, response in _read_nouns(path, Response):
+        for line, response in _read_rows(path, Response):
             key = (response.entrant_id, response.prompt_id)
             if response.entrant_id != entrant:
                 raise DataError(
@@ -158,11 +137,12 @@ def responses_file(folder: Path, entrant: str) -> Path:
     return folder / f"responses_{entrant.replace('/', '__')}.jsonl"
 
 
-def _read_nouns(path: Path, noun: type[Noun]) -> Iterator[tuple[int, Noun]]:
-    names = {f.name for f in fields(noun)}
+def _read_rows(path: Path, kind: type[Row]) -> Iterator[tuple[int, Row]]:
+    """The rows of a JSONL file with their line numbers; unknown fields are left out."""
+    names = {f.name for f in fields(kind)}
     for line, row in read_lines(path):
         try:
-            yield line, noun(**{key: value for key, value in row.items() if key in names})
+            yield line, kind(**{key: value for key, value in row.items() if key in names})
         except DataError as error:
             raise DataError(f"{path}:{line}: {error}") from None
         except TypeError as error:
@@ -170,6 +150,27 @@ def _read_nouns(path: Path, noun: type[Noun]) -> Iterator[tuple[int, Noun]]:
 
 
 def _missing(error: TypeError) -> str:
+    """Which fields a line lacks, from the words of the constructor's error."""
     text = str(error)
-    found = text.partition("argument")[2].lstrip("s: ")
-    return f"missing {found}" if "required" in text else text
+    names = text.partition("argument")[2].lstrip("s: ")
+    return f"missing {names}" if "required" in text else text
+
+
+def _check_text(value: object, what: str, *, empty: bool = False) -> None:
+    if not isinstance(value, str) or not (empty or value.strip()):
+        wanted = "a string" if empty else "a non-empty string"
+        raise DataError(f"{what} must be {wanted}, not {str(value)[:40]!r}")
+
+
+def _items(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _behavior(value: object) -> ExpectedBehavior:
+    try:
+        return ExpectedBehavior(str(value))
+    except ValueError:
+        allowed = ", ".join(ExpectedBehavior)
+        raise DataError(
+            f"unknown expected_behavior {str(value)[:40]!r}; allowed: {allowed}"
+        ) from None

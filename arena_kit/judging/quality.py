@@ -20,7 +20,6 @@ class PositionBias:
     as one observation.
     """
 
-    dimension: str
     n_pairs: int
     flips: int
     n_decisive: int
@@ -53,20 +52,16 @@ def position_bias(judgments: Sequence[Judgment]) -> dict[str, PositionBias]:
     by_dimension: dict[str, list[Judgment]] = defaultdict(list)
     for judgment in judgments:
         by_dimension[judgment.pair.dimension].append(judgment)
-    return {name: _bias(name, found) for name, found in by_dimension.items()}
+    return {dimension: _bias(own) for dimension, own in by_dimension.items()}
 
 
-def _bias(dimension: str, judgments: Sequence[Judgment]) -> PositionBias:
+def _bias(judgments: Sequence[Judgment]) -> PositionBias:
     whole = [j for j in judgments if j.settlement is not Settlement.INCOMPLETE]
-    named = [
-        [v.winner for v in (j.forward, j.backward) if v.winner in (Slot.A, Slot.B)]
-        for j in judgments
-    ]
+    named = [[v.winner for v in j.verdicts if v.winner in (Slot.A, Slot.B)] for j in judgments]
     decisive = [winners for winners in named if winners]
     n = sum(len(winners) for winners in decisive)
     first = sum(winner is Slot.A for winners in decisive for winner in winners)
     return PositionBias(
-        dimension=dimension,
         n_pairs=len(whole),
         flips=sum(j.settlement is Settlement.INCONSISTENT for j in whole),
         n_decisive=n,
@@ -107,9 +102,7 @@ def readiness(
     """
     checks = []
     for name, bias in position_bias(judgments).items():
-        verdicts = [
-            v for j in judgments if j.pair.dimension == name for v in (j.forward, j.backward)
-        ]
+        verdicts = [v for j in judgments if j.pair.dimension == name for v in j.verdicts]
         ok = sum(v.winner is not None for v in verdicts) / len(verdicts)
         flips, slot = bias.flip_rate, bias.slot_a_rate
         lean = None if slot is None else abs(slot - 0.5)

@@ -94,17 +94,16 @@ def render(
     )
 
 
+def read_sections(request: JudgeRequest) -> dict[str, str]:
+    """The texts of a rendered request by section name, as a judge sees them."""
+    mark = re.escape(request.boundary)
+    return dict(re.findall(rf"<(\w+) {mark}>\n(.*?)\n</\1 {mark}>", request.user, re.DOTALL))
+
+
 @lru_cache(maxsize=64)
 def _system(rubric: str) -> str:
     """One text per rubric, so that all its requests share it."""
     return f"{HEADER}\n{rubric.strip()}\n"
-
-
-def read_sections(request: JudgeRequest) -> dict[str, str]:
-    """The texts of a rendered request by section name, as a judge sees them."""
-    mark = re.escape(request.boundary)
-    found = re.findall(rf"<(\w+) {mark}>\n(.*?)\n</\1 {mark}>", request.user, re.DOTALL)
-    return dict(found)
 
 
 @lru_cache(maxsize=64)  # both orders of a pair share it

@@ -11,12 +11,11 @@ from arena_kit.judging.judges.base import BusyError, PaidJudge
 from arena_kit.judging.records import Asked
 
 T = TypeVar("T")
-
-#: Seconds after which a service that does not answer at all is given up for now.
-_LOOKING = 90.0
-
 #: Called with how many requests have just been settled.
 OnSettled = Callable[[int], None]
+
+#: Seconds for which a service that is busy is waited for before anything was sent.
+_CHECK_PATIENCE = 90.0
 
 
 def _silent(_text: str) -> None:
@@ -48,8 +47,15 @@ class Pace:
             yield wait
             wait = min(1.7 * wait, self.longest_wait)
 
-    def patiently(self, call: Callable[[], T], say: Callable[[str], None] = _silent) -> T:
-        """Call again while the service is busy, until patience ends."""
+    def patiently(
+        self,
+        call: Callable[[], T],
+        say: Callable[[str], None] = _silent,
+        sleep: Callable[[float], bool | None] = time.sleep,
+    ) -> T:
+        """Call again while the service is busy, after the pause it wishes for, until patience
+        ends or `sleep` returns true.
+        """
         started = time.monotonic()
         for wait in self.waits():
             try:
@@ -58,13 +64,14 @@ class Pace:
                 if time.monotonic() - started > self.patience:
                     raise
                 say(f"{error}; trying again")
-                time.sleep(max(wait, min(error.wait or 0, self.patience)))
+                if sleep(max(wait, min(error.wait or 0, self.patience))):
+                    raise
         raise AssertionError  # the waits have no end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What a run allows.
+class AskingTerms:
+    """What a run allows while it asks a judge.
 
     Parameters
     ----------
@@ -92,8 +99,8 @@ class Terms:
 
     def check(self, judge: PaidJudge, requests: Sequence[Asked]) -> None:
         """Have a judge look over what it is about to be sent; its warnings are said."""
-        soon = replace(self.pace, patience=min(self.pace.patience, _LOOKING))
-        for warning in soon.patiently(lambda: judge.check(requests), self.say):
+        brief = replace(self.pace, patience=min(self.pace.patience, _CHECK_PATIENCE))
+        for warning in brief.patiently(lambda: judge.check(requests), self.say):
             self.say(warning)
 
     def patiently(self, call: Callable[[], T]) -> T:

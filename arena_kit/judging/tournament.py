@@ -1,4 +1,7 @@
-"""Judging a tournament: render, look into the cache, ask for the rest, read, settle."""
+"""Judging a tournament: render, look into the ledger, ask for the rest, read, settle.
+
+`judge_pairs` does all of it; `ask` has any requests answered, in batches, live or in this process.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,19 @@ from arena_kit.judging.records import (
     Presentation,
     Status,
     Verdict,
-    undisturbed,
+    garbage_collection_disabled,
 )
 from arena_kit.judging.rendering import Rubric, render
-from arena_kit.judging.terms import OnSettled, Terms
+from arena_kit.judging.terms import AskingTerms, OnSettled
 from arena_kit.judging.verdicts import presentations, settle_all, verdict_of
 
 #: Called with (done, total) as answers arrive.
 OnProgress = Callable[[int, int], None]
+
+#: How an answer may have ended that is kept for good; others were not paid for.
+_FINAL = (Status.OK, Status.REFUSED, Status.TRUNCATED)
+#: Answers made in this process that are written together.
+_SAVE_EVERY = 50
 
 
 def _silent(_done: int, _total: int) -> None:
@@ -78,7 +86,7 @@ def judge_pairs(
     *,
     offline: bool = False,
     max_attempts: int = 2,
-    terms: Terms = Terms(),  # noqa: B008 (frozen)
+    terms: AskingTerms = AskingTerms(),  # noqa: B008 (frozen)
     on_progress: OnProgress = _silent,
 ) -> list[Judgment]:
     """Judge every pair in both orders and settle it.
@@ -87,13 +95,15 @@ def judge_pairs(
     that lists all of them. An answer that cannot be read is asked for again, up to
     `max_attempts` times in all; what then remains unread keeps its status.
     """
-    with undisturbed():
+    with garbage_collection_disabled():
         requests = material.requests(pairs)
     verdicts: dict[Presentation, Verdict] = {}
     for attempt in range(1, max_attempts + 1):
         asked = [replace(r, attempt=attempt) for r in requests] if attempt > 1 else requests
         try:
-            verdicts |= _ask(asked, judge, ledger, terms, offline=offline, on_progress=on_progress)
+            verdicts |= _verdicts(
+                asked, judge, ledger, terms, offline=offline, on_progress=on_progress
+            )
         except CostError as error:
             if attempt == 1:
                 raise
@@ -104,19 +114,50 @@ def judge_pairs(
         requests = [request for request in requests if request.presentation in unread]
         if not requests:
             break
-    with undisturbed():
+    with garbage_collection_disabled():
         return settle_all(verdicts.values())
 
 
-def _ask(
+def ask(
+    requests: Mapping[str, Asked],
+    judge: Judge,
+    ledger: Ledger,
+    terms: AskingTerms,
+    on_settled: OnSettled,
+) -> dict[str, Answer]:
+    """Have these requests, by cache key, answered in the ledger; returns what came.
+
+    What failed unpaid is among it, and not in the ledger.
+    """
+    if not isinstance(judge, BatchJudge | LiveJudge):
+        return _ask_in_process(
+            cast("Mapping[str, JudgeRequest]", requests),
+            cast("ImmediateJudge", judge),
+            ledger,
+            terms.run,
+            on_settled,
+        )
+    with ledger.held(terms.run):
+        for intent in ledger.open_intents("live"):  # of a process that is gone
+            ledger.close(intent, "closed")
+        asker = (
+            Batching(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
+            if isinstance(judge, BatchJudge)
+            else Live(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
+        )
+        return asker.ask(requests)
+
+
+def _verdicts(
     requests: Sequence[JudgeRequest],
     judge: Judge,
     ledger: Ledger,
-    terms: Terms,
+    terms: AskingTerms,
     *,
     offline: bool,
     on_progress: OnProgress,
 ) -> dict[Presentation, Verdict]:
+    """A verdict on each request, from the ledger or asked for; offline nothing is asked."""
     keys = cache_keys(judge, requests)
     by_key = dict(zip(keys, requests, strict=True))  # equal texts share a key, and an answer
     before = ledger.settled(by_key)
@@ -134,66 +175,34 @@ def _ask(
     answers = ask(fresh, judge, ledger, terms, settled) if fresh and not offline else {}
     answers |= ledger.get(key for key in by_key if key not in answers)
     verdicts = {}
-    with undisturbed():
+    with garbage_collection_disabled():
         for key, request in zip(keys, requests, strict=True):
-            given = answers.get(key)
-            cached = key in before and not (terms.run and given and given.run == terms.run)
-            if given is not None or request.attempt == 1:  # a re-ask without one changes nothing
+            answer = answers.get(key)
+            paid_now = terms.run and answer and answer.run == terms.run
+            if answer is not None or request.attempt == 1:  # a re-ask without one changes nothing
                 verdicts[request.presentation] = verdict_of(
-                    request, given, judge_model=judge.model, cached=cached
+                    request,
+                    answer,
+                    judge_model=judge.model,
+                    cached=key in before and not paid_now,
                 )
     return verdicts
 
 
-_SAVE_EVERY = 50
-#: How an answer may have ended that is kept for good; others were not paid for.
-_FINAL = (Status.OK, Status.REFUSED, Status.TRUNCATED)
-
-
-def ask(
-    requests: Mapping[str, Asked],
-    judge: Judge,
-    ledger: Ledger,
-    terms: Terms,
-    on_settled: OnSettled,
-) -> dict[str, Answer]:
-    """Have these requests, by cache key, answered in the ledger; returns what came.
-
-    What failed unpaid is among it, and not in the ledger.
-    """
-    if isinstance(judge, BatchJudge | LiveJudge):
-        with ledger.held(terms.run):
-            for intent in ledger.open_intents("live"):  # of a process that is gone
-                ledger.close(intent, "closed")
-            asker = (
-                Batching(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
-                if isinstance(judge, BatchJudge)
-                else Live(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
-            )
-            return asker.ask(requests)
-    return _ask_here(
-        cast("Mapping[str, JudgeRequest]", requests),
-        cast("ImmediateJudge", judge),
-        ledger,
-        terms.run,
-        on_settled,
-    )
-
-
-def _ask_here(
+def _ask_in_process(
     requests: Mapping[str, JudgeRequest],
     judge: ImmediateJudge,
     ledger: Ledger,
     run: str,
     on_settled: OnSettled,
 ) -> dict[str, Answer]:
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     unsaved: list[tuple[str, Answer]] = []
     try:
         for key, request in requests.items():
             answer = judge.answer(request)
             if answer is not None:
-                found[key] = answer
+                answers[key] = answer
             if answer is not None and answer.status in _FINAL:
                 unsaved.append((key, answer))
             if len(unsaved) >= _SAVE_EVERY:
@@ -202,4 +211,4 @@ def _ask_here(
             on_settled(1)
     finally:
         ledger.put(judge.model, unsaved, run)
-    return found
+    return answers

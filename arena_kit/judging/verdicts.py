@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 from arena_kit.battles.battle import Battle, Outcome, Source
 from arena_kit.battles.log import BattleLog
@@ -69,10 +70,13 @@ def settle(forward: Verdict, backward: Verdict) -> Judgment:
     The same entrant named twice wins; two ties are a tie; two different answers are
     inconsistent; an order without an answer leaves the pair incomplete.
     """
-    pair = forward.presentation.pair
     settlement, winner = _settlement(forward, backward)
     return Judgment(
-        pair=pair, settlement=settlement, winner=winner, forward=forward, backward=backward
+        pair=forward.presentation.pair,
+        settlement=settlement,
+        winner=winner,
+        forward=forward,
+        backward=backward,
     )
 
 
@@ -93,10 +97,10 @@ def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
         by_pair[verdict.presentation.pair][verdict.presentation.first] = verdict
     return [
         settle(
-            found.get(pair.entrant_a) or _absent(pair, pair.entrant_a, pair.entrant_b),
-            found.get(pair.entrant_b) or _absent(pair, pair.entrant_b, pair.entrant_a),
+            by_first.get(pair.entrant_a) or _absent(pair, pair.entrant_a, pair.entrant_b),
+            by_first.get(pair.entrant_b) or _absent(pair, pair.entrant_b, pair.entrant_a),
         )
-        for pair, found in by_pair.items()
+        for pair, by_first in by_pair.items()
     ]
 
 
@@ -132,16 +136,20 @@ def _battle(judgment: Judgment) -> Battle:
 
 def status_counts(judgments: Sequence[Judgment]) -> dict[str, dict[str, int]]:
     """Per dimension, how many verdicts ended in each status."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for judgment in judgments:
-        for verdict in (judgment.forward, judgment.backward):
-            counts[judgment.pair.dimension][str(verdict.status)] += 1
-    return {d: {str(s): found[str(s)] for s in Status} for d, found in counts.items()}
+    statuses = ((j.pair.dimension, v.status) for j in judgments for v in j.verdicts)
+    return _counts(statuses, Status)
 
 
 def settlement_counts(judgments: Sequence[Judgment]) -> dict[str, dict[str, int]]:
     """Per dimension, how many pairs were settled in each way."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for judgment in judgments:
-        counts[judgment.pair.dimension][str(judgment.settlement)] += 1
-    return {d: {str(s): found[str(s)] for s in Settlement} for d, found in counts.items()}
+    return _counts(((j.pair.dimension, j.settlement) for j in judgments), Settlement)
+
+
+def _counts(
+    outcomes: Iterable[tuple[str, StrEnum]], kinds: Iterable[StrEnum]
+) -> dict[str, dict[str, int]]:
+    """How often each kind occurs in each dimension, zeros included."""
+    counters: dict[str, Counter[StrEnum]] = defaultdict(Counter)
+    for dimension, kind in outcomes:
+        counters[dimension][kind] += 1
+    return {d: {str(kind): counter[kind] for kind in kinds} for d, counter in counters.items()}

@@ -23,7 +23,7 @@ from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import select_subset
 from arena_kit.judging.prompts import Prompt, Response, read_prompts, responses_file
 from arena_kit.judging.records import Answer, Status
-from arena_kit.judging.terms import Terms
+from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import OnProgress, ask
 from arena_kit.runs.judges import Backend, paid_settings
 from arena_kit.runs.parameters import GenerateParams
@@ -212,9 +212,11 @@ class Generation:
 
     def _fill(self, job: _Job, record: Record) -> dict[str, Any]:
         cap = float("inf") if job.judge.price.free else self.params.max_cost_usd
-        budget = Budget.of(cap, job.forecaster, self.ledger, record.token)
+        budget = Budget(
+            cap_usd=cap, forecaster=job.forecaster, ledger=self.ledger, run=record.token
+        )
         with judging_progress(record, unit="response", shown=sys.stderr.isatty()) as progress:
-            terms = Terms(
+            terms = AskingTerms(
                 run=record.token,
                 purpose=job.purpose,
                 max_tries=self.tournament.judge.max_tries,
@@ -261,7 +263,7 @@ class _Job:
             self.judge, self.ledger, self._estimator, purpose=self.purpose, expected=expected
         )
 
-    def fill(self, terms: Terms, show: OnProgress) -> dict[str, Answer]:
+    def fill(self, terms: AskingTerms, show: OnProgress) -> dict[str, Answer]:
         """Write what the ledger has, then ask for the rest, writing as it comes; returns what
         failed, by prompt.
         """

@@ -17,7 +17,7 @@ from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.records import JudgeRequest
-from arena_kit.judging.terms import Terms
+from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
 from arena_kit.runs.generation import refuse_stale
 from arena_kit.runs.judges import make_judge, paid_settings
@@ -122,13 +122,13 @@ class Plan:
                 "may cost (see `arena-kit cost`)"
             )
 
-    def terms(self, run: str, say: Callable[[str], None]) -> Terms:
+    def terms(self, run: str, say: Callable[[str], None]) -> AskingTerms:
         """Under which terms this run asks its judge."""
         if self.price is None:
-            return Terms(run=run, say=say)
+            return AskingTerms(run=run, say=say)
         cap = float("inf") if self.price.free else self.params.max_cost_usd
-        budget = Budget.of(cap, self._forecaster, self.ledger, run)
-        return Terms(
+        budget = Budget(cap_usd=cap, forecaster=self._forecaster, ledger=self.ledger, run=run)
+        return AskingTerms(
             run=run,
             prewarm=self.params.prewarm,
             max_tries=self.tournament.judge.max_tries,

@@ -10,7 +10,7 @@ from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response
 from arena_kit.judging.rendering import Rubric
-from arena_kit.judging.terms import Pace, Terms
+from arena_kit.judging.terms import AskingTerms, Pace
 from arena_kit.judging.tournament import Material
 
 MODEL = "claude-opus-5-5"
@@ -19,7 +19,7 @@ PRICE = Price(
 )  # fmt: skip
 #: Long enough for the outages that scenarios script, short enough for hundreds of them.
 PACE = Pace(first_look=0.01, longest_wait=0.1, grace=0.4, patience=20)
-TERMS = Terms(run="matrix", prewarm=True, pace=PACE)
+TERMS = AskingTerms(run="matrix", prewarm=True, pace=PACE)
 #: How long a call may hang before the client gives it up.
 TIMEOUT = 0.4
 #: The share of answers that are not a plain verdict.

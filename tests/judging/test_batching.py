@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError, LockedError
+from arena_kit.judging.batching import Batching
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.judges.base import Batch, PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.reconciling import reconcile
 from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.runs.judges import Desk
@@ -595,11 +595,12 @@ def test_strangers_that_keep_coming_do_not_delay_for_ever(slow: Emulator, ledger
             if enough.wait(0.05):
                 return
 
+    batching = Batching(judge=judge, ledger=ledger, terms=terms(), on_settled=lambda n: None)
     crowd = threading.Thread(target=strangers)
     crowd.start()
     started = time.monotonic()
     try:
-        assert not reconcile(intent, judge, ledger, terms())
+        assert not batching.reconcile(intent)
     finally:
         enough.set()
         crowd.join()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from arena_kit.judging.cost import Budget, CostError, Estimator, Forecast, Forecaster, Spending
+from arena_kit.judging.judges.base import Result
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Answer, Status
@@ -251,24 +252,44 @@ def test_an_answer_that_took_two_tries_counts_once(emulator: Emulator, ledger: L
 # Budgets
 
 
-def budget(cap: float, spent: float = 0.0) -> Budget:
-    return Budget(cap_usd=cap, forecaster=forecaster, spent=lambda: spent, under_way=lambda: 0)
+def budget(cap: float, ledger: Ledger) -> Budget:
+    return Budget(cap_usd=cap, forecaster=forecaster, ledger=ledger, run="first")
 
 
-def test_a_budget_allows_up_to_its_cap() -> None:
+def test_a_budget_allows_up_to_its_cap(ledger: Ledger) -> None:
     """Requests forecast at 2,860 millionths in the worst case pass a cap of just that."""
     requests = [text(100, 10), text(100, 20)]
-    budget(0.00286).allow(requests)
+    budget(0.00286, ledger).allow(requests)
     with pytest.raises(CostError, match=r"2 requests to claude-opus-5-5 are forecast at \$"):
-        budget(0.00285).allow(requests)
+        budget(0.00285, ledger).allow(requests)
 
 
-def test_what_is_spent_counts_against_the_cap() -> None:
-    """What a run has paid is added, and said."""
+def test_what_is_spent_counts_against_the_cap(emulator: Emulator, ledger: Ledger) -> None:
+    """What a run has paid is added, and said; what another run has paid is not."""
     requests = [text(100, 10), text(100, 20)]
-    budget(1.00287, spent=1.0).allow(requests)
+    sent = {"key": text(1, 1)}
+    intent = ledger.plan(
+        sent, transport="batches", judge=batch_judge(emulator), purpose="judge", run="first"
+    )
+    [owed] = ledger.awaited(intent).values()
+    answer = Answer(request_id="text", status=Status.OK, cost_usd=1.0)
+    ledger.record(intent, [(owed, Result(answer=answer))], "first")
+    budget(1.00287, ledger).allow(requests)
     with pytest.raises(CostError, match=r"^\$1.00 are spent or under way and 2 requests .* 1.00"):
-        budget(1.00285, spent=1.0).allow(requests)
+        budget(1.00285, ledger).allow(requests)
+    replace(budget(0.00286, ledger), run="second").allow(requests)
+
+
+def test_what_is_under_way_counts_against_the_cap(emulator: Emulator, ledger: Ledger) -> None:
+    """Two requests without a result yet count as much as the two that are to be sent."""
+    requests = [text(100, 10), text(100, 20)]
+    sent = {str(n): text(1, 1) for n in range(2)}
+    ledger.plan(
+        sent, transport="batches", judge=batch_judge(emulator), purpose="judge", run="first"
+    )
+    budget(0.00572, ledger).allow(requests)
+    with pytest.raises(CostError, match=r"^\$0.0029 are spent or under way and 2 requests"):
+        budget(0.00571, ledger).allow(requests)
 
 
 # What was spent

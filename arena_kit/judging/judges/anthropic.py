@@ -38,15 +38,16 @@ from arena_kit.judging.judges.base import (
     first_of_each,
 )
 from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Asked, undisturbed
+from arena_kit.judging.records import Asked, garbage_collection_disabled
 
 OFFICIAL = "https://api.anthropic.com"
 _MOST_REQUESTS = 100_000
 _MOST_BYTES = 250_000_000  # the service takes 256 MB; the rest is for the frame
-_UNSURE_CREATE = (408, 409, 499, *range(500, 600))
-_COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 _LONGEST_LIVE = 21_333  # the SDK wants a stream above it
+#: Statuses after which a batch may exist, or a message may have been billed.
+_UNSURE_CREATE = (408, 409, 499, *range(500, 600))
 _UNSURE_MESSAGE = (408, 504)
+_COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ class Claude:
 
     @property
     def settings(self) -> Mapping[str, object]:
-        found: dict[str, object] = {
+        settings: dict[str, object] = {
             "judge": "anthropic",
             "effort": self.effort,
             "max_tokens": self.max_tokens,
@@ -84,7 +85,7 @@ class Claude:
             "structured": self.verdict,
         }
         origin = self.service.origin
-        return found if origin == OFFICIAL else {**found, "origin": origin}
+        return settings if origin == OFFICIAL else {**settings, "origin": origin}
 
     @property
     def service(self) -> Service:
@@ -102,22 +103,22 @@ class Claude:
         self.ready()
         with self._translated(what=f"looking up {self.model}"):
             try:
-                found = self._once.models.retrieve(self.model)
+                info = self._once.models.retrieve(self.model)
             except anthropic.NotFoundError:
                 raise ServiceError(f"the service does not know the model {self.model!r}") from None
-        if found.lifecycle == "retired":
+        if info.lifecycle == "retired":
             raise ServiceError(f"the model {self.model} was retired; choose another judge_model")
-        if found.max_tokens is not None and self.max_tokens > found.max_tokens:
+        if info.max_tokens is not None and self.max_tokens > info.max_tokens:
             raise ServiceError(
-                f"max_tokens {self.max_tokens} is more than {self.model} allows: {found.max_tokens}"
+                f"max_tokens {self.max_tokens} is more than {self.model} allows: {info.max_tokens}"
             )
-        able = found.capabilities
+        able = info.capabilities
         if self.verdict and able and not able.structured_outputs.supported:
             raise ServiceError(f"{self.model} cannot be held to a JSON schema")
-        for request in first_of_each(requests).values():
+        for request in first_of_each(requests):
             self.count_tokens(request)
-        if found.lifecycle == "deprecated":
-            ends = f", ends {found.retires_at:%Y-%m-%d}" if found.retires_at else ""
+        if info.lifecycle == "deprecated":
+            ends = f", ends {info.retires_at:%Y-%m-%d}" if info.retires_at else ""
             return [f"the model {self.model} is deprecated{ends}"]
         return []
 
@@ -147,6 +148,7 @@ class Claude:
 
     @property
     def _once(self) -> anthropic.Anthropic:
+        """The client with the SDK's own retries off."""
         return self.client.with_options(max_retries=0)
 
 
@@ -159,7 +161,7 @@ class AnthropicBatches(Claude):
         size = 0
         frame = len(json.dumps({"params": self.params(_EMPTY)})) + 100
         for key, request in entries.items():
-            n_bytes = frame + _kept_size(request.system) + _json_size(request.user)
+            n_bytes = frame + _system_size(request.system) + _json_size(request.user)
             if n_bytes > _MOST_BYTES:
                 raise ServiceError(f"{request.request_id}: {n_bytes} bytes are too many")
             if len(shard) >= _MOST_REQUESTS or size + n_bytes > _MOST_BYTES:
@@ -171,7 +173,7 @@ class AnthropicBatches(Claude):
             yield shard
 
     def submit(self, entries: Mapping[str, Asked]) -> Batch:
-        with undisturbed():
+        with garbage_collection_disabled():
             requests: Any = [
                 {"custom_id": name, "params": self.params(request)}
                 for name, request in entries.items()
@@ -186,8 +188,8 @@ class AnthropicBatches(Claude):
     def recent(self) -> Iterator[Batch]:
         try:
             with self._translated(what="listing batches"):
-                for found in self._once.messages.batches.list(limit=100, timeout=60):
-                    yield _batch(found)
+                for batch in self._once.messages.batches.list(limit=100, timeout=60):
+                    yield _batch(batch)
         except UnknownBatchError as error:  # a list is never unknown for long
             raise BusyError(str(error)) from None
 
@@ -298,19 +300,19 @@ def _json_size(text: str) -> int:
     return len(plain) + plain.count(b"\n") + plain.count(b'"') + plain.count(b"\\")
 
 
-_kept_size = lru_cache(maxsize=64)(_json_size)  # system texts are few and long
+_system_size = lru_cache(maxsize=64)(_json_size)  # system texts are few and long
 
 
-def _batch(found: anthropic.types.messages.MessageBatch) -> Batch:
-    counts = {name: int(getattr(found.request_counts, name)) for name in _COUNTS}
+def _batch(batch: anthropic.types.messages.MessageBatch) -> Batch:
+    counts = {name: int(getattr(batch.request_counts, name)) for name in _COUNTS}
     return Batch(
-        batch_id=found.id,
+        batch_id=batch.id,
         n_requests=sum(counts.values()),
-        created_at=found.created_at.isoformat(),
-        expires_at=found.expires_at.isoformat(),
-        status=found.processing_status,
+        created_at=batch.created_at.isoformat(),
+        expires_at=batch.expires_at.isoformat(),
+        status=batch.processing_status,
         counts=counts,
-        results_url=found.results_url,
+        results_url=batch.results_url,
     )
 
 

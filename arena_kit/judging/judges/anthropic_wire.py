@@ -44,8 +44,7 @@ _PERMANENT = {
     "request_too_large",
 }
 _MONEY = ("credit balance", "usage limits", "spend limit", "spend_limit", "billing")
-_SERVER_ERROR = 500
-_NAMED = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
+_CUSTOM_ID = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 
 
 def message_params(
@@ -67,7 +66,7 @@ def message_params(
 
 
 def read_result(line: bytes, price: Price, *, whole: bool = True) -> Result | None:
-    """One line of a batch's results; None when it cannot be told whose it is.
+    """One line of a batch's results; None when its custom id cannot be read.
 
     A whole line that makes no sense may have been paid for: it is kept as it is, and its
     request is not sent again. One that is not `whole` may merely be cut short.
@@ -75,58 +74,14 @@ def read_result(line: bytes, price: Price, *, whole: bool = True) -> Result | No
     try:
         return _result(line, price)
     except (ValueError, TypeError, AttributeError, KeyError):
-        named = _NAMED.search(line) if whole else None
-    if named is None:
+        match = _CUSTOM_ID.search(line) if whole else None
+    if match is None:
         return None
-    name = named[1].decode()
+    name = match[1].decode()
     answer = Answer(
         request_id=name, status=Status.ERRORED, detail="a result line that makes no sense"
     )
     return Result(answer=answer, name=name, line=line.decode("utf-8", "replace"))
-
-
-def _result(line: bytes, price: Price) -> Result:
-    """The type is told by its name alone: the SDK's own classes take an unknown one for a
-    success.
-    """
-    row = _parsed(line)
-    name, result = str(row.get("custom_id")), row.get("result") or {}
-    kind, text = str(result.get("type")), line.decode("utf-8", "replace")
-    if kind == "succeeded":
-        return read_message(result.get("message"), price, batch=True, name=name, line=text)
-    if kind in _UNPAID:
-        error = ((result.get("error") or {}).get("error")) or {}
-        return _unpaid(kind, str(error.get("type", "")), str(error.get("message", "")), name, text)
-    usage = _usage((result.get("message") or {}).get("usage") or {})
-    answer = Answer(
-        request_id=name,
-        status=Status.ERRORED,
-        usage=usage,
-        cost_usd=price.usd(usage, batch=True),
-        detail=f"a result of the unknown type {kind!r}; it may have been billed",
-    )
-    return Result(answer=answer, name=name, line=text)
-
-
-def _parsed(line: bytes) -> Any:
-    """The line as JSON; the fast parser refuses halves of cut-off characters."""
-    try:
-        return from_json(line)
-    except ValueError:
-        return json.loads(line)
-
-
-def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:
-    money = about_money(f"{error_type} {message}")
-    detail = f"{error_type}: {message}" if error_type else kind
-    return Result(
-        answer=Answer(request_id=name, status=_UNPAID[kind], detail=whole_text(detail[:500])),
-        name=name,
-        line=line,
-        billed=False,
-        again=money or error_type not in _PERMANENT,
-        pause=_paused(message) if money else "",
-    )
 
 
 def read_message(message: Any, price: Price, *, batch: bool, name: str, line: str) -> Result:
@@ -151,6 +106,72 @@ def read_message(message: Any, price: Price, *, batch: bool, name: str, line: st
     return Result(answer=answer, name=name, line=line)
 
 
+@contextmanager
+def translated(
+    *, what: str, unsure: tuple[int, ...] | None = None, secret: str = ""
+) -> Iterator[None]:
+    """Errors of the SDK and its transport, as ours, without `secret` in their words.
+
+    `unsure` lists the statuses after which an effect may exist although the call failed
+    (None: the call has no effect worth being unsure of); a connection that ends early
+    is then unsure too, unless it was never made.
+    """
+    try:
+        yield
+    except anthropic.APIStatusError as error:
+        raise _status_error(error, what, unsure, secret) from None
+    except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
+        never_made = isinstance(error.__cause__ or error, httpx2.ConnectError)
+        words = f"{what}: {type(error.__cause__ or error).__name__}"
+        if unsure is None or never_made:
+            raise BusyError(words) from None
+        raise UnsureError(words) from None
+
+
+def _result(line: bytes, price: Price) -> Result:
+    """A result by the name of its type: the SDK's own classes take an unknown one for a
+    success.
+    """
+    row = _parsed(line)
+    name, result = str(row.get("custom_id")), row.get("result") or {}
+    kind, text = str(result.get("type")), line.decode("utf-8", "replace")
+    if kind == "succeeded":
+        return read_message(result.get("message"), price, batch=True, name=name, line=text)
+    if kind in _UNPAID:
+        error = ((result.get("error") or {}).get("error")) or {}
+        return _unpaid(kind, str(error.get("type", "")), str(error.get("message", "")), name, text)
+    usage = _usage((result.get("message") or {}).get("usage") or {})
+    answer = Answer(
+        request_id=name,
+        status=Status.ERRORED,
+        usage=usage,
+        cost_usd=price.usd(usage, batch=True),
+        detail=f"a result of the unknown type {kind!r}; it may have been billed",
+    )
+    return Result(answer=answer, name=name, line=text)
+
+
+def _parsed(line: bytes) -> Any:
+    """The line as JSON; the fast parser refuses lone surrogates."""
+    try:
+        return from_json(line)
+    except ValueError:
+        return json.loads(line)
+
+
+def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:
+    money = _about_money(f"{error_type} {message}")
+    detail = f"{error_type}: {message}" if error_type else kind
+    return Result(
+        answer=Answer(request_id=name, status=_UNPAID[kind], detail=whole_text(detail[:500])),
+        name=name,
+        line=line,
+        billed=False,
+        again=money or error_type not in _PERMANENT,
+        pause=_paused(message) if money else "",
+    )
+
+
 def _usage(usage: dict[str, Any]) -> dict[str, int]:
     """The counts of a usage object, nested ones beside the others."""
     written = usage.get("cache_creation") or {}
@@ -168,60 +189,38 @@ def _usage(usage: dict[str, Any]) -> dict[str, int]:
 def _detail(stop: str, more: Any) -> str:
     if stop == "end_turn" or not isinstance(more, dict):
         return "" if stop == "end_turn" else stop
-    said = [str(more[name]) for name in ("category", "explanation") if more.get(name)]
-    return whole_text(": ".join([stop, *said])[:500])
+    reasons = [str(more[name]) for name in ("category", "explanation") if more.get(name)]
+    return whole_text(": ".join([stop, *reasons])[:500])
 
 
-def about_money(text: str) -> bool:
+def _about_money(text: str) -> bool:
     """Whether an error is about credit or a spend limit, whatever its type says."""
     return any(word in text.lower() for word in _MONEY)
 
 
 def _paused(message: str) -> str:
-    said = message.strip().rstrip(".") or "a spend limit was reached"
-    return f"paused, nothing is marked as failed: {said}; then run again"
+    reason = message.strip().rstrip(".") or "a spend limit was reached"
+    return f"paused, nothing is marked as failed: {reason}; then run again"
 
 
-@contextmanager
-def translated(
-    *, what: str, unsure: tuple[int, ...] | None = None, secret: str = ""
-) -> Iterator[None]:
-    """Errors of the SDK and its transport, as ours, without `secret` in their words.
-
-    `unsure` lists the statuses after which an effect may exist although the call failed
-    (None: the call has no effect worth being unsure of); a connection that ends early
-    is then unsure too, unless it was never made.
-    """
-    try:
-        yield
-    except anthropic.APIStatusError as error:
-        raise _of_status(error, what, unsure, secret) from None
-    except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
-        never_made = isinstance(error.__cause__ or error, httpx2.ConnectError)
-        words = f"{what}: {type(error.__cause__ or error).__name__}"
-        if unsure is None or never_made:
-            raise BusyError(words) from None
-        raise UnsureError(words) from None
-
-
-def _of_status(
+def _status_error(
     error: anthropic.APIStatusError, what: str, unsure: tuple[int, ...] | None, secret: str
 ) -> ServiceError:
     status = error.status_code
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error") if isinstance(body.get("error"), dict) else {}
-    said = scrubbed(str((inner or {}).get("message") or error.message), secret)
-    if status == 402 or (status < _SERVER_ERROR and about_money(json.dumps(body))):
-        return PausedError(_paused(said))
+    message = scrubbed(str((inner or {}).get("message") or error.message), secret)
+    if status == 402 or (status < 500 and _about_money(json.dumps(body))):
+        return PausedError(_paused(message))
     if status in (401, 403):
-        return ServiceError(f"{what}: the service refuses the key ({status}): {said}")
+        return ServiceError(f"{what}: the service refuses the key ({status}): {message}")
     if status == 404:
-        return UnknownBatchError(f"{what}: {said}")
+        return UnknownBatchError(f"{what}: {message}")
     if unsure is not None and status in unsure:
         return UnsureError(f"{what}: status {status}")
-    if status in (408, 409, 429) or status >= _SERVER_ERROR:
-        return BusyError(f"{what}: status {status}: {said}", _retry_after(error))
-    return ServiceError(f"{what}: refused ({status}): {said}")
+    if status in (408, 409, 429) or status >= 500:
+        return BusyError(f"{what}: status {status}: {message}", _retry_after(error))
+    return ServiceError(f"{what}: refused ({status}): {message}")
 
 
 def _retry_after(error: anthropic.APIStatusError) -> float | None:

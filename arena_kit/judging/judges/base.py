@@ -1,6 +1,7 @@
 """What a judge is: it answers at once, over the network while one waits, or in batches later.
 
-Rendering, caching, parsing and settling live above and are the same for every judge.
+Also what passes between a judge and those who ask it: batches, results, errors, and the key
+under which an answer is cached. Rendering, parsing and settling are the same for every judge.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from pydantic_core import to_json
 
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Answer, Asked, JudgeRequest
+
+#: Part of every cache key: another number and no answer is found again.
+_KEY_VERSION = 2
 
 #: How a verdict's shape is asked for: `auto` tries the schema and goes on without it where
 #: the server refuses it; `grammar` is llama.cpp's own field.
@@ -182,29 +186,25 @@ def scrubbed(text: str, secret: str | None) -> str:
     return (text.replace(secret, "[key]") if secret else text)[:300]
 
 
-def first_of_each(requests: Iterable[Asked]) -> dict[str, Asked]:
+def first_of_each(requests: Iterable[Asked]) -> list[Asked]:
     """The first request of each system text."""
-    found: dict[str, Asked] = {}
+    by_system: dict[str, Asked] = {}
     for request in requests:
-        found.setdefault(request.system, request)
-    return found
-
-
-_KEY_VERSION = 2
+        by_system.setdefault(request.system, request)
+    return list(by_system.values())
 
 
 def cache_keys(judge: Judge, requests: Iterable[Asked]) -> list[str]:
     """A hash for each request of everything that could change its answer."""
-    asked = {"schema": _KEY_VERSION, "model": judge.model, "settings": dict(judge.settings)}
-    head = json.dumps(asked, sort_keys=True, allow_nan=False).encode()
+    shared = {"schema": _KEY_VERSION, "model": judge.model, "settings": dict(judge.settings)}
+    head = json.dumps(shared, sort_keys=True, allow_nan=False).encode()
     return [_key(head, request) for request in requests]
 
 
 def settings_digest(judge: Judge) -> str:
     """A short hash of a judge's settings, to tell answers made under others apart."""
-    return hashlib.sha256(json.dumps(dict(judge.settings), sort_keys=True).encode()).hexdigest()[
-        :16
-    ]
+    settings = json.dumps(dict(judge.settings), sort_keys=True)
+    return hashlib.sha256(settings.encode()).hexdigest()[:16]
 
 
 def _key(head: bytes, request: Asked) -> str:

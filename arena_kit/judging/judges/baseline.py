@@ -101,11 +101,11 @@ class BaselineJudge:
         a, b = (score(sections[name], sections) for name in ("response_a", "response_b"))
         gap = a - b + self.slot_bias + self.noise * self._draw(dimension, sections)
         winner = "tie" if abs(gap) < self.tie_margin else "A" if gap > 0 else "B"
-        said = (
+        justification = (
             f"On {why}, response A scores {a:.2f} and response B {b:.2f}; "
             f"the difference as seen in this order is {gap:+.2f}."
         )
-        text = json.dumps({"justification": said, "winner": winner})
+        text = json.dumps({"justification": justification, "winner": winner})
         words = len(request.system.split()) + len(request.user.split())
         return Answer(
             request_id=request.request_id,
@@ -137,13 +137,13 @@ def _factuality(text: str, sections: Mapping[str, str]) -> float:
     """Share of the gold answer's content words that the response mentions, words that the
     question already gave away counting less; other numbers than the gold's cost.
     """
-    gold, asked, said = (
+    gold, asked, mentioned = (
         set(_stems(part)) for part in (sections.get("gold_answer", ""), sections["question"], text)
     )
     weight = {word: 0.3 if word in asked else 1.0 for word in gold}
-    recall = sum(weight[word] for word in gold & said) / max(1.0, sum(weight.values()))
+    recall = sum(weight[word] for word in gold & mentioned) / max(1.0, sum(weight.values()))
     figures = {word for word in gold - asked if word[0].isdigit()}
-    given = {word for word in said - asked if word[0].isdigit()}
+    given = {word for word in mentioned - asked if word[0].isdigit()}
     return recall - (0.25 if figures and given and not figures & given else 0.0)
 
 

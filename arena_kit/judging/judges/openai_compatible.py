@@ -86,17 +86,17 @@ class ChatJudge:
     def check(self, _requests: Sequence[Asked]) -> list[str]:
         """Raise when nobody answers at the address; warn when the model is not listed."""
         try:
-            found = self._client.get(f"{self.base_url}/models")
+            response = self._client.get(f"{self.base_url}/models")
         except httpx2.HTTPError as error:
             raise ServiceError(
                 f"no server answers at {self.base_url} ({type(error).__name__})"
             ) from None
-        if found.status_code in (401, 403):
-            raise _error(found, self.api_key)
-        if found.status_code == 404:
+        if response.status_code in (401, 403):
+            raise _error(response, self.api_key)
+        if response.status_code == 404:
             raise ServiceError(f"{self.base_url} has no /models: is a /v1 missing in base_url?")
         try:
-            listed = {str(row["id"]) for row in found.json()["data"]}
+            listed = {str(row["id"]) for row in response.json()["data"]}
         except (ValueError, KeyError, TypeError):
             return []
         unlisted = listed and self.model not in listed
@@ -154,7 +154,7 @@ class ChatJudge:
                 raise BusyError(f"{self.model}: {scrubbed(json.dumps(row['error']), self.api_key)}")
             choice = row["choices"][0]
             message = choice["message"]
-            said = str(message.get("content") or "")
+            content = str(message.get("content") or "")
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             answer = Answer(
                 request_id=request.request_id,
@@ -168,7 +168,7 @@ class ChatJudge:
         answer = Answer(
             request_id=request.request_id,
             status=Status.REFUSED if refusal else _STATUS.get(finish, Status.OK),
-            text=said or str(refusal or ""),
+            text=content or str(refusal or ""),
             served_model=str(row.get("model", "")),
             usage=usage,
             cost_usd=self.price.usd(usage, batch=False),
@@ -179,20 +179,24 @@ class ChatJudge:
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
     """A chat completion's counts under the names that prices use."""
-    more = usage.get("prompt_tokens_details")
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"),
-              more.get("cached_tokens") if isinstance(more, dict) else 0)  # fmt: skip
-    prompt, output, cached = (n if isinstance(n, int) else 0 for n in counts)
-    found = {"input_tokens": prompt - cached, "output_tokens": output}
-    return found | ({"cache_read_input_tokens": cached} if cached else {})
+    details = usage.get("prompt_tokens_details")
+    reported = (
+        usage.get("prompt_tokens"),
+        usage.get("completion_tokens"),
+        details.get("cached_tokens") if isinstance(details, dict) else 0,
+    )
+    prompt, output, cached = (n if isinstance(n, int) else 0 for n in reported)
+    counts = {"input_tokens": prompt - cached, "output_tokens": output}
+    return counts | ({"cache_read_input_tokens": cached} if cached else {})
 
 
 def _error(response: httpx2.Response, key: str | None) -> ServiceError:
-    status, said = response.status_code, scrubbed(response.text, key)
-    if status == 402 or (status < 500 and _MONEY.search(said)):
-        return PausedError(f"paused, nothing is marked as failed: {said}; then run again")
+    """A refusal in our terms, without the key in its words."""
+    status, text = response.status_code, scrubbed(response.text, key)
+    if status == 402 or (status < 500 and _MONEY.search(text)):
+        return PausedError(f"paused, nothing is marked as failed: {text}; then run again")
     if status in (401, 403):
-        return ServiceError(f"the server refuses the key ({status}): {said}")
+        return ServiceError(f"the server refuses the key ({status}): {text}")
     if status in (408, 504):
         return UnsureError(f"status {status}")
     if status in (409, 429) or status >= 500:
@@ -200,5 +204,5 @@ def _error(response: httpx2.Response, key: str | None) -> ServiceError:
             wait = float(response.headers.get("retry-after", ""))
         except ValueError:
             wait = None
-        return BusyError(f"status {status}: {said}", wait)
-    return ServiceError(f"the server refused ({status}): {said}")
+        return BusyError(f"status {status}: {text}", wait)
+    return ServiceError(f"the server refused ({status}): {text}")

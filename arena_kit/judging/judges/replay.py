@@ -35,13 +35,13 @@ class ReplayJudge:
     model: str = "replay"
     _digest: str = field(default="", init=False, repr=False)
 
-    @property
-    def settings(self) -> Mapping[str, object]:
-        return {"judge": "replay", "recording": self._digest}
-
     def __post_init__(self) -> None:
         text = json.dumps(sorted(self.recorded.items()), sort_keys=True)
         self._digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return {"judge": "replay", "recording": self._digest}
 
     @classmethod
     def from_record(cls, path: Path) -> ReplayJudge:
@@ -70,6 +70,7 @@ class ReplayJudge:
 
 
 def _recorded(file: Path) -> Iterable[tuple[Key, dict[str, Any]]]:
+    """The verdict lines of a file by what they were about, each checked."""
     for line, row in read_lines(file):
         if missing := [name for name in (*_KEY, "status") if not isinstance(row.get(name), str)]:
             raise DataError(f"{file}:{line}: missing {', '.join(missing)}")

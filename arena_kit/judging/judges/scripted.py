@@ -25,13 +25,12 @@ class ScriptedJudge:
 
     def answer(self, request: JudgeRequest) -> Answer | None:
         self.asked.append(request.request_id)
-        said = self.script(request)
-        if said is None:
+        reply = self.script(request)
+        if reply is None:
             return None
-        status = said if isinstance(said, Status) else Status.OK
         return Answer(
             request_id=request.request_id,
-            status=status,
-            text="" if isinstance(said, Status) else said,
+            status=reply if isinstance(reply, Status) else Status.OK,
+            text="" if isinstance(reply, Status) else reply,
             served_model=self.model,
         )
