@@ -80,7 +80,9 @@ def record_results(
     con: sqlite3.Connection, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str
 ) -> None:
     """Rows for results: the line, how the attempt ended, and the answer where it is final."""
-    results = sorted(results, key=lambda row: row[0].request)  # neighbours share pages
+    results = sorted(
+        results, key=lambda row: row[0].request
+    )  # neighbouring rows share database pages
     con.executemany(
         "INSERT INTO result_lines (intent, request, line) SELECT intent, request, ? "
         "FROM attempts WHERE intent = ? AND request = ? AND outcome IS NULL",
@@ -111,21 +113,17 @@ def set_state(con: sqlite3.Connection, intent: str, state: str) -> None:
 
 def read_intents(con: sqlite3.Connection, where: str, values: list[str]) -> Iterator[Intent]:
     """Intents with the batches they became."""
-    query = (
-        "SELECT intent, transport, state, origin, account, model, purpose, settings, run, "
-        "n_requests, planned_at, batch_id, coalesce(created_at, ''), coalesce(expires_at, ''), "
-        "coalesce(status, '') "
-        f"FROM intents LEFT JOIN batches USING (intent) {where}"
+    rows = con.execute(
+        "SELECT origin, account, intent, transport, state, model, purpose, settings, run, "
+        "n_requests, planned_at, batch_id, coalesce(created_at, '') AS created_at, "
+        "coalesce(expires_at, '') AS expires_at, coalesce(status, '') AS status "
+        f"FROM intents LEFT JOIN batches USING (intent) {where}",
+        values,
     )
-    for intent, transport, state, origin, account, *rest in con.execute(query, values):
-        names = ("model", "purpose", "settings", "run", "n_requests", "planned_at", "batch_id")
-        yield Intent(
-            intent=intent,
-            transport=transport,
-            state=state,
-            service=Service(origin=origin, account=account),
-            **dict(zip((*names, "created_at", "expires_at", "status"), rest, strict=True)),
-        )
+    _, _, *names = (column[0] for column in rows.description)
+    for origin, account, *rest in rows:
+        service = Service(origin=origin, account=account)
+        yield Intent(service=service, **dict(zip(names, rest, strict=True)))
 
 
 def answer_row(

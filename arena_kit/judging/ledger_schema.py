@@ -11,7 +11,8 @@ from pathlib import Path
 
 from arena_kit.files import DataError
 
-_PATIENCE = 60.0
+#: Seconds for which another process's lock on the file is waited for.
+_LOCK_TIMEOUT = 60.0
 
 #: What is paid for. An intent is written before a batch is created and
 #: names each of its requests; the batch's id follows, then every result line; `answers`
@@ -107,13 +108,12 @@ CREATE VIEW costs AS
 
 SCHEMA_VERSION = 2
 
-
 _kept = threading.local()
 
 
 @contextmanager
 def kept_open(path: Path) -> Iterator[sqlite3.Connection]:
-    """One connection for all that this thread does in the block, so that its pages stay warm."""
+    """One connection for all that this thread does in the block, so that its page cache is kept."""
     with opened(path) as con:
         _kept.path, _kept.con = path, con
         try:
@@ -126,13 +126,13 @@ def kept_open(path: Path) -> Iterator[sqlite3.Connection]:
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection to a ledger file, made where there is none."""
     if getattr(_kept, "path", None) == path:
-        with _explained(path):
+        with _named_errors(path):
             yield _kept.con
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with (
-        _explained(path),
-        closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as con,
+        _named_errors(path),
+        closing(sqlite3.connect(path, timeout=_LOCK_TIMEOUT, isolation_level=None)) as con,
     ):
         _write_ahead(con)
         con.execute("PRAGMA synchronous = FULL")
@@ -143,7 +143,8 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _named_errors(path: Path) -> Iterator[None]:
+    """SQLite's errors as a `DataError` that names the file."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -164,7 +165,7 @@ def transaction(con: sqlite3.Connection) -> Iterator[None]:
 
 def _write_ahead(con: sqlite3.Connection) -> None:
     """Turn on WAL; on a new file SQLite refuses this at once while another process does it."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _LOCK_TIMEOUT
     while True:
         try:
             con.execute("PRAGMA journal_mode = WAL")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -86,10 +85,13 @@ class Live:
         todo = iter(list(requests.items()))
         pauses: set[str] = set()
         try:
-            with ThreadPoolExecutor(self.judge.concurrency) as pool, calls.stopping():
-                while not pauses and self._begin(intent, requests, todo, calls, pool):
-                    calls.wait()
-                    pauses |= self._keep(intent, calls)
+            with ThreadPoolExecutor(self.judge.concurrency) as pool:
+                try:
+                    while not pauses and self._begin(intent, requests, todo, calls, pool):
+                        calls.wait()
+                        pauses |= self._keep(intent, calls)
+                finally:  # calls that only wait for a busy service give up
+                    calls.stop.set()
         finally:  # calls at the service when an interrupt came were paid for: they are kept
             pauses |= self._keep(intent, calls)
             self.ledger.close(intent, "closed")
@@ -165,34 +167,26 @@ class _Calls:
         self.arrived: dict[Awaited, Result] = {}
         self.stop = threading.Event()
         self.checked = 0
-        self._bell = threading.Semaphore(0)
+        self._news = threading.Semaphore(0)
         self._error: BaseException | None = None
 
     def came(self, owed: Awaited, result: Result) -> None:
         self.arrived[owed] = result
-        self._bell.release()
+        self._news.release()
 
     def broke(self, error: BaseException) -> None:
         self._error = error
-        self._bell.release()
+        self._news.release()
 
     def wait(self) -> None:
         """Until something comes in; an error of a thread is raised here."""
-        self._bell.acquire()
+        self._news.acquire()
         if self._error is not None:
             raise self._error
 
     def kept(self, owed: Awaited) -> None:
         self.under_way.discard(owed)
         self.arrived.pop(owed, None)
-
-    @contextmanager
-    def stopping(self) -> Iterator[None]:
-        """At the end of the block, calls that only wait for a busy service give up."""
-        try:
-            yield
-        finally:
-            self.stop.set()
 
 
 def _failure(

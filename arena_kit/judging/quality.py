@@ -16,8 +16,8 @@ class PositionBias:
 
     `flip_rate` is the share of pairs with both answers whose two orders disagree.
     `slot_a_rate` is the share of decisive verdicts that name the response shown first;
-    a judge that ignores order stands at 0.5. `slot_a_se` treats the two orders of a pair
-    as one observation.
+    a judge that ignores order stands at 0.5. `slot_a_se` is its standard error, clustered
+    by pair.
     """
 
     n_pairs: int
@@ -71,6 +71,7 @@ def _bias(judgments: Sequence[Judgment]) -> PositionBias:
 
 
 def _clustered_se(decisive: Sequence[Sequence[Slot]], n: int, first: int) -> float | None:
+    """The cluster-robust standard error of the slot A rate, each pair being a cluster."""
     if len(decisive) < 2:
         return None
     rate = first / n

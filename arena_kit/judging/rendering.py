@@ -1,7 +1,7 @@
 """From a presentation to the text a judge reads.
 
 Candidate responses are data: they stand between tags that carry an unguessable boundary,
-look-alike tags inside them are defused, and no entrant's name appears anywhere.
+look-alike tags inside them are escaped, and no entrant's name appears anywhere.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def render(
     sections |= {"response_a": first, "response_b": second}
     boundary = _boundary(salt, rubric.dimension, prompt.text, *sorted((first, second)))
     blocks = [
-        f"<{name} {boundary}>\n{_defused(text)}\n</{name} {boundary}>"
+        f"<{name} {boundary}>\n{_escaped(text)}\n</{name} {boundary}>"
         for name, text in sections.items()
     ]
     closing = f"Compare response_a (A) with response_b (B) on {rubric.dimension}."
@@ -113,5 +113,5 @@ def _boundary(salt: bytes, *content: str) -> str:
 
 
 @lru_cache(maxsize=8192)  # a response is shown many times
-def _defused(text: str) -> str:
+def _escaped(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", _LOOKALIKE.sub("&lt;", text))

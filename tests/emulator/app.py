@@ -260,10 +260,10 @@ class App:
         wanted = request.query.get("lifecycle") or request.query.get("lifecycle[]")
         stages = wanted or ["active", "deprecated"]
         limit = _limit(request.first("limit"))
-        found = [m.info() for m in MODELS.values() if m.lifecycle in stages]
+        models = [m.info() for m in MODELS.values() if m.lifecycle in stages]
         after = request.first("after_id")
-        start = [m["id"] for m in found].index(after) + 1 if after in MODELS else 0
-        return _page(found[start : start + limit], more=len(found) > start + limit)
+        start = [m["id"] for m in models].index(after) + 1 if after in MODELS else 0
+        return _page(models[start : start + limit], more=len(models) > start + limit)
 
     def _model(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         if (model := MODELS.get(match[1])) is None:

@@ -81,15 +81,15 @@ class Batches:
     ) -> tuple[list[Batch], bool]:
         """Batches newest first, and whether more follow in the direction of travel [SRC]."""
         self.settle()
-        found = [b for b in reversed(self._batches.values()) if not _lags(b, lag, self._serial)]
-        ids = [batch.id for batch in found]
+        listed = [b for b in reversed(self._batches.values()) if not _lags(b, lag, self._serial)]
+        ids = [batch.id for batch in listed]
         for cursor in (after_id, before_id):
             if cursor is not None and cursor not in ids:
                 raise invalid(f"cursor {cursor} is not a batch of this workspace")  # [INF]
         if before_id is not None:
-            newer = found[: ids.index(before_id)]
+            newer = listed[: ids.index(before_id)]
             return newer[-limit:], len(newer) > limit
-        older = found if after_id is None else found[ids.index(after_id) + 1 :]
+        older = listed if after_id is None else listed[ids.index(after_id) + 1 :]
         return older[:limit], len(older) > limit
 
     def cancel(self, batch_id: str) -> Batch:

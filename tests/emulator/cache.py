@@ -49,7 +49,7 @@ def prefixes_of(params: Mapping[str, Any], model: Model) -> tuple[Prefix, ...]:
     bytes, thinking, effort and format [DOC-A]. A prefix below the model's minimum is
     silently not cached [DOC-A]. At most four breakpoints, 1h ones first [DOC-A].
     """
-    found: list[Prefix] = []
+    prefixes: list[Prefix] = []
     size, parts = 0, []
     blocks = _blocks(params)
     while blocks and blocks[-1][1] is None:
@@ -58,19 +58,19 @@ def prefixes_of(params: Mapping[str, Any], model: Model) -> tuple[Prefix, ...]:
         size += block_bytes(block)
         parts.append(block if isinstance(block, str) else block.get("text") or _CANON(block))
         if control is not None:
-            found.append(Prefix(tuple(parts), tokens_of(size), _lifetime(control)))
-    if not found:
+            prefixes.append(Prefix(tuple(parts), tokens_of(size), _lifetime(control)))
+    if not prefixes:
         return ()
-    if len(found) > 4:
+    if len(prefixes) > 4:
         raise invalid(
-            f"A maximum of 4 blocks with cache_control may be provided. Found {len(found)}."
+            f"A maximum of 4 blocks with cache_control may be provided. Found {len(prefixes)}."
         )
-    if any(a.seconds < b.seconds for a, b in pairwise(found)):
+    if any(a.seconds < b.seconds for a, b in pairwise(prefixes)):
         raise invalid("a ttl='1h' cache_control block must not come after a ttl='5m' block")
     config = _config(params)
     return tuple(
         Prefix((model.id, config, p.key), p.tokens, p.seconds)
-        for p in found
+        for p in prefixes
         if p.tokens >= model.min_prefix
     )
 

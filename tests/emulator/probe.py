@@ -75,8 +75,8 @@ def one(client: anthropic.Anthropic, name: str, **changes: Any) -> tuple[Any, An
 
 def model_checks(client: anthropic.Anthropic) -> Iterator[Check]:
     """What is asked before anything is spent."""
-    found = client.models.retrieve(MODEL)
-    yield "a model has a lifecycle", str(found.lifecycle), found.lifecycle == "active"
+    model = client.models.retrieve(MODEL)
+    yield "a model has a lifecycle", str(model.lifecycle), model.lifecycle == "active"
     status = status_of(lambda: client.models.retrieve("claude-none-0"))
     yield "an unknown model is a 404", str(status), status == 404
     counted = {key: value for key, value in params().items() if key != "max_tokens"}

@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
         )
         row.status = answer.status
-        emulator.told(row)
+        emulator.show(row)
         self._send(answer)
 
     def _body(self, most: int) -> bytes | None:
@@ -247,7 +247,7 @@ class Emulator:
         self.requests.append(row)
         return row
 
-    def told(self, row: LogRow) -> None:
+    def show(self, row: LogRow) -> None:
         """Show a request that was served, when asked to."""
         if self._verbose:
             sys.stderr.write(f"{row.time} {row.method} {row.path} {row.status or 'closed'}\n")

@@ -57,8 +57,8 @@ def _check_names(params: Mapping[str, Any], version: str, where: str) -> None:
     if params.get("stream"):
         text = "not supported in a batch" if where == "batch" else "not emulated"
         raise invalid(f"stream: Streaming is {text}.")
-    if where == "batch" and (found := [name for name in NOT_IN_BATCH if params.get(name)]):
-        raise invalid(f"{found[0]}: This parameter is not supported in a batch.")
+    if where == "batch" and (unsupported := [name for name in NOT_IN_BATCH if params.get(name)]):
+        raise invalid(f"{unsupported[0]}: This parameter is not supported in a batch.")
 
 
 def _model(name: Any) -> Model:

@@ -93,19 +93,19 @@ def _listing() -> dict[str, Faults]:
         "drop": {"kind": "drop", "times": 2},
         "404": {"kind": "not_found"},
     }
-    found = {f"list-{name}-taken": doubt + _one("list", how) for name, how in ways.items()}
-    return found | {f"list-{n}-not_taken": nothing + _one("list", h) for n, h in ways.items()}
+    taken = {f"list-{name}-taken": doubt + _one("list", how) for name, how in ways.items()}
+    return taken | {f"list-{n}-not_taken": nothing + _one("list", h) for n, h in ways.items()}
 
 
 def _items() -> dict[str, Faults]:
-    found = {}
+    faults = {}
     for kind in _ITEMS:
-        found[f"item-{kind}-first"] = _one("item", {"kind": kind, "share": 1.0})
-        found[f"item-{kind}-some"] = _one("item", {"kind": kind, "share": 0.4}, after=2)
-        found[f"item-{kind}-all"] = _one("item", {"kind": kind, "share": 1.0}, after=2)
+        faults[f"item-{kind}-first"] = _one("item", {"kind": kind, "share": 1.0})
+        faults[f"item-{kind}-some"] = _one("item", {"kind": kind, "share": 0.4}, after=2)
+        faults[f"item-{kind}-all"] = _one("item", {"kind": kind, "share": 1.0}, after=2)
     for kind in ("errored", "expired"):
-        found[f"item-{kind}-always"] = _one("item", {"kind": kind, "share": 0.6, "times": 9}, 2)
-    return found
+        faults[f"item-{kind}-always"] = _one("item", {"kind": kind, "share": 0.6, "times": 9}, 2)
+    return faults
 
 
 def _preparing() -> dict[str, Faults]:

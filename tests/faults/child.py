@@ -79,7 +79,7 @@ class Life:
         return Code(code) if code in set(Code) else Code.BROKEN
 
     def result(self) -> dict[str, Any]:
-        """What a life that is done has told."""
+        """The verdicts of a life that is done, and the points that it reached."""
         return dict(json.loads(self.files.with_suffix(".json").read_text()))
 
     def words(self) -> str:
@@ -126,15 +126,14 @@ def _judge(task: Task, files: Path, fate: Fate) -> Code:
     ledger = mortal_ledger(fate, task.ledger_class)(task.ledger)
     judge = judge_of(mortal_judge(fate, task.judge_class), task.base_url)
     judgments = judge_pairs(PAIRS, material(task.seed), judge, ledger, terms=TERMS)
-    told = {"verdicts": _verdicts(judgments), "seen": fate.seen}
-    files.with_suffix(".json").write_text(json.dumps(told))
+    result = {"verdicts": _verdicts(judgments), "seen": fate.seen}
+    files.with_suffix(".json").write_text(json.dumps(result))
     return Code.DONE
 
 
 def _verdicts(judgments: list[Judgment]) -> list[tuple[str, str]]:
     """Every verdict as (presentation, status)."""
-    verdicts = [v for j in judgments for v in (j.forward, j.backward)]
-    return [(v.presentation.request_id, str(v.status)) for v in verdicts]
+    return [(v.presentation.request_id, str(v.status)) for j in judgments for v in j.verdicts]
 
 
 def _code(error: BaseException) -> Code:

@@ -89,10 +89,10 @@ def _mortal(fate: Fate, base: type, name: str) -> Callable[..., Any]:
     def step(*args: Any, **kwargs: Any) -> Any:
         fate.reach(f"{name}:before")
         fate.inside = name
-        found = method(*args, **kwargs)
+        result = method(*args, **kwargs)
         fate.inside = ""
         fate.reach(f"{name}:after")
-        return found
+        return result
 
     return step
 
@@ -108,10 +108,10 @@ def _die_before_commit(fate: Fate) -> None:
             fate.reach(f"{fate.inside or 'other'}:within")
 
     @contextmanager
-    def migrating(con: Any) -> Iterator[None]:
+    def creating(con: Any) -> Iterator[None]:
         with real(con):
             yield
-            fate.reach("migration:within")
+            fate.reach("new_file:within")
 
     ledger_module.transaction = writing  # type: ignore[attr-defined]
-    ledger_schema.transaction = migrating
+    ledger_schema.transaction = creating

@@ -30,8 +30,8 @@ def show(console: Console, outcomes: Sequence[Outcome], *, flags: str, seconds: 
     for name in _COLUMNS[1:]:
         table.add_column(name, justify="right")
     for group in groups:
-        found = [outcome for outcome in outcomes if outcome.group == group]
-        table.add_row(group, *map(str, _sums(found)))
+        members = [outcome for outcome in outcomes if outcome.group == group]
+        table.add_row(group, *map(str, _sums(members)))
     console.print(table)
     for outcome in outcomes:
         if not outcome.clean:
@@ -68,6 +68,6 @@ def _sums(outcomes: Sequence[Outcome]) -> list[int]:
 
 
 def _failure(outcome: Outcome, flags: str) -> str:
-    said = "; ".join(filter(None, (outcome.trouble, *outcome.finding.details)))
+    reasons = "; ".join(filter(None, (outcome.trouble, *outcome.finding.details)))
     command = f"python -m tests.faults --only '{outcome.name}' {flags}"
-    return f"FAILED {outcome.name}: {said}\n  again: {command}"
+    return f"FAILED {outcome.name}: {reasons}\n  again: {command}"

@@ -76,12 +76,11 @@ def quick(scenarios: Sequence[Scenario]) -> list[Scenario]:
     groups: dict[str, list[Scenario]] = {}
     for scenario in scenarios:
         groups.setdefault(scenario.group, []).append(scenario)
-    return [
-        found[index * len(found) // n]
-        for group, found in groups.items()
-        for n in [min(_QUICK.get(group, _QUICK_OTHERS), len(found))]
-        for index in range(n)
-    ]
+    sample = []
+    for group, members in groups.items():
+        n = min(_QUICK.get(group, _QUICK_OTHERS), len(members))
+        sample += [members[index * len(members) // n] for index in range(n)]
+    return sample
 
 
 def chosen(scenarios: Sequence[Scenario], pattern: str) -> list[Scenario]:

@@ -62,8 +62,8 @@ def compare(bill: Bill, ledger: Path, verdicts: Verdicts) -> Finding:
         duplicated=len(extra),
         miscounted=len(wrong),
         details=tuple(
-            f"{what}: {', '.join(sorted(found)[:4])}"
-            for what, found in (
+            f"{what}: {', '.join(sorted(names)[:4])}"
+            for what, names in (
                 ("paid twice", list(twice)),
                 ("billed without an answer", list(unkept)),
                 ("without a verdict", unanswered),
@@ -71,15 +71,14 @@ def compare(bill: Bill, ledger: Path, verdicts: Verdicts) -> Finding:
                 ("duplicated", extra),
                 ("miscounted", wrong),
             )
-            if found
+            if names
         ),
     )
 
 
 def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
     """Presentations of the tournament without a paid verdict."""
-    found = dict(verdicts)
-    known = {f"{name}#1" for name in found if f"{name}#1" in book.asked}
+    status = dict(verdicts)
     shown = {
         "|".join((pair.dimension, pair.prompt_id, *order))
         for pair in PAIRS
@@ -91,7 +90,7 @@ def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
     return [
         name
         for name in sorted(shown)
-        if f"{name}#1" not in known or found[name] not in (*_ANSWERED, "errored")
+        if f"{name}#1" not in book.asked or status.get(name) not in (*_ANSWERED, "errored")
     ]
 
 

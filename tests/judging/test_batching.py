@@ -21,13 +21,13 @@ import pytest
 from arena_kit.files import DataError, LockedError
 from arena_kit.judging.batching import Batching
 from arena_kit.judging.cost import CostError
-from arena_kit.judging.judges.anthropic import AnthropicBatches
-from arena_kit.judging.judges.base import Batch, PausedError, ServiceError, cache_keys
+from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.runs.judges import Desk
 from tests.emulator import Emulator, Fault
+from tests.emulator.app import Answer, Request
 from tests.samples import (
     KEY,
     MATERIAL,
@@ -563,17 +563,21 @@ def test_an_unconfirmed_batch_cannot_be_cancelled_yet(
 # Lines and strangers
 
 
-def test_a_line_that_makes_no_sense_holds_nothing_back(
-    emulator: Emulator, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_makes_no_sense_holds_nothing_back(emulator: Emulator, ledger: Ledger) -> None:
     """A whole line with a broken usage is kept as errored, not sent again, and the others count."""
-    whole = AnthropicBatches._lines
+    answer = emulator.app.answer
 
-    def lines(self: AnthropicBatches, batch: Batch) -> Iterator[bytes]:
-        for n, line in enumerate(whole(self, batch)):
+    def garbled(lines: Iterator[bytes]) -> Iterator[bytes]:
+        for n, line in enumerate(lines):
             yield line.replace(b'"input_tokens"', b'"input_tokens":"many","x"') if n == 3 else line
 
-    monkeypatch.setattr(AnthropicBatches, "_lines", lines)
+    def answer_garbled(request: Request) -> Answer:
+        given = answer(request)
+        if given.lines is not None:
+            given.lines = garbled(given.lines)
+        return given
+
+    emulator.app.answer = answer_garbled  # type: ignore[method-assign]
     found = statuses(judged(emulator, ledger))
     assert (found.count(Status.OK), found.count(Status.ERRORED)) == (11, 1)
     assert statuses(judged(emulator, ledger, run="second")).count(Status.ERRORED) == 1

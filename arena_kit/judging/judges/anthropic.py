@@ -126,15 +126,15 @@ class Claude:
         """Input tokens of a request, counted by the service for free; None without a key."""
         if self.lacks:
             return None
-        params = self.params(request)
+        params = self._params(request.system, request.user)
         del params["max_tokens"]
         with self._translated(what="counting tokens"):
             return self._once.messages.count_tokens(**params).input_tokens
 
-    def params(self, request: Asked) -> dict[str, Any]:
-        """The body of a request's message."""
+    def _params(self, system: str, user: str) -> dict[str, Any]:
         return message_params(
-            request,
+            system,
+            user,
             model=self.model,
             max_tokens=self.max_tokens,
             effort=self.effort,
@@ -159,7 +159,7 @@ class AnthropicBatches(Claude):
     def split(self, entries: Mapping[str, Asked]) -> Iterator[dict[str, Asked]]:
         shard: dict[str, Asked] = {}
         size = 0
-        frame = len(json.dumps({"params": self.params(_EMPTY)})) + 100
+        frame = len(json.dumps({"params": self._params(" ", "")})) + 100
         for key, request in entries.items():
             n_bytes = frame + _system_size(request.system) + _json_size(request.user)
             if n_bytes > _MOST_BYTES:
@@ -175,7 +175,7 @@ class AnthropicBatches(Claude):
     def submit(self, entries: Mapping[str, Asked]) -> Batch:
         with garbage_collection_disabled():
             requests: Any = [
-                {"custom_id": name, "params": self.params(request)}
+                {"custom_id": name, "params": self._params(request.system, request.user)}
                 for name, request in entries.items()
             ]
         with self._translated(what="creating a batch", unsure=_UNSURE_CREATE):
@@ -257,7 +257,8 @@ class AnthropicMessages(Claude):
     def ask(self, request: Asked) -> Result:
         self._limit.wait()
         with self._translated(what=f"asking {self.model}", unsure=_UNSURE_MESSAGE):
-            raw = self._once.messages.with_raw_response.create(**self.params(request))
+            params = self._params(request.system, request.user)
+            raw = self._once.messages.with_raw_response.create(**params)
             line = raw.http_response.text
         return read_message(
             json.loads(line), self.price, batch=False, name=request.request_id, line=line
@@ -278,20 +279,6 @@ class _RateLimit:
             start = max(now, self._next)
             self._next = start + self._gap
         time.sleep(max(0.0, start - now))
-
-
-@dataclass(frozen=True, slots=True)
-class _Empty:
-    """A request without texts, to weigh the frame around them."""
-
-    request_id: str = ""
-    system: str = " "
-    user: str = ""
-    seed: None = None
-    identity: Mapping[str, object] = field(default_factory=dict)
-
-
-_EMPTY = _Empty()
 
 
 def _json_size(text: str) -> int:

@@ -27,7 +27,7 @@ from arena_kit.judging.judges.base import (
     scrubbed,
 )
 from arena_kit.judging.prices import Price
-from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Asked, Status
+from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Status
 
 _STATUS = {
     "refusal": Status.REFUSED,
@@ -48,7 +48,7 @@ _CUSTOM_ID = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 
 
 def message_params(
-    request: Asked, *, model: str, max_tokens: int, effort: str, verdict: bool
+    system: str, user: str, *, model: str, max_tokens: int, effort: str, verdict: bool
 ) -> dict[str, Any]:
     """The body of one message; the system text is one block, cached for an hour."""
     config: dict[str, Any] = {"effort": effort} if effort else {}
@@ -57,11 +57,11 @@ def message_params(
     params: dict[str, Any] = {
         "model": model,
         "max_tokens": max_tokens,
-        "messages": [{"role": "user", "content": request.user}],
+        "messages": [{"role": "user", "content": user}],
     }
-    if request.system:
+    if system:
         cached = {"type": "ephemeral", "ttl": "1h"}
-        params["system"] = [{"type": "text", "text": request.system, "cache_control": cached}]
+        params["system"] = [{"type": "text", "text": system, "cache_control": cached}]
     return params | ({"output_config": config} if config else {})
 
 
