@@ -78,7 +78,8 @@ class Batching:
         deadline = time.monotonic() + self.terms.pace.grace
         late, seen = False, set[str]()
         for wait in self.terms.pace.waits():
-            complete, late = late, time.monotonic() > deadline  # after one look beyond the deadline
+            complete = late  # a look was made after the deadline: who comes now is a stranger
+            late = time.monotonic() > deadline
             candidates = [b for b in self._recent(intent) if b.batch_id not in others]
             candidates = [b for b in candidates if not complete or b.batch_id in seen]
             seen |= {batch.batch_id for batch in candidates}

@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 from arena_kit.files import LockedError
 from arena_kit.judging.judges.base import Batch, PaidJudge, Result, settings_digest
 from arena_kit.judging.ledger_rows import (
+    ANSWER_COLUMNS,
     INSERT_ANSWER,
     Awaited,
     Intent,
@@ -50,8 +51,7 @@ class Ledger:
 
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
         """The final answers among these keys."""
-        columns = "request_id, status, text, served_model, usage, cost_usd, detail, run"
-        rows = self._look_up(f"SELECT key, {columns} FROM answers", keys)
+        rows = self._look_up(f"SELECT key, {ANSWER_COLUMNS} FROM answers", keys)
         with garbage_collection_disabled():
             return {key: read_answer(*row) for key, *row in rows}
 

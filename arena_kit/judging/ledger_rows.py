@@ -18,6 +18,13 @@ _KEY_IN_NAME = 40
 
 Transport = Literal["batches", "live"]
 
+#: The columns that make an answer, in the order of `answer_row` and `read_answer`.
+ANSWER_COLUMNS = "request_id, status, text, served_model, usage, cost_usd, detail, run"
+INSERT_ANSWER = (
+    f"INSERT OR IGNORE INTO answers (key, judge_model, {ANSWER_COLUMNS}) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
@@ -53,12 +60,6 @@ class Awaited(NamedTuple):
     key: str
     request: int
     request_id: str
-
-
-INSERT_ANSWER = (
-    "INSERT OR IGNORE INTO answers (key, judge_model, request_id, status, text, served_model, "
-    "usage, cost_usd, detail, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
 
 
 def add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, Asked]) -> None:

@@ -65,17 +65,17 @@ class Material:
 
     def requests(self, pairs: Sequence[Pair]) -> list[JudgeRequest]:
         """The rendered requests of all pairs, in both orders."""
-        return [self.request(shown) for pair in pairs for shown in presentations(pair)]
-
-    def request(self, presentation: Presentation) -> JudgeRequest:
-        """The rendered request of one presentation."""
-        return render(
-            presentation,
-            prompt=self.prompts[presentation.pair.prompt_id],
-            responses=self.responses,
-            rubric=self.rubrics[presentation.pair.dimension],
-            salt=self.salt,
-        )
+        return [
+            render(
+                presentation,
+                prompt=self.prompts[pair.prompt_id],
+                responses=self.responses,
+                rubric=self.rubrics[pair.dimension],
+                salt=self.salt,
+            )
+            for pair in pairs
+            for presentation in presentations(pair)
+        ]
 
 
 def judge_pairs(

@@ -16,8 +16,6 @@ from math import exp, tanh
 from arena_kit.judging.records import Answer, JudgeRequest, Status
 from arena_kit.judging.rendering import read_sections
 
-MODEL = "baseline/lexical-v1"
-
 _WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _COMMON = frozenset(
     "a an and are as at be been but by can do does for from had has have if in into is it its of "
@@ -87,7 +85,7 @@ class BaselineJudge:
 
     @property
     def model(self) -> str:
-        return MODEL
+        return "baseline/lexical-v1"
 
     @property
     def settings(self) -> Mapping[str, object]:
