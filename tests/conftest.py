@@ -12,7 +12,7 @@ import pytest
 
 from arena_kit.judging.ledger import Ledger
 from tests.emulator import Emulator
-from tests.samples import ROOT
+from tests.samples import ROOT, copy_workspace
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +27,7 @@ def data() -> Path:
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh workspace with its own cache and records, as the current folder."""
-    root = tmp_path / "workspace"
-    for part in ("notebooks", "params", "sample"):
-        shutil.copytree(ROOT / part, root / part)
+    root = copy_workspace(tmp_path / "workspace")
     monkeypatch.chdir(root)
     monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
     monkeypatch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -304,6 +305,13 @@ TOURNAMENT_ARTIFACTS = {
     "elo_per_perm.npz",
     "pairwise_winrates.csv",
 }
+
+
+def copy_workspace(root: Path) -> Path:
+    """A workspace of its own with what is shipped."""
+    for part in ("notebooks", "params", "sample"):
+        shutil.copytree(ROOT / part, root / part)
+    return root
 
 
 def edited(workspace: Path, **changes: Any) -> Path:

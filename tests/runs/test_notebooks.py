@@ -12,34 +12,61 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from arena_kit.cli.main import main
 from arena_kit.runs import notebooks
 from arena_kit.runs.compare import compare_records
-from tests.samples import TOURNAMENT_ARTIFACTS
+from tests.samples import TOURNAMENT_ARTIFACTS, copy_workspace
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
 
 
-def arena_kit(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def arena_kit(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "arena_kit", *words],
         cwd=cwd,
         capture_output=True,
         text=True,
         timeout=300,
-        env=os.environ | env,
+        env={name: value for name, value in os.environ.items() if "ARENA_KIT_RUN" not in name},
         check=False,
     )
 
 
-def test_run(workspace: Path) -> None:
-    """`run pilot` prints the board, ends with the record's path, and leaves every artifact."""
-    done = arena_kit("run", "pilot", *TINY, cwd=workspace / "notebooks")
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace for the two runs that several tests look at."""
+    return copy_workspace(tmp_path_factory.mktemp("runs") / "workspace")
+
+
+@pytest.fixture(scope="module")
+def pilot(home: Path) -> subprocess.CompletedProcess[str]:
+    """A small pilot, started below the root of its workspace."""
+    done = arena_kit("run", "pilot", *TINY, cwd=home / "notebooks")
     assert done.returncode == 0, done.stderr
-    record = Path(done.stdout.splitlines()[-1])
-    assert record.parent == workspace / "runs"
-    assert "evidence interval" in done.stdout
-    assert "aspen" in done.stdout
+    return done
+
+
+@pytest.fixture(scope="module")
+def noisy(home: Path, pilot: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """The same pilot by a noisier judge, told as JSON, into a folder of its own."""
+    path = home / "params" / "tournament.yaml"
+    path.write_text(path.read_text().replace("noise: 0.06", "noise: 0.5"))
+    return arena_kit("run", "pilot", *TINY, "--json", "--runs-dir", "elsewhere", cwd=home)
+
+
+def record_of(run: subprocess.CompletedProcess[str]) -> Path:
+    """The record that a run names in its last line."""
+    return Path(run.stdout.splitlines()[-1])
+
+
+def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
+    """`run pilot` prints the board, ends with the record's path, and leaves every artifact."""
+    record = record_of(pilot)
+    assert record.parent == home / "runs"
+    assert "evidence interval" in pilot.stdout
+    assert "aspen" in pilot.stdout
     found = {str(p.relative_to(record)) for p in record.rglob("*") if p.is_file()}
     assert found >= TOURNAMENT_ARTIFACTS | {"report.ipynb", "report.html", "figures/forest.png"}
     manifest = json.loads((record / "manifest.json").read_text())
@@ -49,7 +76,7 @@ def test_run(workspace: Path) -> None:
     text = (record / "report.html").read_text()
     assert "<script" not in text
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
-    rated = arena_kit("rate", str(record / "battles.jsonl"), "--json", cwd=workspace)
+    rated = arena_kit("rate", str(record / "battles.jsonl"), "--json", cwd=home)
     assert rated.returncode == 0, rated.stderr
     primary = json.loads((record / "elo_results.json").read_text())["primary"]
     ratings = json.loads(rated.stdout)["ratings"]
@@ -66,7 +93,7 @@ def test_failed_run(workspace: Path) -> None:
     assert done.returncode == 3
     assert "verdicts are not in the cache" in done.stderr
     assert "Traceback" not in done.stderr
-    record = Path(done.stdout.splitlines()[-1])
+    record = record_of(done)
     assert json.loads((record / "manifest.json").read_text())["status"] == "failed"
     assert (record / "report.html").is_file()
 
@@ -85,12 +112,10 @@ def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.Monk
     assert caught.value.record.read()["status"] == "failed"
 
 
-def test_json(workspace: Path) -> None:
-    """`--json` prints the manifest and nothing else, into the folder asked for."""
-    done = arena_kit("run", "pilot", *TINY, "--json", "--runs-dir", "elsewhere", cwd=workspace)
-    manifest = json.loads(done.stdout)
-    assert manifest["mode"] == "pilot"
-    assert len(list((workspace / "elsewhere").iterdir())) == 1
+def test_json(home: Path, noisy: subprocess.CompletedProcess[str]) -> None:
+    """`--json` prints the manifest and nothing else; the record is in the folder asked for."""
+    (record,) = (home / "elsewhere").iterdir()
+    assert json.loads(noisy.stdout) == json.loads((record / "manifest.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -104,10 +129,9 @@ def test_json(workspace: Path) -> None:
 )
 def test_refused_before_start(workspace: Path, words: list[str], why: str) -> None:
     """Wrong usage ends with exit 2 and one sentence, before any record exists."""
-    done = arena_kit(*words, cwd=workspace)
-    assert done.returncode == 2
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
     assert len(done.stderr.strip().splitlines()) == 1
-
     assert re.search(why, done.stderr), done.stderr
     assert not (workspace / "runs").exists()
 
@@ -116,8 +140,8 @@ def test_unknown_key_in_params_file(workspace: Path) -> None:
     """An unknown key in a params file is refused with the file's name."""
     path = workspace / "params" / "pilot.yaml"
     path.write_text(yaml.safe_dump({"judge": "baseline", "temperature": 0}))
-    done = arena_kit("run", "pilot", cwd=workspace)
-    assert done.returncode == 2
+    done = CliRunner().invoke(main, ["run", "pilot"])
+    assert done.exit_code == 2
     assert "pilot.yaml: unknown parameter 'temperature'" in done.stderr
 
 
@@ -126,14 +150,15 @@ def test_locked(workspace: Path) -> None:
     taken = workspace / "runs" / "mine"
     taken.mkdir(parents=True)
     (taken / ".claim").write_text("someone else")
-    done = arena_kit("run", "pilot", *TINY, "-p", "run_dir", "runs/mine", cwd=workspace)
-    assert done.returncode == 3
+    done = CliRunner().invoke(main, ["run", "pilot", *TINY, "-p", "run_dir", "runs/mine"])
+    assert done.exit_code == 3
     assert "belongs to another run" in done.stderr
 
 
 def test_plain_papermill(workspace: Path) -> None:
     """Bare papermill with a params file works as written and leaves a finished record."""
-    words = ["notebooks/pilot.ipynb", "out.ipynb", "-f", "params/pilot.yaml", "-p", "n_perms", "20"]
+    words = ["notebooks/pilot.ipynb", "out.ipynb", "-f", "params/pilot.yaml"]
+    words += ["-p", "n_perms", "20", "-p", "limit_pairs", "6"]
     subprocess.run(
         [sys.executable, "-m", "papermill", *words],
         cwd=workspace,
@@ -156,22 +181,20 @@ def test_session_that_ends_early(workspace: Path) -> None:
     assert "ended before" in manifest["error"]
 
 
-def test_compare(workspace: Path) -> None:
+@pytest.mark.usefixtures("noisy")
+def test_compare(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     """Comparing two runs shows the setting that changed, flipped verdicts and moved ratings."""
-    first = arena_kit("run", "pilot", *TINY, cwd=workspace).stdout.splitlines()[-1]
-    path = workspace / "params" / "tournament.yaml"
-    path.write_text(path.read_text().replace("noise: 0.06", "noise: 0.5"))
-    second = arena_kit("run", "pilot", *TINY, cwd=workspace).stdout.splitlines()[-1]
-    found = compare_records(Path(first), Path(second))
+    first, (second,) = record_of(pilot), (home / "elsewhere").iterdir()
+    found = compare_records(first, second)
     assert found.settings["tournament.judge.baseline.noise"] == (0.06, 0.5)
     assert found.n_shared == 2 * 6 * (6 + 9 + 9)
     assert found.flips
     assert any(delta.change for delta in found.deltas)
-    done = arena_kit("compare", first, second, cwd=workspace)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(main, ["compare", str(first), str(second)])
+    assert done.exit_code == 0, done.stderr
     assert "tournament.judge.baseline.noise" in done.stdout
     assert f"{len(found.flips)} of {found.n_shared} shared" in done.stdout
-    same = arena_kit("compare", first, first, cwd=workspace)
+    same = CliRunner().invoke(main, ["compare", str(first), str(first)])
     assert "no difference" in same.stdout
     assert "0 of" in same.stdout
 
@@ -185,10 +208,9 @@ def test_sweep_without_ratings(workspace: Path) -> None:
     assert "not rated" in done.stdout
 
 
-def test_report_is_clean(workspace: Path) -> None:
+def test_report_is_clean(pilot: subprocess.CompletedProcess[str]) -> None:
     """A headless report holds no warning and no path of this machine's installation."""
-    done = arena_kit("run", "pilot", *TINY, cwd=workspace)
-    text = (Path(done.stdout.splitlines()[-1]) / "report.html").read_text()
+    text = (record_of(pilot) / "report.html").read_text()
     assert "Warning" not in text
     assert "site-packages" not in text
 
@@ -216,6 +238,6 @@ def test_terminated(workspace: Path) -> None:
 def test_unusable_runs_folder(workspace: Path) -> None:
     """A runs folder that cannot be made is one sentence and exit 2."""
     (workspace / "file").write_text("")
-    done = arena_kit("run", "pilot", *TINY, "--runs-dir", "file/sub", cwd=workspace)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    done = CliRunner().invoke(main, ["run", "pilot", *TINY, "--runs-dir", "file/sub"])
+    assert done.exit_code == 2
+    assert len(done.stderr.strip().splitlines()) == 1

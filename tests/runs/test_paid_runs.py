@@ -18,7 +18,7 @@ import pytest
 
 from arena_kit import DataError, Study
 from tests.emulator import Emulator, Fault
-from tests.samples import ROOT
+from tests.samples import copy_workspace
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "n_perms", "20")
@@ -28,8 +28,7 @@ HEADLINE = ("run", "headline", "--params", "params/headline_claude.yaml", "-p", 
 
 def make_workspace(folder: Path) -> Path:
     """A workspace of its own, with little to resample."""
-    for part in ("notebooks", "params", "sample"):
-        shutil.copytree(ROOT / part, folder / part)
+    copy_workspace(folder)
     tournament = folder / "params" / "tournament.yaml"
     text = tournament.read_text(encoding="utf-8")
     tournament.write_text(text.replace("evidence_replicates: 500", "evidence_replicates: 20"))

@@ -39,7 +39,7 @@ from arena_kit.runs.notebooks import RunFailedError, run_notebook
 from arena_kit.runs.parameters import PlacementParams
 from arena_kit.runs.record import Record
 from tests import naive
-from tests.samples import HOSTILE, ROOT, SMALL, Elements
+from tests.samples import HOSTILE, SMALL, Elements, copy_workspace
 
 ARTIFACTS = ("battles.jsonl", "elo_ratings.json", "bootstrap_ratings.csv", "placement.json")
 SKILL = {"ash": 1120.0, "box": 1040.0, "elm": 960.0, "fig": 880.0, "gum": 1000.0}
@@ -113,9 +113,7 @@ OWN: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A workspace with the shipped folders, and files of votes and verdicts."""
-    root = tmp_path_factory.mktemp("placing") / "workspace"
-    for part in ("notebooks", "params", "sample"):
-        shutil.copytree(ROOT / part, root / part)
+    root = copy_workspace(tmp_path_factory.mktemp("placing") / "workspace")
     written(root / "votes.csv", votes())
     written(root / "verdicts.jsonl", verdicts())
     with pytest.MonkeyPatch.context() as patch:

@@ -230,7 +230,7 @@ def test_cut_off_characters(workspace: Path) -> None:
 
 def test_two_at_once(workspace: Path) -> None:
     """Two processes running the same study at once both finish, in two records."""
-    code = "from arena_kit import Study; print(Study.open('pilot', n_perms=20).save().path)"
+    code = f"from arena_kit import Study; print(Study.open('pilot', **{SMALL}).save().path)"
     both = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         for _ in range(2)

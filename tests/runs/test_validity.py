@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from datetime import date
@@ -20,7 +19,7 @@ from arena_kit.cli.terminal import show_board
 from arena_kit.runs.parameters import PolicyParams
 from arena_kit.runs.record import Record
 from arena_kit.runs.settings import validated
-from tests.samples import ROOT, Elements, season, timed
+from tests.samples import ROOT, Elements, copy_workspace, season, timed
 from tests.samples import votes_on as log
 
 ARTIFACTS = (
@@ -244,10 +243,7 @@ def test_real_votes(data: Path, home: Path) -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The record that `arena-kit run policy_validity` leaves in a fresh workspace."""
-    root = tmp_path_factory.mktemp("run") / "workspace"
-    for part in ("notebooks", "params", "sample"):
-        shutil.copytree(ROOT / part, root / part)
-    with chdir(root):
+    with chdir(copy_workspace(tmp_path_factory.mktemp("run") / "workspace")):
         done = CliRunner().invoke(main, ["run", "policy_validity"])
     assert done.exit_code == 0, done.output
     return Path(done.output.strip().splitlines()[-1])
