@@ -12,17 +12,21 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from arena_kit import DataError, Study
+from arena_kit.judging.ledger import Ledger
 from tests.emulator import Emulator, Fault
 from tests.samples import copy_workspace
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "n_perms", "20")
 TINY = (*PILOT, "-p", "limit_pairs", "6")
+LEDGER = Path(".arena_kit") / "verdicts.sqlite"
 HEADLINE = ("run", "headline", "--params", "params/headline_claude.yaml", "-p", "n_perms", "20")
 
 
@@ -66,9 +70,9 @@ def run(*words: str, cwd: Path, emulator: Emulator, key: str = KEY) -> tuple[int
     return process.returncode, out, err
 
 
-def manifest_of(out: str) -> dict[str, object]:
+def manifest_of(out: str) -> dict[str, Any]:
     record = Path(out.splitlines()[-1])
-    found: dict[str, object] = json.loads((record / "manifest.json").read_text())
+    found: dict[str, Any] = json.loads((record / "manifest.json").read_text())
     return found
 
 
@@ -78,14 +82,23 @@ def paid_twice(emulator: Emulator) -> list[str]:
     return [key for key, n in billed.items() if n > 1]
 
 
-def wait_for_batch(workspace: Path, emulator: Emulator) -> str:
+def wait_for_batch(workspace: Path) -> str:
     """The id of the first batch that is in the ledger."""
-    for _ in range(600):
-        code, out, _ = run("batches", "--json", cwd=workspace, emulator=emulator)
-        if code == 0 and (rows := json.loads(out)) and rows[0]["batch_id"]:
-            return str(rows[0]["batch_id"])
-        time.sleep(0.2)
+    ledger = Ledger(workspace / LEDGER)
+    for _ in range(1200):
+        for intent in ledger.open_intents():
+            if intent.batch_id:
+                return intent.batch_id
+        time.sleep(0.1)
     raise AssertionError("no batch was created within two minutes")
+
+
+def still_to_ask(workspace: Path, emulator: Emulator) -> int:
+    """How many requests the small pilot would still send."""
+    words = ("cost", "--params", "params/pilot_claude.yaml", "-p", "limit_pairs", "6", "--json")
+    code, out, err = run(*words, cwd=workspace, emulator=emulator)
+    assert code == 0, err
+    return int(json.loads(out)["forecast"]["requests"])
 
 
 def test_the_headline_run_is_whole_and_a_second_one_sends_nothing(paid_workspace: Path) -> None:
@@ -133,19 +146,17 @@ def _batches(emulator: Emulator) -> list[dict[str, object]]:
 
 
 def test_two_at_once_pay_once(paid_workspace: Path) -> None:
-    """Of two runs started at once on one ledger, one is refused (exit 3) or both finish; run
-    again, all is there, and every request was paid once.
+    """Of two runs started at once on one ledger, one is refused (exit 3) or both finish; then
+    all answers are there, and every request was paid once.
     """
-    with Emulator(seed=2, batch_seconds=6) as emulator:
+    with Emulator(seed=2, batch_seconds=4) as emulator:
         both = [start(*TINY, cwd=paid_workspace, emulator=emulator) for _ in range(2)]
         ends = [(*process.communicate(timeout=300), process.returncode) for process in both]
         codes = sorted(code for *_, code in ends)
         assert codes in ([0, 0], [0, 3]), ends
         for _, err, code in ends:
             assert code == 0 or re.search(r"another run is asking .*process( \d+ on|\))", err)
-        code, out, err = run(*TINY, cwd=paid_workspace, emulator=emulator)
-        assert code == 0, err
-        assert manifest_of(out)["cost"]["usd_spent"] == 0
+        assert still_to_ask(paid_workspace, emulator) == 0
         assert len(emulator.billing.rows) == 36
         assert paid_twice(emulator) == []
 
@@ -157,7 +168,9 @@ def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) ->
     """
     with Emulator(seed=3, batch_seconds=3600) as emulator:
         process = start(*TINY, cwd=paid_workspace, emulator=emulator)
-        batch_id = wait_for_batch(paid_workspace, emulator)
+        batch_id = wait_for_batch(paid_workspace)
+        _, out, _ = run("batches", "--json", cwd=paid_workspace, emulator=emulator)
+        assert [row["batch_id"] for row in json.loads(out)] == [batch_id]
         process.send_signal(kill)
         _, err = process.communicate(timeout=60)
         record = next((paid_workspace / "runs").iterdir())
@@ -222,44 +235,70 @@ def test_refused_parameters(workspace: Path, changes: dict[str, object], why: st
     assert not (workspace / "runs").exists()
 
 
-def test_the_key_is_nowhere(paid_workspace: Path, emulator: Emulator) -> None:
-    """After a run that finished and one that the service refused, no file, no output and no
-    database page holds the key.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A run whose credit ended half way, resumed when there was some again."""
+
+    workspace: Path
+    failed: tuple[int, str, str]
+    failed_manifest: dict[str, Any]
+    paid_at_first: float
+    ended: tuple[int, str, str]
+    emulator: Emulator
+    holding_the_key: list[Path]
+
+
+@pytest.fixture(scope="module")
+def resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resumed]:
+    workspace = make_workspace(tmp_path_factory.mktemp("credit") / "workspace")
+    with Emulator(seed=1) as emulator:
+        emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
+        failed = run(*TINY, cwd=workspace, emulator=emulator)
+        manifest, paid = manifest_of(failed[1]), emulator.billing.total_usd
+        leaks = holding_the_key(workspace)
+        ended = run("resume", failed[1].splitlines()[-1], cwd=workspace, emulator=emulator)
+        yield Resumed(
+            workspace=workspace,
+            failed=failed,
+            failed_manifest=manifest,
+            paid_at_first=paid,
+            ended=ended,
+            emulator=emulator,
+            holding_the_key=leaks + holding_the_key(workspace),
+        )
+
+
+def holding_the_key(workspace: Path) -> list[Path]:
+    """The files of a workspace with a report and a ledger that hold the key."""
+    files = [path for path in workspace.rglob("*") if path.is_file()]
+    assert {"report.html", "verdicts.sqlite"} <= {path.name for path in files}
+    return [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+def test_the_key_is_nowhere(resumed: Resumed) -> None:
+    """Neither after a run that the service refused nor after one that finished does a file, an
+    output or a database page hold the key.
     """
-    said = []
-    assert run(*TINY, cwd=paid_workspace, emulator=emulator)[0] == 0
-    emulator.faults.add(Fault(on="create", kind="usage_limit", times=1))
-    code, out, err = run(*TINY, "-p", "limit_pairs", "8", cwd=paid_workspace, emulator=emulator)
-    assert code == 3
-    assert "usage limits" in err
-    said += [out, err]
-    assert not any(KEY in text for text in said)
-    files = [path for path in paid_workspace.rglob("*") if path.is_file()]
-    assert any(path.suffix == ".sqlite" for path in files)
-    assert len([path for path in files if path.name == "report.html"]) == 2
-    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+    assert resumed.holding_the_key == []
+    assert not any(KEY in text for end in (resumed.failed, resumed.ended) for text in end[1:])
 
 
-def test_a_run_that_fails_reports_what_it_paid(paid_workspace: Path, emulator: Emulator) -> None:
+def test_a_run_that_fails_reports_what_it_paid(resumed: Resumed) -> None:
     """Half a batch is answered and paid, then credit ends: the failed manifest has the cost, the
     resumed one the whole, and the ledger alone, moved elsewhere, still answers everything.
     """
-    emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
-    code, out, err = run(*TINY, cwd=paid_workspace, emulator=emulator)
+    code, _, err = resumed.failed
     assert code == 3, err
     assert "credit balance is too low" in err
-    paid = emulator.billing.total_usd
-    assert manifest_of(out)["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-9)
-    assert paid > 0
-    code, out, err = run("resume", out.splitlines()[-1], cwd=paid_workspace, emulator=emulator)
+    assert resumed.paid_at_first > 0
+    spent = resumed.failed_manifest["cost"]["usd_spent"]
+    assert spent == pytest.approx(resumed.paid_at_first, abs=1e-9)
+    code, out, err = resumed.ended
     assert code == 0, err
-    total = emulator.billing.total_usd
+    total = resumed.emulator.billing.total_usd
     assert manifest_of(out)["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
-    assert paid_twice(emulator) == []
-    moved = make_workspace(paid_workspace.parent / "moved")
-    ledger = Path(".arena_kit") / "verdicts.sqlite"
-    (moved / ledger.parent).mkdir()
-    shutil.copy(paid_workspace / ledger, moved / ledger)
-    words = ("cost", "--params", "params/pilot_claude.yaml", "-p", "limit_pairs", "6", "--json")
-    _, out, _ = run(*words, cwd=moved, emulator=emulator)
-    assert json.loads(out)["forecast"]["requests"] == 0
+    assert paid_twice(resumed.emulator) == []
+    moved = make_workspace(resumed.workspace.parent / "moved")
+    (moved / LEDGER).parent.mkdir()
+    shutil.copy(resumed.workspace / LEDGER, moved / LEDGER)
+    assert still_to_ask(moved, resumed.emulator) == 0
