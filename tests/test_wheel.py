@@ -8,6 +8,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.samples import ROOT
 
 
@@ -26,6 +28,7 @@ def run(*words: str | Path, cwd: Path | None = None) -> str:
     return done.stdout
 
 
+@pytest.mark.slow  # a virtual environment with every dependency
 def test_wheel_in_a_fresh_environment(tmp_path: Path) -> None:
     """Built, installed alone with its pinned dependencies, `init` and `run pilot` work."""
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", tmp_path, ROOT)

@@ -179,6 +179,7 @@ def test_placed_battles_carry_their_share() -> None:
     assert np.unique(np.round(shares[judge], 9)) == pytest.approx([1 - clear, clear], abs=1e-8)
 
 
+@pytest.mark.slow  # fifty experiments, each calibrated and placed
 def test_the_temperature_is_not_known_exactly() -> None:
     """With 280 shared battles, as the sample has, places of one judge in repeated experiments
     spread as their standard errors say: the temperature's own error is in them.
@@ -418,6 +419,7 @@ def benchmark() -> ModuleType:
     return module
 
 
+@pytest.mark.slow  # nine placements on 27,000 real battles
 def test_what_the_experiment_shows(file: Path, people: BattleLog, benchmark: ModuleType) -> None:
     """Every seventh model of the list placed by GPT-4: toning down makes the error smaller, and
     all come within 50 points and two ranks. GPT-3.5 errs more than twice as far.

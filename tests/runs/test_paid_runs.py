@@ -101,6 +101,7 @@ def still_to_ask(workspace: Path, emulator: Emulator) -> int:
     return int(json.loads(out)["forecast"]["requests"])
 
 
+@pytest.mark.slow  # 4,548 requests to the service, and two whole reports
 def test_the_headline_run_is_whole_and_a_second_one_sends_nothing(paid_workspace: Path) -> None:
     """4 entrants make 2,274 pairs and 4,548 requests; the report shows statuses, cost and hit
     rate; the bill equals the emulator's; the second run sends no request at all.
