@@ -435,7 +435,7 @@ def test_a_habit_cannot_be_told_from_a_skill(prior: float) -> None:
     """
     log, habit = random_log(), np.array([0.13, 0.7, -0.4, 0.9])
     log = replace(log, covariates={"length": habit[log.a] - habit[log.b]})
-    with pytest.raises(RatingError):
+    with pytest.raises(RatingError, match="a covariate cannot be told from the models"):
         BradleyTerry(prior=prior, covariates=("length",))(log)
 
 
@@ -444,7 +444,7 @@ def test_a_covariate_that_decides_every_battle_has_no_coefficient() -> None:
     log = random_log()
     length = np.where(log.outcome == 0, 1.0, -1.0) * np.linspace(0.5, 1, 200)
     for prior in (0.0, 0.5):
-        with pytest.raises(RatingError):
+        with pytest.raises(RatingError, match="covariates decide nearly every battle"):
             BradleyTerry(prior=prior, covariates=("length",))(
                 replace(log, covariates={"length": length})
             )

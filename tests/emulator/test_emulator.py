@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -301,9 +302,8 @@ def test_bad_params_fail_late_in_a_batch_and_at_once_alone(
     assert (results["r0"].type, results["r1"].type) == ("errored", "succeeded")
     assert results["r0"].error.error.type == "invalid_request_error"
     assert message in results["r0"].error.error.message
-    with pytest.raises(anthropic.BadRequestError, match=r".") as caught:
+    with pytest.raises(anthropic.BadRequestError, match=re.escape(message)):
         client.post("/v1/messages", body=params, cast_to=object)
-    assert message in str(caught.value)
     assert [row.custom_id for row in emulator.billing.rows] == ["r1"]
 
 

@@ -134,7 +134,7 @@ def test_a_key_in_a_tournament_file_is_not_repeated(workspace: Path) -> None:
     values = yaml.safe_load(path.read_text())
     values["generate"]["plain"]["key_variable"] = LOOKS
     path.write_text(yaml.safe_dump(values))
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"generate\.plain\.key_variable") as caught:
         read_tournament(path)
     assert LOOKS not in str(caught.value)
 

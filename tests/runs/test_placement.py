@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import chdir, suppress
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -464,21 +464,20 @@ def test_a_judge_without_a_name(home: Path) -> None:
 
 
 def test_verdicts_are_no_votes(home: Path, record: Path) -> None:
-    """A file of both, such as the battles of an earlier placement, is refused or lends only its
-    human votes: verdicts marked as a judge's never pass for people's.
+    """A file of both, such as the battles of an earlier placement, lends only its human votes:
+    verdicts marked as a judge's never pass for people's.
     """
     mixed = [*votes(), *(b for b in verdicts() if "new" not in (b.model_a, b.model_b))]
     written(home / "mixed.jsonl", mixed)
-    with suppress(DataError):
-        placed = opened(home, human="mixed.jsonl", soft=False).placed
-        assert placed.human.n_battles == loaded(record / "placement.json")["n_human"]
+    placed = opened(home, human="mixed.jsonl", soft=False).placed
+    assert placed.human.n_battles == loaded(record / "placement.json")["n_human"]
 
 
 def test_votes_are_no_verdicts(home: Path, record: Path) -> None:
     """The votes in an earlier placement's record never pass for verdicts: a judge that is
     people's own echo would be found perfect.
     """
-    with pytest.raises((DataError, RatingError)):
+    with pytest.raises(RatingError, match=r"people and the judge both decided .* found 0$"):
         _ = opened(home, judged=str(record), soft=True).placed
 
 
