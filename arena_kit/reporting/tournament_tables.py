@@ -138,7 +138,7 @@ def _card(
     )
     verdicts = "".join(
         f"<p><b>{escape(v.presentation.first)} shown first:</b> {escape(_verdict(v))}</p>"
-        for v in (judgment.forward, judgment.backward)
+        for v in judgment.verdicts
     )
     html = (
         '<div style="border: 1px solid #d8dee4; border-radius: 8px; padding: 12px 16px; '
@@ -276,7 +276,7 @@ def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float =
     """What a run paid, what the caches did for it, and what to know about either."""
     if spent is None:
         return facts(_FREE, name="spending")
-    verdicts = [v for j in judgments for v in (j.forward, j.backward)]
+    verdicts = [v for j in judgments for v in j.verdicts]
     reused = [v for v in verdicts if v.cached]
     saved = spent.usd_saved_by_prompt_cache
     rows = {

@@ -46,7 +46,7 @@ def write_verdicts(folder: Path, judgments: Sequence[Judgment], dimensions: Sequ
             {**verdict.as_row(), "settlement": str(judgment.settlement)}
             for judgment in judgments
             if judgment.pair.dimension == dimension
-            for verdict in (judgment.forward, judgment.backward)
+            for verdict in judgment.verdicts
         ]
         write_jsonl(folder / "verdicts" / f"{dimension}.jsonl", rows)
 

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arena_kit.files import DataError, LockedError, read_json, write_json
-from arena_kit.reporting.figures import Picture, Plot, save_picture
+
+if TYPE_CHECKING:
+    from arena_kit.reporting.figures import Picture, Plot
 
 RUNS_VARIABLE = "ARENA_KIT_RUNS"
 TOKEN_VARIABLE = "ARENA_KIT_RUN_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
@@ -258,6 +260,8 @@ class Recorded:
 
     def show(self, plot: Plot) -> Picture:
         """Save a plot in the record and return it for display."""
+        from arena_kit.reporting.figures import save_picture
+
         return save_picture(plot, self.record.path / "figures" / f"{plot.name}.png")
 
 

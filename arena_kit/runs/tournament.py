@@ -241,7 +241,7 @@ class Study(Recorded):
 
     def _cost(self, judgments: list[Judgment]) -> dict[str, Any]:
         """What this run paid, and what answers from the ledger had cost when they were made."""
-        verdicts = [v for j in judgments for v in (j.forward, j.backward)]
+        verdicts = [v for j in judgments for v in j.verdicts]
         cost: dict[str, Any] = {
             "forecast": self.plan.forecast and self.plan.forecast.as_dict(),
             "usd_spent": self.plan.ledger.spent(self.record.token),
