@@ -166,23 +166,9 @@ def known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def components(n_models: int, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.intp]:
-    """A component number per model of the graph whose edges are the battles."""
-    label = np.arange(n_models)
-    while True:
-        low = np.minimum(label[a], label[b])
-        merged = label.copy()
-        np.minimum.at(merged, a, low)
-        np.minimum.at(merged, b, low)
-        merged = merged[merged]
-        if np.array_equal(merged, label):
-            return label
-        label = merged
-
-
 def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -> None:
     """Refuse models that no chain of battles connects: their ratings share no scale."""
-    label = components(len(models), *_met(len(models), a, b))
+    label = components(len(models), a, b)
     groups = [[m for m, c in zip(models, label, strict=True) if c == g] for g in np.unique(label)]
     if len(groups) > 1:
         shown = "; ".join(_some(group) for group in groups[:4]) + ("; …" if len(groups) > 4 else "")
@@ -192,45 +178,56 @@ def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -
         )
 
 
-def _met(n_models: int, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Each pair that met once, where that is less than there are battles."""
-    if n_models**2 > len(a):
-        return a, b
-    met = np.flatnonzero(np.bincount(a * np.int64(n_models) + b, minlength=n_models**2))
-    return met // n_models, met % n_models
+def components(n_models: int, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.intp]:
+    """The connected component of each model, in the graph whose edges are the battles."""
+    if n_models**2 <= len(a):  # more battles than pairs: look at each pair once
+        met = np.flatnonzero(np.bincount(a * np.int64(n_models) + b, minlength=n_models**2))
+        a, b = met // n_models, met % n_models
+    return strong_groups(n_models, np.concatenate([a, b]), np.concatenate([b, a]))
+
+
+def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.intp]:
+    """The strongly connected component of each model: within one, all beat each other, directly
+    or through others. It is numbered by its first model.
+    """
+    if strongly_connected(n_models, winner, loser):
+        return np.zeros(n_models, np.intp)
+    reach = _transitive_closure(n_models, winner, loser)
+    return np.asarray(np.argmax(reach * reach.T, axis=1))
 
 
 def strongly_connected(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> bool:
     """Whether every model beat every other, directly or through others."""
-    for source, target in ((winner, loser), (loser, winner)):
-        found = np.zeros(n_models, bool)
-        found[0] = True
-        count = 0
-        while count < (count := int(found.sum())):
-            found[target[found[source]]] = True
-        if count < n_models:
-            return False
-    return True
+    return _all_reached(n_models, winner, loser) and _all_reached(n_models, loser, winner)
 
 
-def reached(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.float64]:
+def _all_reached(n_models: int, source: NDArray[Any], target: NDArray[Any]) -> bool:
+    """Whether a breadth-first search from the first model reaches all."""
+    reached = np.zeros(n_models, bool)
+    reached[:1] = True
+    before, count = 0, 1
+    while before < count < n_models:
+        reached[target[reached[source]]] = True
+        before, count = count, int(reached.sum())
+    return count >= n_models
+
+
+def _transitive_closure(
+    n_models: int, winner: NDArray[Any], loser: NDArray[Any]
+) -> NDArray[np.float64]:
     """1 where the row's model beat the column's, directly or through others."""
     reach = np.eye(n_models)
     reach[winner, loser] = 1
-    while not np.array_equal(further := ((reach @ reach) > 0).astype(float), reach):
+    while True:
+        further = ((reach @ reach) > 0).astype(float)
+        if np.array_equal(further, reach):
+            return reach
         reach = further
-    return reach
-
-
-def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.intp]:
-    """A number per model, the same for models that beat each other both ways."""
-    reach = reached(n_models, winner, loser)
-    return np.asarray(np.argmax(reach * reach.T, axis=1))
 
 
 def check_separation(models: tuple[str, ...], winner: NDArray[Any], loser: NDArray[Any]) -> None:
     """Refuse models of which one group never lost to the others: no finite rating exists."""
-    reach = reached(len(models), winner, loser)
+    reach = _transitive_closure(len(models), winner, loser)
     above = reach.T == 0  # above[i, j]: j never beat i, not even through others
     if above.any():
         top = int(np.argmax(above.sum(axis=1)))

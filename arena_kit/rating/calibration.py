@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log as ln
 
@@ -21,8 +20,8 @@ MIN_SHARED = 200
 MIN_MODELS = 5
 #: Temperatures tried; at the lowest a verdict counts in full, at the highest hardly at all.
 _COLDEST, _WARMEST = 0.05, 20.0
-_GOLDEN = (5**0.5 - 1) / 2
-_NARROW = 1e-3
+#: How closely the logarithm of the temperature is found.
+_TOLERANCE = 1e-4
 _GROUPS = 20
 
 
@@ -93,7 +92,16 @@ def _loss(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, at: float
 def _best(
     votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, low: float, high: float
 ) -> float:
-    return _lowest(lambda at: _loss(votes, verdicts, method, at), low, high)
+    """The temperature (its logarithm) between two that predicts the votes best."""
+    from scipy.optimize import minimize_scalar
+
+    lowest = minimize_scalar(
+        lambda at: _loss(votes, verdicts, method, at),
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": _TOLERANCE},
+    )
+    return float(lowest.x)
 
 
 def _log_error(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, best: float) -> float:
@@ -168,22 +176,6 @@ def _influence(log: BattleLog, method: BradleyTerry, clusters: NDArray[np.int32]
     curve = curve + curve.T
     laplacian = np.diag(curve.sum(axis=1)) - curve + 1 / size
     return np.asarray(np.linalg.solve(laplacian, pull.T).T)
-
-
-def _lowest(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one valley is lowest (golden-section search)."""
-    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
-    values = [loss(x) for x in inner]
-    while high - low > _NARROW:
-        if values[0] <= values[1]:
-            high, inner[1], values[1] = inner[1], inner[0], values[0]
-            inner[0] = high - _GOLDEN * (high - low)
-            values[0] = loss(inner[0])
-        else:
-            low, inner[0], values[0] = inner[0], inner[1], values[1]
-            inner[1] = low + _GOLDEN * (high - low)
-            values[1] = loss(inner[1])
-    return (low + high) / 2
 
 
 def _softened(judged: BattleLog, temperature: float) -> BattleLog:

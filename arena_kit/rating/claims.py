@@ -6,8 +6,8 @@ both ratings come from the same battles, and a gap does not depend on where the 
 
 from __future__ import annotations
 
-from math import erf, sqrt
 from math import log as ln
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +88,7 @@ def _from_covariance(covariance: Floats, gap: Floats) -> Gaps:
     variance = np.diag(covariance)
     spread = np.sqrt(np.maximum(0, variance[:, None] + variance[None, :] - 2 * covariance))
     z = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
-    normal = np.vectorize(lambda value: 0.5 * (1 + erf(value / sqrt(2))), otypes=[float])
+    normal = np.vectorize(NormalDist().cdf, otypes=[float])
     half = NORMAL_95 * spread
     return Gaps(gap, gap - half, gap + half, normal(z))
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import RatingError, scores, strong_groups, strongly_connected
+from arena_kit.rating.base import RatingError, scores, strong_groups
 from arena_kit.rating.tie_models import Floats, Terms, TieModel
 
 Codes = NDArray[np.intp]
@@ -338,8 +338,5 @@ def unanimous(cells: Cells, pairs: Pairs, n_models: int) -> NDArray[np.bool_]:
     for side, value in ((cells.a, share), (cells.b, 1 - share)):
         np.minimum.at(least, side, value)
         np.maximum.at(most, side, value)
-    took = pairs.taken(cells, half=True)
-    if strongly_connected(n_models, *took):
-        return np.asarray(least == most)
-    group = strong_groups(n_models, *took)
+    group = strong_groups(n_models, *pairs.taken(cells, half=True))
     return np.asarray((least == most) | (group != np.argmax(np.bincount(group))))

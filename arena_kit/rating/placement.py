@@ -17,8 +17,8 @@ from arena_kit.rating.likelihood import Cells
 
 Floats = NDArray[np.float64]
 
-_MOST_STEPS = 200
-_FAR = 40.0  # natural units, beyond any strength that so many battles could show
+_FAR = 100.0  # natural units, beyond any strength that so many battles could show
+_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,24 +317,21 @@ class _Games:
         p = self.chance(theta)
         return self.games * p * (1 - p)
 
+    def slope(self, theta: float) -> float:
+        """The slope of the log-likelihood in the model's strength."""
+        return float((self.won - self.games * self.chance(theta)).sum())
+
     def solved(self, model: str) -> float:
-        """The model's strength, by Newton's method within a bracket."""
-        if not 0 < self.won.sum() < self.games.sum():
-            done = "lost" if not self.won.sum() else "won"
+        """The model's strength by maximum likelihood: the root of the slope."""
+        from scipy.optimize import brentq
+
+        low, high = self.strength.min() - _FAR, self.strength.max() + _FAR
+        if self.slope(low) <= 0 or self.slope(high) >= 0:
+            done = "lost" if self.slope(low) <= 0 else "won"
             raise RatingError(
                 f"{model} {done} every battle, so it has no finite place; set a prior above 0"
             )
-        low, high = self.strength.min() - _FAR, self.strength.max() + _FAR
-        theta = float(np.average(self.strength, weights=self.games))
-        for _ in range(_MOST_STEPS):
-            slope = float((self.won - self.games * self.chance(theta)).sum())
-            low, high = (theta, high) if slope > 0 else (low, theta)
-            new = theta + slope / max(float(self.weight(theta).sum()), 1e-300)
-            new = new if low < new < high else (low + high) / 2
-            if abs(new - theta) < 1e-10:
-                return float(new)
-            theta = float(new)
-        return theta
+        return float(brentq(self.slope, low, high, xtol=_TOLERANCE))
 
     def spread(self, theta: float, evidence: Evidence) -> float:
         """The variance of the slope, by pieces of evidence."""
