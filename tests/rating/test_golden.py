@@ -1,0 +1,130 @@
+"""Golden cases: every rating method against hand calculations and published figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arena_kit.battles.battle import Battle
+from arena_kit.battles.files import read_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.readers.pair_counts import read_pair_counts
+from arena_kit.policy.constants import LegacyElo
+from arena_kit.policy.ratings import legacy_elo
+from arena_kit.rating.base import Ratings
+from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.elo import PermutationElo
+from arena_kit.rating.glicko2 import Glicko2, GlickoState
+
+CASES = Path(__file__).parent.parent / "cases"
+RATED = json.loads((CASES / "ratings.json").read_text(encoding="utf-8"))
+
+IN_ORDER = PermutationElo(
+    k=4, initial=1000, n_perms=1, shuffle=False, ties="half", evidence_replicates=0
+)
+PLAIN = BradleyTerry(prior=0)
+ALWAYS = BradleyTerry(prior_when="always")
+
+
+def votes_of(case: dict[str, Any]) -> BattleLog:
+    return BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=winner) for a, b, winner in case["votes"]
+    )
+
+
+def ratings(result: Ratings) -> dict[str, float]:
+    return {rating.model: rating.rating for rating in result.ratings}
+
+
+def rated(method: str, log: BattleLog) -> dict[str, Any]:
+    """Ratings of a log by the method of that name; for Glicko-2, RD and volatility with them."""
+    if method == "elo":
+        return ratings(IN_ORDER(log))
+    if method == "legacy_elo":
+        return legacy_elo(log, LegacyElo(k=4, initial=1000))
+    if method == "bradley_terry":
+        return ratings(BradleyTerry(both_bad="exclude")(log))
+    rows = Glicko2(evidence_replicates=0)(log).ratings
+    return {row.model: [row.rating, row.extra["rd"], row.extra["volatility"]] for row in rows}
+
+
+@pytest.mark.parametrize("method", ["elo", "legacy_elo", "bradley_terry", "glicko2"])
+@pytest.mark.parametrize("case", RATED, ids=lambda case: case["name"])
+def test_ratings(case: dict[str, Any], method: str) -> None:
+    """Each method rates each case as its claim and its source say."""
+    expected = case["expected"].get(method, case["expected"]["elo"])
+    result = rated(method, votes_of(case))
+    assert set(result) == set(expected), case["claim"]
+    for model, figures in expected.items():
+        assert result[model] == pytest.approx(figures, rel=0, abs=1e-8), case["claim"]
+
+
+def test_glickman() -> None:
+    """Glickman's worked example comes out to all the digits he prints, and three more."""
+    opponents = [GlickoState(*state, 0.06) for state in ((1400, 30), (1550, 100), (1700, 300))]
+    after = Glicko2(tau=0.5).period(GlickoState(1500, 200, 0.06), opponents, [1, 0, 0])
+    assert after.rating == pytest.approx(1464.0507, abs=5e-5)
+    assert after.rd == pytest.approx(151.5165, abs=5e-5)
+    assert after.volatility == pytest.approx(0.0599960, abs=5e-8)
+
+
+def published(name: str) -> dict[str, float]:
+    with (CASES / name).open(encoding="utf-8") as lines:
+        return {row["model"]: float(row["rating"]) for row in csv.DictReader(lines)}
+
+
+@pytest.mark.parametrize("method", ["elo", "legacy_elo"])
+def test_llmfao(method: str) -> None:
+    """Elo with K 4 in file order equals the published scores of 8,931 crowd votes to 1e-9."""
+    result = rated(method, read_battles(CASES / "llmfao_votes.csv.gz"))
+    assert result == pytest.approx(published("llmfao_elo.csv"), rel=0, abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def arena() -> BattleLog:
+    """1.67 million votes of Chatbot Arena up to 2024-08-14, as pair counts."""
+    return read_pair_counts(CASES / "chatbot_arena_20240814.csv.gz")
+
+
+def off_the_list(arena: BattleLog, method: BradleyTerry) -> tuple[float, float]:
+    """Root mean square and largest difference to the LMSYS list of 2024-08-22, in points."""
+    result, listed = ratings(method(arena)), published("lmsys_20240822.csv")
+    shared = sorted(set(result) & set(listed))
+    assert len(shared) == 129
+    gap = np.array([result[model] - listed[model] for model in shared])
+    gap -= gap.mean()
+    return float(np.sqrt((gap**2).mean())), float(np.abs(gap).max())
+
+
+@pytest.mark.parametrize("method", [BradleyTerry(), PLAIN])
+def test_the_published_list(arena: BattleLog, method: BradleyTerry) -> None:
+    """The ratings match the list by default and without a prior: RMS below 0.5, no model more
+    than 3 points off.
+    """
+    rms, largest = off_the_list(arena, method)
+    assert rms < 0.5
+    assert largest < 3
+
+
+def test_the_published_list_has_no_half_wins(arena: BattleLog) -> None:
+    """With half wins on every pair the ratings are twice as far from the list."""
+    rms, largest = off_the_list(arena, ALWAYS)
+    assert rms > 2 * off_the_list(arena, BradleyTerry())[0]
+    assert largest > 3
+
+
+@pytest.mark.parametrize(
+    ("ties", "nll"), [("half", 0.6554), ("rao-kupper", 1.0095), ("davidson", 1.0100)]
+)
+def test_the_published_likelihoods(ties: Any, nll: float, arena: BattleLog) -> None:
+    """On the 1,374,996 votes that are not both-bad, the mean negative log-likelihood is the one
+    that leaderbot publishes for each model of ties, to its four digits.
+    """
+    result = BradleyTerry(prior=0, ties=ties, both_bad="exclude")(arena)
+    assert result.n_battles == 1_374_996
+    assert result.fit["nll"] == pytest.approx(nll, abs=5.1e-5)
