@@ -1,4 +1,4 @@
-"""Files: every data file is opened here. Whole files appear at once or not at all."""
+"""Reading and writing data files; writes are atomic (a temporary file, renamed)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DataError(ValueError):
 
 
 def whole_text(text: str) -> str:
-    """The text with halves of cut-off characters replaced: no file could hold them."""
+    """The text with lone surrogates replaced by question marks: UTF-8 cannot encode them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -194,7 +194,7 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
 
 
 def _mended(value: Any) -> Any:
-    """The value with every text in it whole."""
+    """The value with lone surrogates replaced in every text of it."""
     if isinstance(value, str):
         return whole_text(value)
     if isinstance(value, list):

@@ -228,10 +228,10 @@ def _hashed(
 
 
 def _coded(names: NDArray[Any], hashes: NDArray[Any], rows: NDArray[Any]) -> Labels:
-    """Codes of rows, found by their hashes; -1 where a hash is no name's, as that of NULL.
+    """Codes of rows, looked up by their hashes; -1 where a hash is no name's, as that of NULL.
 
-    The upper bits of a hash lead to the place where names like it begin; a few steps on
-    find the name itself.
+    A radix index: the upper bits of a hash lead to the first sorted hash with these bits, and
+    a few steps on is the hash itself. `design/numerics.md` says what that is worth.
     """
     order = np.argsort(hashes).astype(np.int32)
     known = np.append(hashes[order], np.uint64(2**64 - 1))
@@ -301,8 +301,8 @@ def _covariates(
     con: duckdb.DuckDBPyConnection, names: Sequence[str], present: Sequence[str], table: str
 ) -> dict[str, NDArray[np.float64]]:
     """Numbers per battle: columns of the table, or features of the two responses."""
-    found = {name: _numbers(con, name) for name in names if name in present and _any(con, name)}
-    rest = [name for name in names if name not in found]
+    given = {name: _numbers(con, name) for name in names if name in present and _any(con, name)}
+    rest = [name for name in names if name not in given]
     texts = all(text in present and _any(con, text) for text in TEXTS)
     if strangers := [name for name in rest if not texts or name not in FEATURES]:
         raise DataError(
@@ -311,8 +311,8 @@ def _covariates(
         )
     if rest:
         styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in TEXTS))
-        found |= {name: styles[name] for name in rest}
-    return {name: found[name] for name in names}
+        given |= {name: styles[name] for name in rest}
+    return {name: given[name] for name in names}
 
 
 def _numbers(con: duckdb.DuckDBPyConnection, column: str) -> NDArray[np.float64]:

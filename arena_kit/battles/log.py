@@ -31,9 +31,9 @@ class Labels:
     @classmethod
     def of(cls, values: Iterable[str | None]) -> Self:
         """Encode strings; the names come out sorted, so equal columns encode equally."""
-        found: dict[str | None, int] = {}
-        codes = np.fromiter((found.setdefault(v, len(found)) for v in values), np.int32)
-        return cls.sorted(list(found), codes)
+        first_seen: dict[str | None, int] = {}
+        codes = np.fromiter((first_seen.setdefault(v, len(first_seen)) for v in values), np.int32)
+        return cls.sorted(list(first_seen), codes)
 
     @classmethod
     def sorted(cls, names: Sequence[str | None], codes: NDArray[Any]) -> Self:
@@ -272,9 +272,8 @@ class BattleLog:
         """One log per dimension, in name order; battles without one come under ''."""
         if self.dimension is None:
             return {"": self}
-        codes = self.dimension.codes
-        found = [(str(self.dimension.names[c]) if c >= 0 else "", c) for c in np.unique(codes)]
-        return {name: self.select(codes == c) for name, c in found}
+        names, codes = [*self.dimension.names, ""], self.dimension.codes
+        return {str(names[code]): self.select(codes == code) for code in np.unique(codes)}
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The log as plain columns under their names on disk; absent ones are left out."""

@@ -24,7 +24,7 @@ from arena_kit.rating.base import (
     known,
 )
 from arena_kit.rating.evidence import Cluster, Evidence
-from arena_kit.rating.likelihood import Cells, Fit, Pairs, check_told_apart, fitted, unanimous
+from arena_kit.rating.likelihood import Cells, Fit, Pairs, check_identified, fitted, unanimous
 from arena_kit.rating.resampling import interval
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
 from arena_kit.rating.uncertainty import Priors, covariance, replicates
@@ -190,7 +190,7 @@ class BradleyTerry:
         if not self.prior:
             check_separation(log.models, *pairs.taken(rows, half=self.ties == "half"))
         if self.covariates:
-            check_told_apart(rows, n)
+            check_identified(rows, n)
         priors = self._priors(rows, pairs)
         cells = rows if self.covariates else pairs.pooled(rows)
         fit = fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties])
@@ -210,7 +210,7 @@ class BradleyTerry:
         return Priors(always=spare.at(divided), spare=spare)
 
     def strengths(self, log: BattleLog) -> Floats:
-        """Strengths alone, in natural units with mean 0; quicker than rating."""
+        """Strengths as log odds with mean 0, without intervals or checks; quicker than rating."""
         rows = Evidence.of(log, self._x(log), "battle").rows
         n = len(log.models)
         pairs = Pairs.of(rows, n)
@@ -242,14 +242,14 @@ class BradleyTerry:
         """What was fitted beside the ratings, and how well the battles are explained."""
         unit, first = self.scale / ln(10), len(fit.theta) - len(self.covariates)
         weight = sum(each.sum() for each in evidence.rows.outcomes)
-        found = {"nll": -fit.log_likelihood(evidence.rows) / float(weight)}
+        figures = {"nll": -fit.log_likelihood(evidence.rows) / float(weight)}
         if fit.ties.start is not None:
-            found["tie"] = fit.tie
+            figures["tie"] = fit.tie
         for i, name in enumerate(self.covariates, first):
-            found[name] = unit * float(fit.theta[i])
+            figures[name] = unit * float(fit.theta[i])
             if spread[i, i] >= 0:
-                found[f"{name}_se"] = unit * float(np.sqrt(spread[i, i]))
-        return found
+                figures[f"{name}_se"] = unit * float(np.sqrt(spread[i, i]))
+        return figures
 
     def _ranked(
         self,
@@ -300,7 +300,7 @@ class BradleyTerry:
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """A block in which BLAS uses one thread; on a busy machine several take many times longer."""
+    """Limit BLAS to one thread within a block: on a busy machine several take many times longer."""
     limited: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
     return limited
 

@@ -105,18 +105,18 @@ def _best(
 
 
 def _log_error(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, best: float) -> float:
-    """The jackknife over groups of questions; 0 where verdicts count in full anyway."""
+    """The jackknife standard error, by groups of questions; 0 where verdicts count in full."""
     if best - ln(_COLDEST) < 0.01:
         return 0.0
     group = votes.clusters() % _GROUPS
-    found = []
+    estimates = []
     for left_out in range(_GROUPS):
         some, same = votes.select(group != left_out), verdicts.select(group != left_out)
         if some.models == votes.models:
             low, high = max(best - 1, ln(_COLDEST)), min(best + 1, ln(_WARMEST))
-            found.append(_best(some, same, method, low, high))
-    n = len(found)
-    return float(np.sqrt((n - 1) / n * np.sum((np.array(found) - np.mean(found)) ** 2)))
+            estimates.append(_best(some, same, method, low, high))
+    n = len(estimates)
+    return float(np.sqrt((n - 1) * np.var(estimates)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ def _chance(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry) -> floa
 
 
 def _influence(log: BattleLog, method: BradleyTerry, clusters: NDArray[np.int32]) -> Floats:
-    """How far each question moves each strength."""
+    """The influence function: how far each question moves each strength."""
     n, size = int(clusters.max()) + 1, len(log.models)
     strength = method.strengths(log)
     chance = 1 / (1 + np.exp(strength[log.b] - strength[log.a]))
@@ -194,8 +194,8 @@ def _nll(votes: BattleLog, strength: Floats) -> float:
 def _agreement(votes: BattleLog, verdicts: BattleLog) -> float | None:
     """How often the two name the same winner, where both name one."""
     vote, verdict = scores(votes) - 0.5, scores(verdicts) - 0.5
-    told = (vote != 0) & (verdict != 0)
-    return float(np.mean((vote > 0)[told] == (verdict > 0)[told])) if told.any() else None
+    decided = (vote != 0) & (verdict != 0)
+    return float(np.mean((vote * verdict)[decided] > 0)) if decided.any() else None
 
 
 def _shared(human: BattleLog, judged: BattleLog) -> tuple[BattleLog, BattleLog]:
@@ -214,8 +214,8 @@ def _first_rows(log: BattleLog) -> dict[tuple[str, str, str], int]:
     names = np.array(log.models, object)
     low, high = names[np.minimum(log.a, log.b)], names[np.maximum(log.a, log.b)]
     rows = zip(log.question_id.values(), low, high, strict=True)
-    found: dict[tuple[str, str, str], int] = {}
+    first_row: dict[tuple[str, str, str], int] = {}
     for row, (question, first, second) in enumerate(rows):
         if question is not None:
-            found.setdefault((question, first, second), row)
-    return found
+            first_row.setdefault((question, first, second), row)
+    return first_row

@@ -35,14 +35,14 @@ def gaps(ratings: Ratings) -> Gaps:
     rating = np.array([ratings[model].rating for model in ratings.models])
     gap = rating[:, None] - rating[None, :]
     if len(ratings.replicates):
-        found = _from_replicates(ratings.replicates, gap)
+        claims = _from_replicates(ratings.replicates, gap)
         if ratings.settings.get("interval") == "basic":
-            found = Gaps(gap, 2 * gap - found.high, 2 * gap - found.low, found.above)
+            claims = Gaps(gap, 2 * gap - claims.high, 2 * gap - claims.low, claims.above)
     elif ratings.covariance is not None:
-        found = _from_covariance(ratings.covariance, gap)
+        claims = _from_covariance(ratings.covariance, gap)
     else:
-        found = Gaps(gap, *(np.full_like(gap, np.nan) for _ in range(3)))
-    return _only_known(found, ratings)
+        claims = Gaps(gap, *(np.full_like(gap, np.nan) for _ in range(3)))
+    return _only_known(claims, ratings)
 
 
 def above(ratings: Ratings) -> Floats:
@@ -56,9 +56,9 @@ def rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
     Ahead of a model in its best rank are only those that are surely above it, behind it in
     its worst only those surely below. None for a model whose evidence does not reach.
     """
-    found = gaps(ratings)
-    behind = (found.low > 0).sum(axis=1)
-    ahead = (found.high < 0).sum(axis=1)
+    _, low, high, _ = gaps(ratings)
+    behind = (low > 0).sum(axis=1)
+    ahead = (high < 0).sum(axis=1)
     n = len(ratings.models)
     return {
         model: None if ratings[model].ci_low is None else (1 + int(ahead[i]), n - int(behind[i]))
@@ -108,14 +108,14 @@ def _percentiles(lead: Floats) -> tuple[Floats, Floats]:
         low, high = np.percentile(lead, [2.5, 97.5], axis=0)
         return low, high
     columns = [column[~np.isnan(column)] for column in lead.T]
-    found = [np.percentile(c, [2.5, 97.5]) if len(c) else (np.nan, np.nan) for c in columns]
-    low, high = np.array(found).T
+    limits = [np.percentile(c, [2.5, 97.5]) if len(c) else (np.nan, np.nan) for c in columns]
+    low, high = np.array(limits).T
     return low, high
 
 
-def _only_known(found: Gaps, ratings: Ratings) -> Gaps:
+def _only_known(claims: Gaps, ratings: Ratings) -> Gaps:
     """Without claims about models whose evidence does not reach for an interval."""
     unknown = np.array([ratings[model].ci_low is None for model in ratings.models])
     hidden = unknown[:, None] | unknown[None, :]
-    low, high, share = (np.where(hidden, np.nan, each) for each in found[1:])
-    return Gaps(found.gap, low, high, share)
+    low, high, share = (np.where(hidden, np.nan, each) for each in claims[1:])
+    return Gaps(claims.gap, low, high, share)

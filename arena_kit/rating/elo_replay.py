@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating.splitmix import GAMMA, MIX1, MIX2
+from arena_kit.rating.splitmix import draw
 
 #: Elo updates from which compiled code pays for its start (below it NumPy is quicker).
 COMPILED_FROM = 10_000_000
@@ -91,19 +91,11 @@ def _shuffled(
     index = index.copy()
     column = np.arange(len(seeds))
     for i in range(int(sizes.max(initial=0)) - 1, 0, -1):
-        draw = _draw(seeds, i)
-        j = ((draw >> np.uint64(32)) * np.uint64(i + 1)) >> np.uint64(32)
+        bits = draw(seeds, np.array([i], np.uint64))
+        j = ((bits >> np.uint64(32)) * np.uint64(i + 1)) >> np.uint64(32)
         j = np.where(i < sizes, j, np.uint64(i)).astype(np.intp)
         index[i], index[j, column] = index[j, column], index[i].copy()
     return index
-
-
-def _draw(seeds: NDArray[np.uint64], i: int) -> NDArray[np.uint64]:
-    """The i-th 64 random bits of each seed (SplitMix64 as a counter-based generator)."""
-    z = seeds + np.uint64(i * int(GAMMA) % 2**64)
-    z = (z ^ (z >> np.uint64(30))) * MIX1
-    z = (z ^ (z >> np.uint64(27))) * MIX2
-    return z ^ (z >> np.uint64(31))
 
 
 def _lockstep(

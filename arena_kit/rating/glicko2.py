@@ -294,10 +294,10 @@ def replay_order(log: BattleLog, keep: NDArray[np.bool_] | None = None) -> NDArr
 
 def _by_name(names: Strings) -> NDArray[np.intp]:
     """Where the names stand, in their order, None last."""
-    found = names.tolist()
-    named = [i for i, name in enumerate(found) if name is not None]
-    named.sort(key=found.__getitem__)
-    nameless = [i for i, name in enumerate(found) if name is None]
+    ids = names.tolist()
+    named = [i for i, name in enumerate(ids) if name is not None]
+    named.sort(key=ids.__getitem__)
+    nameless = [i for i, name in enumerate(ids) if name is None]
     return np.array(named + nameless, np.intp)
 
 

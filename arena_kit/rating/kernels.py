@@ -1,4 +1,4 @@
-"""Numba kernels; imported only where the work pays for it (see `replay.COMPILED_FROM`)."""
+"""Numba kernels; imported only where the work pays for it (see `elo_replay.COMPILED_FROM`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from arena_kit.rating import glicko2_steps
-from arena_kit.rating.splitmix import GAMMA, MIX1, MIX2
+from arena_kit.rating.splitmix import GAMMA, mix
 
-_S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
+_S11, _S32 = np.uint64(11), np.uint64(32)
 _UNIT = 2.0**-53
 
 #: Steps up to these sizes take the series of exp to its 7th or 11th power, which is exact there.
@@ -20,14 +20,13 @@ _TINY, _SMALL = 0.05, 0.25
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (1 / factorial(n) for n in range(2, 12))
 
 
+register_jitable(mix)
+
+
 @njit(nogil=True, cache=True)
 def _shuffle(index: NDArray[np.int32], size: int, seed: np.uint64) -> None:
     for i in range(size - 1, 0, -1):
-        z = seed + np.uint64(i) * GAMMA
-        z = (z ^ (z >> _S30)) * MIX1
-        z = (z ^ (z >> _S27)) * MIX2
-        z = z ^ (z >> _S31)
-        j = ((z >> _S32) * np.uint64(i + 1)) >> _S32
+        j = ((mix(seed + np.uint64(i) * GAMMA) >> _S32) * np.uint64(i + 1)) >> _S32
         index[i], index[j] = index[j], index[i]
 
 
@@ -126,10 +125,7 @@ def lookup(
     """A Poisson number per row, looked up in its table; see `resampling.PoissonRedraw`."""
     out = np.empty(len(first))
     for i in range(len(first)):
-        z = key + np.uint64(i + 1) * GAMMA
-        z = (z ^ (z >> _S30)) * MIX1
-        z = (z ^ (z >> _S27)) * MIX2
-        u = np.float64((z ^ (z >> _S31)) >> _S11) * _UNIT
+        u = np.float64(mix(key + np.uint64(i + 1) * GAMMA) >> _S11) * _UNIT
         passed = guide[first[i] + int(u * size[i])]
         while steps[first[i] + passed] <= u:
             passed += 1
@@ -146,20 +142,20 @@ def _all_reached(
     start: int,
     n: int,
 ) -> bool:
-    """Whether a walk from one model reaches all, where `up[c]` allows pair c from low to high and
+    """Whether a search from one model reaches all, where `up[c]` allows pair c from low to high and
     `down[c]` the way back.
     """
-    found = np.zeros(n, np.bool_)
-    found[start] = True
+    reached = np.zeros(n, np.bool_)
+    reached[start] = True
     count, before = 1, 0
     while before < count:
         before = count
         for c in range(len(low)):
             i, j = low[c], high[c]
-            if found[i] == found[j]:
+            if reached[i] == reached[j]:
                 continue
-            if (up[c] and found[i]) or (down[c] and found[j]):
-                found[i] = found[j] = True
+            if (up[c] and reached[i]) or (down[c] and reached[j]):
+                reached[i] = reached[j] = True
                 count += 1
                 if count == n:
                     return True

@@ -286,7 +286,7 @@ def _sums(places: Codes, values: Floats, n: int) -> Floats:
 
 
 def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
-    """The curvature: a Laplacian of the pairs for the strengths, bordered by the rest."""
+    """The observed information: the pairs' Laplacian for the strengths, bordered by the rest."""
     n = n_models
     weight = np.bincount(cells.a * n + cells.b, terms.eta_eta, n * n).reshape(n, n)
     weight = weight + weight.T
@@ -308,9 +308,9 @@ def _anchored(information: Floats, n_models: int) -> Floats:
     return anchored
 
 
-def check_told_apart(cells: Cells, n_models: int) -> None:
-    """Refuse covariates that say the same thing twice, or that every model always has as its own:
-    no battle could then tell them apart, and only a prior would pretend to.
+def check_identified(cells: Cells, n_models: int) -> None:
+    """Refuse covariates that are collinear, with each other or with the models: no battle could
+    tell their coefficients apart, and only a prior would pretend to.
     """
     weight = cells.won + cells.tied + cells.lost
     gram = cells.x.T @ (weight[:, None] * cells.x)

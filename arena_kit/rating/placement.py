@@ -258,7 +258,7 @@ class _Spot:
         se = float(np.sqrt(variance))
         seen = evidence.seen[log.models.index(model)]
         enough = evidence.pieces >= 2 and seen >= MIN_QUESTIONS and bool(np.isfinite(variance))
-        found = Rating(
+        placed = Rating(
             model=model,
             rating=rating,
             ci_low=rating - NORMAL_95 * se if enough else None,
@@ -266,7 +266,7 @@ class _Spot:
             n_battles=round(log.weights().sum()),
             extra={"se": se if enough else None},
         )
-        return cls(found, variance, pull)
+        return cls(placed, variance, pull)
 
 
 @dataclass(frozen=True, slots=True)

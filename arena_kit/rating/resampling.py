@@ -1,4 +1,4 @@
-"""Resampling whole questions: battles on one question are not independent evidence."""
+"""The cluster bootstrap: whole questions are resampled, for battles on one are not independent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
 from arena_kit.rating.elo_replay import Games
-from arena_kit.rating.splitmix import GAMMA, MIX1, MIX2
+from arena_kit.rating.splitmix import draw
 
 #: Indices held at once; larger logs are resampled in several chunks.
 _CHUNK = 20_000_000
@@ -99,8 +99,8 @@ class Redraw(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterRedraw:
-    """Whole clusters drawn with replacement, as `resampled_sets` draws them; of a row that counts
-    `several` votes and has no question, each vote by itself.
+    """The cluster bootstrap: whole clusters drawn with replacement, as `resampled_sets` draws
+    them; of a row that counts `several` votes and has no question, each vote by itself.
     """
 
     clusters: NDArray[np.int32]
@@ -126,12 +126,12 @@ class ClusterRedraw:
 
 @dataclass(frozen=True, slots=True)
 class PoissonRedraw:
-    """Votes that stand for themselves: of `counts[i]` alike, a Poisson number is drawn, which
-    costs no more for a million of them than for one.
+    """The Poisson bootstrap of single votes: of `counts[i]` alike, a Poisson number is drawn,
+    which costs no more for a million of them than for one.
 
     Row i looks its number up in the distribution's table, which begins at `first[i]`, has
     `size[i]` steps and starts from `least[i]`; the same table serves all equal counts. A table
-    of the same shape, `guide`, says how many steps are surely passed.
+    of the same shape, `guide` (a guide table), says how many steps are surely passed.
     """
 
     seed: int
@@ -194,11 +194,9 @@ def _guide(steps: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def uniforms(key: np.uint64, n: int) -> NDArray[np.float64]:
-    """Numbers from 0 to 1, the same wherever they are drawn (SplitMix64 as a counter)."""
-    z = key + np.arange(1, n + 1, dtype=np.uint64) * GAMMA
-    z = (z ^ (z >> np.uint64(30))) * MIX1
-    z = (z ^ (z >> np.uint64(27))) * MIX2
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(float) * 2.0**-53
+    """Uniform numbers from 0 to 1, the same on every machine."""
+    bits = draw(key, np.arange(1, n + 1, dtype=np.uint64))
+    return (bits >> np.uint64(11)).astype(float) * 2.0**-53
 
 
 def child_generator(seed: int, number: int) -> np.random.Generator:
@@ -247,9 +245,9 @@ def interval(
         warnings.simplefilter("ignore", RuntimeWarning)  # a model without resamples stays NaN
         known = np.nan_to_num(np.nanmax(replicates, axis=0) - np.nanmin(replicates, axis=0)) > 1e-6
     if known.any():
-        found = replicates[:, known]
-        whole = not np.isnan(found).any()  # the functions that look for NaN are much slower
+        values = replicates[:, known]
+        whole = not np.isnan(values).any()  # the functions that look for NaN are much slower
         percentile, spread = (np.percentile, np.std) if whole else (np.nanpercentile, np.nanstd)
-        low[known], high[known] = percentile(found, [tail, 100 - tail], axis=0)
-        se[known] = spread(found, axis=0, ddof=1)
+        low[known], high[known] = percentile(values, [tail, 100 - tail], axis=0)
+        se[known] = spread(values, axis=0, ddof=1)
     return se, low, high

@@ -1,9 +1,9 @@
-"""Refitting Bradley–Terry to many resamples of the evidence.
+"""How sure Bradley–Terry strengths are: the sandwich covariance, and the bootstrap.
 
-The peak for a resample lies near the peak for all battles, so its curvature serves for every
-resample, mended on the way (Broyden's method, as in Kelley 1995); where that does not settle,
-Newton's method does. Plain Bradley–Terry on many pairs runs compiled from `COMPILED_FROM` on, by
-the same steps in the same order.
+The sandwich needs one fit. The bootstrap refits every resample: its peak lies near the peak for all
+battles, so that curvature serves for every resample, updated on the way (Broyden's method, as in
+Kelley 1995); where that does not converge, Newton's method does. Plain Bradley–Terry on many pairs
+runs compiled from `COMPILED_FROM` on, by the same steps in the same order.
 """
 
 from __future__ import annotations
@@ -28,14 +28,38 @@ COMPILED_FROM = 1_000_000
 _MOST_STEPS = 60
 _TOLERANCE = 1e-9
 _NOTHING = np.zeros(1)
+_CHUNK = 4096  # clusters summed at once
 
 Refit = Callable[[Floats], Floats]
 
 
+def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
+    """The sandwich covariance of all parameters; NaN where there is only one piece of evidence.
+
+    Of models whose battles all ended the `same` way the residuals say nothing; their variance is
+    at least the one that the model of the outcomes gives them.
+    """
+    cells, pieces = evidence.rows, evidence.pieces
+    if pieces < 2:
+        return np.full(fit.information.shape, np.nan)
+    scores = _scores(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
+    if evidence.clusters is not None:
+        meat = _meat_of_clusters(cells, scores, evidence.clusters, fit.n_models)
+    else:
+        meat = _meat_of_rows(cells, scores, fit.n_models)
+    bread = fit.inverse()
+    sandwich: Floats = bread @ meat @ bread * (pieces / (pieces - 1))
+    if same.any():
+        n = fit.n_models
+        missing = np.maximum(0, np.diag(bread)[:n] - np.diag(sandwich)[:n])
+        sandwich[np.arange(n), np.arange(n)] += np.where(same, missing, 0)
+    return sandwich
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priors:
-    """Pseudo-battles: `always` those of every resample; `spare` those of all pairs, from which a
-    resample takes what it needs. Either may be none.
+    """Pseudo-battles: those that are `always` there, and `spare` ones of all pairs, of which a
+    resample without a peak takes those it needs. Either may be empty.
     """
 
     always: Cells
@@ -74,8 +98,8 @@ def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
         whole = cells.and_also(priors.always)
         took = Pairs.of(whole, fit.n_models).taken(whole, half=fit.ties.start is None)
         if not strongly_connected(fit.n_models, *took):
-            return _spared(fit, whole, priors.spare)
-        return _climbed(fit, whole, inverse)
+            return _with_prior(fit, whole, priors.spare)
+        return _broyden(fit, whole, inverse)
 
     return refit
 
@@ -99,13 +123,15 @@ def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
         if settled > 0:
             return theta
         whole = pairs.pooled(votes.with_weights(times)).and_also(priors.always)
-        return _spared(fit, whole, priors.spare) if settled < 0 else _newton(fit, whole)
+        return _with_prior(fit, whole, priors.spare) if settled < 0 else _newton(fit, whole)
 
     return refit
 
 
-def _spared(fit: Fit, cells: Cells, spare: Cells) -> Floats:
-    """The peak with the prior that a resample needs, which has none without; NaN without one."""
+def _with_prior(fit: Fit, cells: Cells, spare: Cells) -> Floats:
+    """The fit to a resample that has no peak of its own: with prior wins on the pairs that lack
+    one, or NaN where the prior is 0.
+    """
     if not len(spare.a):
         return np.full(len(fit.theta), np.nan)
     pairs = Pairs.of(cells, fit.n_models)
@@ -113,8 +139,8 @@ def _spared(fit: Fit, cells: Cells, spare: Cells) -> Floats:
     return _newton(fit, cells.and_also(spare.at(divided)))
 
 
-def _climbed(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
-    """The peak for some cells, by Broyden's method from the peak for all battles."""
+def _broyden(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
+    """The fit to a resample by Broyden's method, from the fit to all battles."""
     theta = fit.theta.copy()
     taken: list[Floats] = []
     lengths: list[float] = []
@@ -140,32 +166,6 @@ def _newton(fit: Fit, cells: Cells) -> Floats:
         return fitted(cells, fit.n_models, fit.ties, start=fit.theta).theta
     except RatingError:
         return np.full(len(fit.theta), np.nan)
-
-
-_CHUNK = 4096
-
-
-def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
-    """The covariance of all parameters; NaN where there is only one piece of evidence.
-
-    Of models whose battles all ended the `same` way the residuals say nothing; their variance is
-    at least the one that the model of the outcomes gives them.
-    """
-    cells, pieces = evidence.rows, evidence.pieces
-    if pieces < 2:
-        return np.full(fit.information.shape, np.nan)
-    scores = _scores(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
-    if evidence.clusters is not None:
-        meat = _meat_of_clusters(cells, scores, evidence.clusters, fit.n_models)
-    else:
-        meat = _meat_of_rows(cells, scores, fit.n_models)
-    bread = fit.inverse()
-    found: Floats = bread @ meat @ bread * (pieces / (pieces - 1))
-    if same.any():
-        n = fit.n_models
-        missing = np.maximum(0, np.diag(bread)[:n] - np.diag(found)[:n])
-        found[np.arange(n), np.arange(n)] += np.where(same, missing, 0)
-    return found
 
 
 def _scores(fit: Fit, cells: Cells) -> Floats:

@@ -30,8 +30,9 @@ def read_pair_counts(path: str | Path) -> BattleLog:
         a, b = (columns[side].astype(str).tolist() for side in ("model_a", "model_b"))
         return BattleLog.from_counts(a, b, *tallies)
     except (ValueError, duckdb.Error) as error:
-        told = str(error).splitlines()[0]
-        raise DataError(told if told.startswith(str(path)) else f"{path}: {told}") from None
+        message = str(error).splitlines()[0]
+        named = message if message.startswith(str(path)) else f"{path}: {message}"
+        raise DataError(named) from None
 
 
 def write_pair_counts(path: str | Path, log: BattleLog) -> None:
@@ -44,14 +45,14 @@ def _columns(path: Path) -> dict[str, NDArray[Any]]:
     names = ("model_a", "model_b", *COUNT_COLUMNS, *_ALIASES)
     with connection() as con:
         con.execute(f"CREATE TEMP TABLE raw AS FROM {table_of(path, names)}")
-        found = {}
+        columns = {}
         for name, column in con.execute("FROM raw").fetchnumpy().items():
             holes = np.ma.getmaskarray(np.ma.asarray(column))
             if holes.any() and not holes.all():
                 raise DataError(f"{name} is missing in some rows")
             if not holes.all():
-                found[name] = np.asarray(column)
-    return found
+                columns[name] = np.asarray(column)
+    return columns
 
 
 def _named(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
