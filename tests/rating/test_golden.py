@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import numpy as np
 import pytest
 
 from arena_kit.battles.battle import Battle
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.pair_counts import read_pair_counts
 from arena_kit.policy.constants import LegacyElo
@@ -79,10 +79,15 @@ def published(name: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("method", ["elo", "legacy_elo"])
-def test_llmfao(method: str) -> None:
+def test_llmfao(method: str, data: Path) -> None:
     """Elo with K 4 in file order equals the published scores of 8,931 crowd votes to 1e-9."""
-    result = rated(method, read_battles(CASES / "llmfao_votes.csv.gz"))
-    assert result == pytest.approx(published("llmfao_elo.csv"), rel=0, abs=1e-9)
+    sides = {"left": "model_a", "right": "model_b", "tie": "tie"}
+    with gzip.open(data / "llmfao" / "crowd-comparisons.csv.gz", "rt") as lines:
+        votes = [(row["left"], row["right"], sides[row["winner"]]) for row in csv.DictReader(lines)]
+    with (data / "llmfao" / "evalica" / "llmfao-golden.csv").open() as lines:
+        rows = [row for row in csv.DictReader(lines) if row["algorithm"] == "elo"]
+    scores = {row["item"]: float(row["score"]) for row in rows}
+    assert rated(method, votes_of({"votes": votes})) == pytest.approx(scores, rel=0, abs=1e-9)
 
 
 @pytest.fixture(scope="module")
