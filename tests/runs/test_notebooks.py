@@ -68,7 +68,11 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     assert "evidence interval" in pilot.stdout
     assert "aspen" in pilot.stdout
     found = {str(p.relative_to(record)) for p in record.rglob("*") if p.is_file()}
-    assert found >= TOURNAMENT_ARTIFACTS | {"report.ipynb", "report.html", "figures/forest.png"}
+    assert found >= TOURNAMENT_ARTIFACTS | {
+        "report.ipynb",
+        "report.html",
+        "figures/position_bias.png",
+    }
     manifest = json.loads((record / "manifest.json").read_text())
     assert manifest["status"] == "finished"
     assert manifest["parameters"]["n_perms"] == 20
