@@ -138,7 +138,9 @@ def main() -> None:
     try:
         client = anthropic.Anthropic(api_key="none", base_url=address, max_retries=0)
         price = Price(model="claude-opus-5-5", input=4, output=20, write=8, read=0.2)
-        judge = AnthropicBatches(client=client, model="claude-opus-5-5", price=price)
+        judge = AnthropicBatches(
+            client=client, model="claude-opus-5-5", price=price, max_tokens=4096, effort=""
+        )
         terms = AskingTerms(run="bench", pace=Pace(first_look=0.2))
         with tempfile.TemporaryDirectory() as folder:
             first, second = (Ledger(Path(folder) / name) for name in ("first", "second"))

@@ -119,10 +119,13 @@ def client_of(emulator: Emulator, key: str = KEY, timeout: float = 10.0) -> anth
     )
 
 
+#: How Claude is asked where a test does not say otherwise.
+CLAUDE: dict[str, Any] = {"max_tokens": 4096, "effort": ""}
+
+
 def batch_judge(emulator: Emulator, key: str = KEY, **changes: Any) -> AnthropicBatches:
-    shared: dict[str, Any] = {"model": OPUS.model, "price": OPUS, "client": None}
-    shared |= {"client": client_of(emulator, key)} | changes
-    return AnthropicBatches(**shared)
+    shared = {"model": OPUS.model, "price": OPUS, "client": client_of(emulator, key)}
+    return AnthropicBatches(**(shared | CLAUDE | changes))
 
 
 def terms(**changes: Any) -> AskingTerms:

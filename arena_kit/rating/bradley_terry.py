@@ -211,7 +211,7 @@ class BradleyTerry:
 
     def strengths(self, log: BattleLog) -> Floats:
         """Strengths as log odds with mean 0, without intervals or checks; quicker than rating."""
-        rows = Evidence.of(log, self._x(log), "battle").rows
+        rows = Evidence.of(replace(log, question_id=None), self._x(log), "battle").rows
         n = len(log.models)
         pairs = Pairs.of(rows, n)
         cells = rows if self.covariates else pairs.pooled(rows)

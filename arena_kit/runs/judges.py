@@ -212,7 +212,9 @@ class Desk:
             raise DataError(f"no key: set {variable} in the environment or in .env")
         client = anthropic.Anthropic(api_key=key, base_url=intent.service.origin)
         nothing = Price(model=intent.model, input=0, output=0)
-        return AnthropicBatches(client=client, model=intent.model, price=nothing)
+        return AnthropicBatches(
+            client=client, model=intent.model, price=nothing, max_tokens=1, effort=""
+        )  # it looks and cancels, and is asked nothing
 
 
 def _id(intent: Intent) -> str:

@@ -77,4 +77,5 @@ def client(base_url: str) -> anthropic.Anthropic:
 
 def judge_of(kind: type[AnthropicBatches], base_url: str) -> AnthropicBatches:
     """A judge of the given class."""
-    return kind(client=client(base_url), model=MODEL, price=PRICE)
+    how = {"max_tokens": 4096, "effort": ""}
+    return kind(client=client(base_url), model=MODEL, price=PRICE, **how)

@@ -111,8 +111,9 @@ def test_the_body_of_a_live_request_is_the_same(
 ) -> None:
     """Both transports ask the same question, so they may share its answer."""
     judge = AnthropicMessages(
-        client=client_of(emulator), model=OPUS.model, price=OPUS, effort="low", concurrency=1
-    )
+        client=client_of(emulator), model=OPUS.model, price=OPUS, effort="low", max_tokens=4096,
+        concurrency=1, per_minute=300,
+    )  # fmt: skip
     judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms())
     assert bodies == [expected_body(0), expected_body(1)]
     batch = batch_judge(emulator, effort="low")

@@ -41,14 +41,19 @@ def heard(emulator: Emulator) -> list[tuple[str, dict[str, str], Any]]:
     return found
 
 
-def chat_judge(emulator: Emulator, **changes: Any) -> ChatJudge:
-    shared: dict[str, Any] = {"base_url": f"{emulator.base_url}/v1", "model": MODEL, "price": PRICE}
+def chat_judge(address: str, **changes: Any) -> ChatJudge:
+    shared: dict[str, Any] = {
+        "base_url": f"{address}/v1", "model": MODEL, "price": PRICE, "max_tokens": 1024,
+        "temperature": 0.0, "structured": "auto", "concurrency": 4, "timeout": 300.0,
+    }  # fmt: skip
     return ChatJudge(**(shared | changes))
 
 
 def judged(emulator: Emulator, ledger: Ledger, n: int = 6, **changes: Any) -> list[Judgment]:
     """The first n pairs put to the server in both orders."""
-    return judge_pairs(PAIRS[:n], MATERIAL, chat_judge(emulator, **changes), ledger, terms=terms())
+    return judge_pairs(
+        PAIRS[:n], MATERIAL, chat_judge(emulator.base_url, **changes), ledger, terms=terms()
+    )
 
 
 def posts(emulator: Emulator) -> list[int | None]:
@@ -174,7 +179,7 @@ class _Seeded:
 
 def test_a_seed_is_passed_on(emulator: Emulator, heard: list[Any]) -> None:
     """A question's seed is sent, an empty system text is not, and the server repeats itself."""
-    judge = chat_judge(emulator, verdict=False, temperature=None)
+    judge = chat_judge(emulator.base_url, verdict=False, temperature=None)
     first, second = judge.ask(_Seeded()).answer.text, judge.ask(_Seeded()).answer.text
     body = heard[-1][2]
     assert body == {
@@ -233,9 +238,9 @@ def test_without_a_key_no_header_is_sent(
 def test_no_server_is_one_clear_sentence(ledger: Ledger) -> None:
     """When nobody listens, the address is named and nothing is planned."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    judge = ChatJudge(base_url=address, model=MODEL, price=PRICE)
-    with pytest.raises(ServiceError, match=rf"no server answers at {address} \(ConnectError\)"):
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    judge = chat_judge(address)
+    with pytest.raises(ServiceError, match=rf"no server answers at {address}/v1 \(ConnectError\)"):
         judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
     assert ledger.outcomes("first") == {}
 
@@ -243,7 +248,7 @@ def test_no_server_is_one_clear_sentence(ledger: Ledger) -> None:
 def test_an_unlisted_model_warns_and_is_asked(emulator: Emulator, ledger: Ledger) -> None:
     """A model that the server does not list is told, but may exist all the same."""
     said: list[str] = []
-    judge = chat_judge(emulator, model="llama-9")
+    judge = chat_judge(emulator.base_url, model="llama-9")
     judgments = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms(say=said.append))
     assert said == [f"{emulator.base_url}/v1 does not list the model llama-9"]
     assert statuses(judgments) == [Status.OK, Status.OK]
@@ -354,7 +359,7 @@ def test_cached_prompt_tokens_pay_the_read_price(emulator: Emulator) -> None:
         return answer(request)
 
     emulator.app.answer = cached  # type: ignore[method-assign]
-    found = chat_judge(emulator).ask(MATERIAL.requests(PAIRS[:1])[0]).answer
+    found = chat_judge(emulator.base_url).ask(MATERIAL.requests(PAIRS[:1])[0]).answer
     assert found.usage == {
         "input_tokens": 400,
         "cache_read_input_tokens": 600,

@@ -18,6 +18,7 @@ from arena_kit.judging.terms import Pace
 from arena_kit.judging.tournament import judge_pairs
 from tests.emulator import Emulator, Fault
 from tests.samples import (
+    CLAUDE,
     MATERIAL,
     OLD,
     OPUS,
@@ -34,10 +35,10 @@ from tests.samples import (
 
 def live_judge(emulator: Emulator, *, timeout: float = 10.0, **changes: Any) -> AnthropicMessages:
     """Claude over plain messages, without a limit per minute that a test would feel."""
-    shared: dict[str, Any] = {"model": OPUS.model, "price": OPUS, "per_minute": 60_000}
-    return AnthropicMessages(
-        **(shared | {"client": client_of(emulator, timeout=timeout)} | changes)
-    )
+    client = client_of(emulator, timeout=timeout)
+    shared = {"client": client, "model": OPUS.model, "price": OPUS}
+    pace = {"concurrency": 4, "per_minute": 60_000}
+    return AnthropicMessages(**(shared | CLAUDE | pace | changes))
 
 
 def judged(

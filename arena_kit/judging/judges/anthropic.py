@@ -70,8 +70,8 @@ class Claude:
     client: anthropic.Anthropic = field(repr=False)
     model: str
     price: Price
-    max_tokens: int = 4096
-    effort: str = ""
+    max_tokens: int
+    effort: str
     verdict: bool = True
     lacks: str = ""
 
@@ -239,8 +239,8 @@ class AnthropicBatches(Claude):
 class AnthropicMessages(Claude):
     """Claude over plain Messages: full price, an answer at once."""
 
-    concurrency: int = 4
-    per_minute: int = 300
+    concurrency: int
+    per_minute: int
     _limit: _RateLimit = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -50,13 +50,13 @@ class ChatJudge:
     base_url: str
     model: str
     price: Price
+    max_tokens: int
+    temperature: float | None
+    structured: Structured
+    concurrency: int
+    timeout: float
     api_key: str | None = field(default=None, repr=False)
-    max_tokens: int = 1024
-    temperature: float | None = 0.0
-    structured: Structured = "auto"
     verdict: bool = True
-    concurrency: int = 4
-    timeout: float = 300.0
     _client: httpx2.Client = field(init=False, repr=False, compare=False)
     _refused: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
