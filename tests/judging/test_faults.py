@@ -10,6 +10,7 @@ import pytest
 
 from tests.samples import ROOT
 
+pytestmark = pytest.mark.slow  # tournaments that are killed and started again
 CLEAN = "paid twice: 0, lost: 0, duplicated verdicts: 0"
 
 
@@ -29,7 +30,6 @@ def paid_twice(played: subprocess.CompletedProcess[str]) -> int:
     return int(found[1])
 
 
-@pytest.mark.slow  # forty tournaments, killed and started again
 def test_no_kill_and_no_fault_costs_twice_or_loses_an_answer() -> None:
     """A sample of every group of the matrix ends with nothing paid twice, lost or duplicated."""
     played = play("--quick", "--jobs", "2")
