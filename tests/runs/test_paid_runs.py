@@ -50,11 +50,19 @@ def emulator() -> Iterator[Emulator]:
         yield running
 
 
+#: `python -m arena_kit` that hears Ctrl-C, which a process started in the background ignores.
+HEARING = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("arena_kit", run_name="__main__")
+"""
+
+
 def start(*words: str, cwd: Path, emulator: Emulator, key: str = KEY) -> subprocess.Popen[str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("ANTHROPIC_", "ARENA_KIT_RUN"))}
     env |= {"ANTHROPIC_BASE_URL": emulator.base_url, "ANTHROPIC_API_KEY": key}
     return subprocess.Popen(
-        [sys.executable, "-m", "arena_kit", *words],
+        [sys.executable, "-c", HEARING, *words],
         cwd=cwd,
         env=env,
         text=True,
