@@ -24,7 +24,7 @@ from arena_kit.battles.battle import (
     read_outcome,
     read_source,
 )
-from arena_kit.battles.log import TEXT_COLUMNS, BattleLog, Labels
+from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import (
     column_name,
@@ -58,7 +58,8 @@ def read_battles(
     present; ignores columns it does not know, refuses values it does not know. `winner`
     names the column of the outcome, where a file has several voters. A covariate is a
     column of numbers or, where the file has response_a and response_b, a feature of style
-    (see `arena_kit.battles.style`).
+    (see `arena_kit.battles.style`). A battle id may come once per source, judge and dimension;
+    battles without an id are counted as they are.
     """
     path = Path(path)
     wanted = Wanted(winner, tuple(covariates))
@@ -106,11 +107,18 @@ def write_battles(path: str | Path, log: BattleLog) -> None:
 
 
 class _RowError(DataError):
-    """A complaint about one row, counted from 0."""
+    """A complaint about one row, counted from 0; it may end in another row that it names."""
 
-    def __init__(self, row: int, message: str) -> None:
+    def __init__(self, row: int, message: str, other: int | None = None) -> None:
         super().__init__(message)
         self.row = row
+        self.other = other
+
+    def told(self, path: Path | None) -> str:
+        """The sentence, with the place of each row in a file or, without one, in a frame."""
+        name = str(path) if path else "the frame"
+        other = "" if self.other is None else f" {name}{_place(path, self.other)}"
+        return f"{name}{_place(path, self.row)}: {self}{other}"
 
 
 def _log(
@@ -134,7 +142,7 @@ def _log(
         if wanted.covariates:
             log = replace(log, covariates=_covariates(con, wanted.covariates, present, name))
     except _RowError as error:
-        raise DataError(f"{name}{_place(path, error.row)}: {error}") from None
+        raise DataError(error.told(path)) from None
     if path and is_jsonl(path) and _has_constants(log):
         for _ in read_lines(path):  # refuses a bare NaN, which DuckDB reads as a name
             pass
@@ -174,7 +182,7 @@ def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
     with ThreadPoolExecutor() as pool:  # names are looked up while DuckDB fetches the next
         coding = {name: pool.submit(_coded, *_hashed(con, c)) for name, c in groups.items()}
         outcome = _outcomes(con)
-        ids = _values(con, "battle_id") if "battle_id" in filled else None
+        ids = _ids(con, filled) if "battle_id" in filled else None
         labels = {name: _checked(name, future.result()) for name, future in coding.items()}
     sides = labels.pop("model")
     a, b = np.split(sides.codes, 2)
@@ -272,6 +280,22 @@ def _values(con: duckdb.DuckDBPyConnection, expression: str) -> NDArray[Any]:
         plain[np.ma.getmaskarray(column)] = None
         return plain
     return np.asarray(column)
+
+
+def _ids(con: duckdb.DuckDBPyConnection, filled: set[str]) -> NDArray[Any]:
+    """The ids, each once for whoever decided on whatever; where two rows share a 64-bit hash,
+    they are compared as texts.
+    """
+    parts = ", ".join(["battle_id", *(column for column in IDENTITY if column in filled)])
+    hashes = np.sort(
+        _values(con, f"CASE WHEN battle_id <> '' THEN hash({parts}) ELSE rowid::UBIGINT END")
+    )
+    if np.any(hashes[1:] == hashes[:-1]):
+        rows = f"SELECT rowid AS n, min(rowid) OVER (PARTITION BY {parts}) AS earlier, battle_id"
+        again = f"SELECT * FROM ({rows} FROM raw WHERE battle_id <> '') WHERE n > earlier"
+        if (row := con.execute(f"{again} ORDER BY n LIMIT 1").fetchone()) is not None:
+            raise _RowError(row[0], f"battle_id {row[2][:60]!r} was there before, at", row[1])
+    return _values(con, "battle_id")
 
 
 def _timestamps(con: duckdb.DuckDBPyConnection) -> NDArray[np.datetime64]:

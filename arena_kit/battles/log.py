@@ -58,6 +58,9 @@ class Labels:
 
 
 TEXT_COLUMNS = ("source", "question_id", "dimension", "judge_model", "session", "lane")
+#: What makes one battle of an id: who decided it, and on what. An id may come again in another
+#: dimension, or from another judge.
+IDENTITY = ("source", "judge_model", "dimension")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -174,6 +177,23 @@ class BattleLog:
         """The questions that battles name, sorted."""
         return () if self.question_id is None else tuple(map(str, self.question_id.names))
 
+    def repeat(self) -> tuple[int, int] | None:
+        """The rows of the first battle that comes twice (the same id, source, judge and
+        dimension), the earlier one first; None where there is none.
+        """
+        ids = [] if self.battle_id is None else self.battle_id.tolist()
+        named = [row for row, name in enumerate(ids) if name]
+        if len({ids[row] for row in named}) == len(named):
+            return None
+        labels = [getattr(self, name) for name in IDENTITY]
+        codes = [each.codes.tolist() for each in labels if each is not None]
+        first: dict[tuple[object, ...], int] = {}
+        for row in named:
+            earlier = first.setdefault((ids[row], *(column[row] for column in codes)), row)
+            if earlier != row:
+                return earlier, row
+        return None
+
     def decisive(self) -> NDArray[np.bool_]:
         """Which battles name a winner."""
         return self.outcome <= B_WINS
@@ -223,7 +243,10 @@ class BattleLog:
 
     @classmethod
     def joined(cls, *logs: Self) -> Self:
-        """One log of all battles, in the order given; covariates are left out."""
+        """One log of all battles, in the order given; covariates are left out.
+
+        A battle that comes twice (see `repeat`) is refused.
+        """
         columns = [log.columns() for log in logs]
 
         def stacked(name: str, empty: Any) -> NDArray[Any] | None:
@@ -236,7 +259,7 @@ class BattleLog:
         a, b = np.split(sides.codes, 2)
         text = {name: stacked(name, None) for name in TEXT_COLUMNS}
         share = stacked("share_a", None)
-        return cls(
+        whole = cls(
             models=tuple(sides.names),
             a=a,
             b=b,
@@ -249,6 +272,9 @@ class BattleLog:
             covariates=None,
             **{name: None if each is None else Labels.of(each) for name, each in text.items()},
         )
+        if (twice := whole.repeat()) is not None:
+            raise DataError(_joined_twice(whole, twice, [len(log) for log in logs]))
+        return whole
 
     def sides_in_order(self) -> Self:
         """The same battles, the side whose name comes first as the first; no covariates."""
@@ -309,6 +335,18 @@ class BattleLog:
         import pandas as pd
 
         return pd.DataFrame(self.columns())
+
+
+def _joined_twice(whole: BattleLog, rows: tuple[int, int], sizes: Sequence[int]) -> str:
+    """The sentence on a battle that comes twice in a joined log; logs count from 1, rows from 0."""
+    ends = np.cumsum(sizes)
+    logs = np.searchsorted(ends, rows, side="right")
+    first, second = (
+        f"row {row - int(ends[log]) + sizes[log]} of log {log + 1}"
+        for row, log in zip(rows, logs.tolist(), strict=True)
+    )
+    names: Any = whole.battle_id
+    return f"battle_id {names[rows[1]]!r} in {second} was there before, in {first}"
 
 
 def _labels_or_none(values: list[str | None]) -> Labels | None:

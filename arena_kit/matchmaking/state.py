@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.policy.constants import Policy, Repeats
 from arena_kit.policy.coverage import Bools, Coverage, Pair, Tally, grown
@@ -116,7 +117,7 @@ class State:
         self.pending: dict[str, _Waiting] = {}
         self.next_id = 1
         if battles is not None:
-            self._replay(battles.select(replay_order(battles)))
+            self._replay(battles)
         self.add()
 
     def add(self, models: Collection[str] = (), prompts: Collection[str] = ()) -> None:
@@ -193,7 +194,12 @@ class State:
         return self.pending.pop(matchup_id)
 
     def _replay(self, battles: BattleLog) -> None:
-        """Count votes of the past, in order, as if they had been handed out here."""
+        """Count votes of the past by time, as if they had been handed out here."""
+        if (twice := battles.repeat()) is not None:
+            first, second = twice
+            name = battles.battle_id[first] if battles.battle_id is not None else None
+            raise DataError(f"the vote {name!r} is there twice, in rows {first} and {second}")
+        battles = battles.select(replay_order(battles))
         self.tally = Tally.of(battles, self.tally.policy, self.tally.models, self.tally.prompts)
         names = () if battles.session is None else battles.session.names
         models = [self.tally.models[name] for name in battles.models]

@@ -584,19 +584,33 @@ def soft_battles(draw: st.DrawFn) -> Battle:
     return replace(draw(battles()), share_a=draw(st.none() | st.floats(0, 1)))
 
 
-soft_logs = st.lists(soft_battles(), max_size=6)
+def identity(row: Battle) -> object:
+    """What no two battles share: the id; those without one are all different."""
+    return row.battle_id or object()
+
+
+soft_logs = st.lists(soft_battles(), max_size=6, unique_by=identity)
+
+
+@st.composite
+def soft_parts(draw: st.DrawFn) -> tuple[list[Battle], list[Battle], list[Battle]]:
+    """Three lists of battles, any of them empty, that share no battle id."""
+    rows = draw(st.lists(soft_battles(), max_size=18, unique_by=identity))
+    cut, end = sorted(draw(st.tuples(*[st.integers(0, len(rows))] * 2)))
+    return rows[:cut], rows[cut:end], rows[end:]
 
 
 @quick
-@given(soft_logs, soft_logs, soft_logs)
+@given(soft_parts())
 def test_a_joined_log_is_the_log_of_all_battles(
-    first: list[Battle], second: list[Battle], third: list[Battle]
+    parts: tuple[list[Battle], list[Battle], list[Battle]],
 ) -> None:
     """Joined logs hold every battle with every field, in the order given, encoded as if they had
     been built together.
     """
-    found, together = join(first, second, third), BattleLog.from_battles(first + second + third)
-    assert list(found.to_battles()) == first + second + third
+    rows = [row for part in parts for row in part]
+    found, together = join(*parts), BattleLog.from_battles(rows)
+    assert list(found.to_battles()) == rows
     assert found.models == together.models
     assert found.columns().keys() == together.columns().keys()
     assert found.clusters().tolist() == together.clusters().tolist()
@@ -639,6 +653,19 @@ def test_a_column_that_one_log_lacks_is_missing_there() -> None:
         assert list(found.to_battles()) == parts[0] + parts[1]
         assert sorted(found.weights().tolist()) == [1.0, 2.5]
         assert sorted(found.flags().tolist()) == [False, True]
+
+
+def test_a_battle_is_joined_once() -> None:
+    """A battle that two logs share is refused, naming its id and both places; battles without an
+    id, and those of another judge under the same id, are all joined.
+    """
+    one = [battle(battle_id="a"), battle(battle_id="b")]
+    with pytest.raises(DataError) as refused:
+        join(one, [battle()], [battle(), battle(battle_id="b")])
+    told = "battle_id 'b' in row 1 of log 3 was there before, in row 1 of log 1"
+    assert str(refused.value) == told
+    judged = [replace(row, source=Source.LLM_JUDGE, judge_model="j") for row in one]
+    assert len(join(one, judged, [battle()], [battle()])) == 6
 
 
 def test_joining_leaves_covariates_out_and_the_logs_alone() -> None:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -86,7 +87,12 @@ def battles(draw: st.DrawFn) -> Battle:
     )
 
 
-some_battles = st.lists(battles(), max_size=10)
+def identity(row: Battle) -> object:
+    """What no two battles of a file share: the id; those without one are all different."""
+    return row.battle_id or object()
+
+
+some_battles = st.lists(battles(), max_size=10, unique_by=identity)
 
 
 # What is written is read
@@ -752,3 +758,60 @@ def test_the_votes_of_27_thousand_battles_add_up(
         assert round(100 * found[0] / (found[0] + found[1]), 1) == 55.1
     else:
         assert found == totals
+
+
+# A battle counts once
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_battle_id_that_comes_twice_is_refused(kind: str, tmp_path: Path) -> None:
+    """A file of battles written twice in a row is refused, naming the places of the first battle
+    that is there twice; without ids, every row is a battle of its own.
+    """
+    path = tmp_path / f"battles{kind}"
+    rows = BattleLog.from_battles([battle(battle_id=name) for name in ("b1", "b2", "b3")])
+    write_battles(path, rows.select([0, 1, 2, 0, 1, 2]))
+    first, second = {
+        ".jsonl": (":1", ":4"),
+        ".jsonl.gz": (":1", ":4"),
+        ".csv": (":2", ":5"),
+        ".csv.gz": (":2", ":5"),
+        ".parquet": (" row 0", " row 3"),
+    }[kind]
+    with pytest.raises(DataError) as refused:
+        read_battles(path)
+    told = f"{path}{second}: battle_id 'b1' was there before, at {path}{first}"
+    assert str(refused.value) == told
+    write_battles(path, replace(rows, battle_id=None).select([0, 1, 2, 0, 1, 2]))
+    assert len(read_battles(path)) == 6
+
+
+def test_a_frame_with_a_battle_twice_is_refused() -> None:
+    """In a frame, both rows are named."""
+    frame = BattleLog.from_battles([battle(battle_id=i) for i in ("x", "b1", "y")]).to_frame()
+    told = "the frame row 3: battle_id 'b1' was there before, at the frame row 1"
+    with pytest.raises(DataError, match=told):
+        battles_from_frame(frame.iloc[[0, 1, 2, 1]])
+
+
+def test_an_id_is_one_battle_per_judge_and_dimension(tmp_path: Path) -> None:
+    """Two judges, or a judge and a person, may decide the battle of one id, in several
+    dimensions; rows without an id, or with an empty one, are never repeats.
+    """
+    path = tmp_path / "battles.jsonl"
+    write_battles(
+        path,
+        BattleLog.from_battles(
+            [
+                battle(battle_id="b"),
+                battle(battle_id="b", dimension="tone"),
+                battle(battle_id="b", source="llm-judge", judge_model="j1"),
+                battle(battle_id="b", source="llm-judge", judge_model="j2"),
+                battle(),
+                battle(),
+            ]
+        ),
+    )
+    assert len(read_battles(path)) == 6
+    empty = jsonl(tmp_path / "empty.jsonl", *[line(battle_id="")] * 2, *[line(battle_id="x")])
+    assert len(read_battles(empty)) == 3

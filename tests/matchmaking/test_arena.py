@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from arena_kit import BattleLog, Outcome
+from arena_kit.files import DataError
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.policy.constants import Exposure, Phase, Policy
@@ -151,3 +154,16 @@ def test_models_that_join() -> None:
     live.scheduler.enable("new")
     assert live.order()[-1] == "new"
     assert any("new" in (m.model_a, m.model_b) for m, _ in voted(live, 10))
+
+
+def test_a_vote_is_replayed_once() -> None:
+    """A stored vote that comes twice is refused when an arena restarts, naming both rows; votes
+    without an id are all counted.
+    """
+    votes = voted(arena(), 6)
+    kept = [m.battle(outcome, battle_id=f"v{n}") for n, (m, outcome) in enumerate(votes)]
+    log = BattleLog.from_battles(kept)
+    with pytest.raises(DataError, match="the vote 'v2' is there twice, in rows 2 and 6"):
+        arena(battles=log.select([0, 1, 2, 3, 4, 5, 2]))
+    unnamed = replace(log, battle_id=None).select([0, 1, 2, 3, 4, 5, 2])
+    assert arena(battles=unnamed).scheduler.coverage().votes.sum() == 14

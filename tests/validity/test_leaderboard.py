@@ -225,7 +225,7 @@ class TestRows:
 
     def test_newcomers_that_only_met_each_other(self, votes: BattleLog) -> None:
         """10: the ranking stays visible; Bradley–Terry leaves out those apart, and says so."""
-        apart = log(("x", "y", "a", "q00"), ("y", "x", "a", "q01"))
+        apart = replace(log(("x", "y", "a", "q00"), ("y", "x", "a", "q01")), battle_id=None)
         board = leaderboard(BattleLog.joined(votes, apart))
         assert len(board.rows) == 8
         assert {row.model for row in board.rows if row.bt_rating is None} == {"x", "y"}
