@@ -27,8 +27,8 @@ class Lane(StrEnum):
 class Matchup:
     """Two models to be compared on a prompt, on the sides given, and why.
 
-    `lane` served it; `fallen_through` are the lanes tried before it, which had nothing to
-    serve, the drawn one first.
+    `matchup_id` is random, so a voter may see it. `lane` served the matchup; `fallen_through`
+    are the lanes tried before it, which had nothing to serve, the drawn one first.
     """
 
     matchup_id: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
-from zlib import crc32
+from secrets import token_hex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +31,8 @@ from arena_kit.policy.rules import Rated
 class Scheduler:
     """Hands out matchups under the policy, and keeps count of what is asked and answered.
 
-    The same policy, models, prompts, battles and generator give the same matchups.
+    The same policy, models, prompts, battles and generator give the same matchups under ids of
+    their own.
 
     Parameters
     ----------
@@ -240,18 +241,17 @@ class Scheduler:
     ) -> Matchup:
         """The pair on sides drawn evenly (11).
 
-        Its id holds what is shown to whom, so that a vote from before a restart is not taken
-        for one on another matchup with the same number.
+        Its id is a random token that no generator repeats: whoever votes can tell nothing from
+        it, and a vote from before a restart is not taken for one on another matchup.
         """
         sides = proposal.first, proposal.second
         a, b = sides if self.rng.random() < 0.5 else sides[::-1]
-        names, asked = self._state.model_names, self._state.prompt_names[prompt]
-        shown = "\0".join((names[a], names[b], asked, session or ""))
+        names = self._state.model_names
         return Matchup(
-            matchup_id=f"{self._state.next_id}-{crc32(shown.encode()):08x}",
+            matchup_id=token_hex(16),
             model_a=names[a],
             model_b=names[b],
-            prompt=asked,
+            prompt=self._state.prompt_names[prompt],
             lane=lane,
             reason=proposal.reason,
             fallen_through=through,

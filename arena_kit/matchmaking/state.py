@@ -115,7 +115,6 @@ class State:
         self.tally = Tally(policy, models, prompts)
         self.meetings, self.sessions = Meetings(policy.repeats), Sessions(policy.repeats)
         self.pending: dict[str, _Waiting] = {}
-        self.next_id = 1
         if battles is not None:
             self._replay(battles)
         self.add()
@@ -162,7 +161,6 @@ class State:
         self.tally.show(pair, prompt)
         self.meetings.begin(pair, prompt)
         self.sessions.add(matchup.session, pair, prompt)
-        self.next_id += 1
 
     def vote(self, matchup_id: str, outcome: int) -> Matchup:
         """Count the vote on a matchup."""
@@ -208,7 +206,6 @@ class State:
             pair, prompt = ordered(models[a], models[b]), prompts[asked]
             self.meetings.add(pair, prompt)
             self.sessions.add(None if session < 0 else names[session], pair, prompt)
-        self.next_id += len(battles)
 
 
 def ordered(i: int, j: int) -> Pair:
