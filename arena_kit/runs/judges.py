@@ -61,13 +61,15 @@ class Backend:
         *,
         verdict: bool,
     ) -> PaidJudge:
-        import anthropic
-
-        from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages
+        from arena_kit.judging.judges.anthropic import (
+            AnthropicBatches,
+            AnthropicMessages,
+            client_of,
+        )
 
         variable = self.key_variable or ANTHROPIC_KEY
         key = self._key(variable, root)
-        client = anthropic.Anthropic(api_key=key or "none", base_url=self.base_url or None)
+        client = client_of(key or "none", self.base_url or None)
         kind = AnthropicBatches if self.transport == "batches" else AnthropicMessages
         return kind(
             client=client,
@@ -202,15 +204,13 @@ class Desk:
         raise DataError(f"no batch {name!r} is under way; under way: {known}")
 
     def _judge(self, intent: Intent) -> BatchJudge:
-        import anthropic
-
-        from arena_kit.judging.judges.anthropic import AnthropicBatches
+        from arena_kit.judging.judges.anthropic import AnthropicBatches, client_of
 
         variable = self.key_variable or ANTHROPIC_KEY
         key = read_key(variable, self.root)
         if key is None:
             raise DataError(f"no key: set {variable} in the environment or in .env")
-        client = anthropic.Anthropic(api_key=key, base_url=intent.service.origin)
+        client = client_of(key, intent.service.origin)
         nothing = Price(model=intent.model, input=0, output=0)
         return AnthropicBatches(
             client=client, model=intent.model, price=nothing, max_tokens=1, effort=""

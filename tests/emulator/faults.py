@@ -11,7 +11,7 @@ SITES = tuple(
     "create retrieve list results cancel delete messages count_tokens models chat item".split()
 )
 #: Faults that answer with an error and leave the service as it was.
-REFUSALS = ("status", "spend_cap", "usage_limit", "credit", "not_found")
+REFUSALS = ("status", "spend_cap", "usage_limit", "credit", "not_found", "redirect")
 #: Faults of the connection; all but drop_before happen after the request took effect.
 CONNECTION = ("drop", "drop_before", "hang", "status_after")
 #: Faults that make sense at one site only.
@@ -41,7 +41,8 @@ class Fault:
 
     Options by kind: `status`, `retry_after` and `should_retry` for "status" and
     "status_after"; `seconds` (real) for "hang"; `share` for "truncate" and "half_line" (of
-    the lines delivered); `url` (an origin) for "foreign_results_url"; `count` for
+    the lines delivered); `url` (an origin) for "foreign_results_url"; `url` (an address) and
+    `status` for "redirect"; `count` for
     "list_lag" (the newest so many are missing; else those created after the fault was
     added). Faults of items take `share` or `count` of a batch's requests, or those whose
     custom_id contains `match`; `times` and `after` count batches as they end, so `after=1`
@@ -90,6 +91,8 @@ class Fault:
                 return ApiError(400, CREDIT)
             case "not_found":  # seconds after a create that succeeded [3P]
                 return ApiError(404, "Not found")
+            case "redirect":
+                return ApiError(self.status, "Elsewhere.", headers={"location": self.url})
             case _:
                 return ApiError(self.status, "The fault script says so.", headers=self._headers())
 

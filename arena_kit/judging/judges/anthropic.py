@@ -50,12 +50,20 @@ _UNSURE_MESSAGE = (408, 504)
 _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
+def client_of(api_key: str, base_url: str | None) -> anthropic.Anthropic:
+    """The SDK's client, which follows no redirect: the prompts would go with it."""
+    transport = anthropic.DefaultHttpxClient(follow_redirects=False)
+    return anthropic.Anthropic(api_key=api_key, base_url=base_url, http_client=transport)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claude:
     """A Claude model with the settings that shape its answers.
 
     Parameters
     ----------
+    client
+        What speaks to the service; `client_of` makes one.
     effort
         How hard the model thinks (`low` to `max`), which is most of the cost; empty
         leaves it to the model.

@@ -24,6 +24,7 @@ from arena_kit.judging.judges.base import (
     ServiceError,
     UnknownBatchError,
     UnsureError,
+    redirect_error,
     scrubbed,
 )
 from arena_kit.judging.prices import Price
@@ -119,6 +120,10 @@ def translated(
     try:
         yield
     except anthropic.APIStatusError as error:
+        if error.response.has_redirect_location:
+            address = scrubbed(error.response.headers["location"], secret)
+            words = f"{what}: the service redirects to {address}"
+            raise redirect_error(error.status_code, words, effect=unsure is not None) from None
         raise _status_error(error, what, unsure, secret) from None
     except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
         never_made = isinstance(error.__cause__ or error, httpx2.ConnectError)

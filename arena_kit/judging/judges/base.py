@@ -186,6 +186,16 @@ def scrubbed(text: str, secret: str | None) -> str:
     return (text.replace(secret, "[key]") if secret else text)[:300]
 
 
+def redirect_error(status: int, words: str, *, effect: bool) -> ServiceError:
+    """A redirect, which is never followed: prompts go only to the address that the user named.
+
+    After 307 and 308 the request was not taken; after the others its `effect`, where it can
+    have one, may exist.
+    """
+    kind = UnsureError if effect and status not in (307, 308) else ServiceError
+    return kind(f"{words} ({status}); nothing was sent there")
+
+
 def first_of_each(requests: Iterable[Asked]) -> list[Asked]:
     """The first request of each system text."""
     by_system: dict[str, Asked] = {}

@@ -18,6 +18,7 @@ from arena_kit.judging.judges.base import (
     ServiceError,
     Structured,
     UnsureError,
+    redirect_error,
     scrubbed,
 )
 from arena_kit.judging.prices import Price
@@ -63,7 +64,9 @@ class ChatJudge:
     def __post_init__(self) -> None:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         limits = httpx2.Limits(max_connections=self.concurrency)
-        client = httpx2.Client(headers=headers, timeout=self.timeout, limits=limits)
+        client = httpx2.Client(
+            headers=headers, timeout=self.timeout, limits=limits, follow_redirects=False
+        )
         object.__setattr__(self, "_client", client)
 
     @property
@@ -91,7 +94,7 @@ class ChatJudge:
             raise ServiceError(
                 f"no server answers at {self.base_url} ({type(error).__name__})"
             ) from None
-        if response.status_code in (401, 403):
+        if response.status_code in (401, 403) or response.has_redirect_location:
             raise _error(response, self.api_key)
         if response.status_code == 404:
             raise ServiceError(f"{self.base_url} has no /models: is a /v1 missing in base_url?")
@@ -193,6 +196,9 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
 def _error(response: httpx2.Response, key: str | None) -> ServiceError:
     """A refusal in our terms, without the key in its words."""
     status, text = response.status_code, scrubbed(response.text, key)
+    if response.has_redirect_location:
+        words = f"the server redirects to {scrubbed(response.headers['location'], key)}"
+        return redirect_error(status, words, effect=True)
     if status == 402 or (status < 500 and _MONEY.search(text)):
         return PausedError(f"paused, nothing is marked as failed: {text}; then run again")
     if status in (401, 403):
