@@ -25,6 +25,25 @@ def whole_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+#: Characters that a terminal or a browser obeys instead of showing them: the control characters
+#: (C0 but for tab and line feed, DEL, C1) and those that turn the direction of writing.
+_OBEYED = (
+    *(code for code in range(0x20) if chr(code) not in "\t\n"),
+    *range(0x7F, 0xA0),
+    *(0x061C, 0x200E, 0x200F),
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+)
+_SHOWN = {code: f"[U+{code:04X}]" for code in _OBEYED}
+
+
+def visible(text: str) -> str:
+    """The text with control characters and bidirectional controls shown as their code points,
+    such as [U+001B]; line breaks and tabs stay.
+    """
+    return text.replace("\r\n", "\n").translate(_SHOWN)
+
+
 class LockedError(RuntimeError):
     """A record folder or a ledger that another run holds."""
 

@@ -10,13 +10,18 @@ from typing import ParamSpec, TypeVar
 import click
 
 from arena_kit import __version__
-from arena_kit.files import DataError
+from arena_kit.files import DataError, visible
 from arena_kit.rating.base import RatingError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 FAILED, WRONG_INPUT, REFUSED = 1, 2, 3
+
+
+def echo(text: object, *, err: bool = False) -> None:
+    """Print a line; what came from a server or a file cannot steer the terminal."""
+    click.echo(visible(str(text)), err=err)
 
 
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
@@ -56,7 +61,7 @@ def _service_code(error: RuntimeError) -> int:
 
 
 def _stop(message: str, code: int) -> None:
-    click.echo(f"error: {message}", err=True)
+    echo(f"error: {message}", err=True)
     sys.exit(code)
 
 

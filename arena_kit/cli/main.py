@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from arena_kit.cli import rate, runs, simulate
-from arena_kit.cli.base import main, plain_errors
+from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = ["main", "rate", "runs", "simulate"]
 
@@ -23,5 +23,5 @@ def init(folder: Path) -> None:
     from arena_kit.runs.workspace import init_workspace
 
     for path in init_workspace(folder):
-        click.echo(path)
-    click.echo(f"next: cd {folder} && arena-kit run pilot")
+        echo(path)
+    echo(f"next: cd {folder} && arena-kit run pilot")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.cli.base import main, plain_errors
+from arena_kit.cli.base import echo, main, plain_errors
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
@@ -56,10 +56,10 @@ def rate(
     _warn_if_long(spec, len(battles))
     results, unrated = _rate_each(spec, battles.by_dimension())
     if as_json:
-        click.echo(json.dumps(_rated_json(results, unrated), indent=2, allow_nan=False))
+        echo(json.dumps(_rated_json(results, unrated), indent=2, allow_nan=False))
         return
     for name, why in unrated.items():
-        click.echo(f"{name} is not rated: {why}", err=True)
+        echo(f"{name} is not rated: {why}", err=True)
     terminal.show_ratings(results)
 
 
@@ -71,7 +71,7 @@ def _warn_if_long(method: Method, n_battles: int) -> None:
     if isinstance(method, PermutationElo):
         replays = method.n_perms + replays * method.evidence_orders
     if n_battles * replays > _LONG:
-        click.echo(
+        echo(
             f"{n_battles} battles x {replays} replays take a while; "
             "--set evidence_replicates=0 leaves the intervals out",
             err=True,
@@ -104,7 +104,7 @@ def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
     name = name or recorded.get("method", DEFAULT_METHOD)
     settings: dict[str, Any] = {}
     if recorded.get("method") == name:
-        click.echo(f"settings of the run record {file.parent}", err=True)
+        echo(f"settings of the run record {file.parent}", err=True)
         settings |= recorded["settings"]
     for change in changes:
         key, equals, text = change.partition("=")
@@ -160,6 +160,6 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
 
     comparison = compare_records(before, after)
     if as_json:
-        click.echo(json.dumps(comparison.as_dict(), indent=2, allow_nan=False))
+        echo(json.dumps(comparison.as_dict(), indent=2, allow_nan=False))
     else:
         terminal.show_comparison(comparison)

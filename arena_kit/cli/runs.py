@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import WRONG_INPUT, main, plain_errors
+from arena_kit.cli.base import WRONG_INPUT, echo, main, plain_errors
 
 _overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
@@ -99,19 +99,19 @@ def _finish(work: Callable[[], object], *, as_json: bool) -> None:
     try:
         record = work()
     except RunFailedError as error:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         if error.exit_code != WRONG_INPUT:
-            click.echo(f"go on with: arena-kit resume {error.record.path}", err=True)
-        click.echo(json.dumps(error.record.read(), indent=2) if as_json else error.record.path)
+            echo(f"go on with: arena-kit resume {error.record.path}", err=True)
+        echo(json.dumps(error.record.read(), indent=2) if as_json else error.record.path)
         sys.exit(error.exit_code)
     if not isinstance(record, Record):
         raise TypeError(record)
     if as_json:
-        click.echo(json.dumps(record.read(), indent=2, sort_keys=True))
+        echo(json.dumps(record.read(), indent=2, sort_keys=True))
         return
     terminal.show_board(record.path)
-    click.echo(f"report: {record.path / 'report.html'}")
-    click.echo(record.path)
+    echo(f"report: {record.path / 'report.html'}")
+    echo(record.path)
 
 
 @main.command()
@@ -134,7 +134,7 @@ def cost(params_file: Path, overrides: Overrides, as_json: bool) -> None:
     forecast, cap = plan.forecast, plan.params.max_cost_usd
     if as_json:
         values = {"forecast": forecast and forecast.as_dict(), "max_cost_usd": cap}
-        click.echo(json.dumps(values, indent=2))
+        echo(json.dumps(values, indent=2))
         return
     terminal.show_forecast(forecast)
     if forecast is not None:
@@ -172,15 +172,15 @@ def batches(
     desk = Desk(ledger=Ledger(root / file.verdicts), root=root, key_variable=key_variable)
     if cancel:
         batch = desk.cancel(cancel)
-        click.echo(f"batch {batch.batch_id} is {batch.status}; the next run collects its results")
+        echo(f"batch {batch.batch_id} is {batch.status}; the next run collects its results")
     if give_up:
         intent = desk.give_up(give_up)
-        click.echo(f"{intent.batch_id or intent.intent} is given up")
+        echo(f"{intent.batch_id or intent.intent} is given up")
     rows = [
         asdict(i) | (asdict(desk.look(i)) if look and i.batch_id else {}) for i in desk.under_way()
     ]
     if as_json:
-        click.echo(json.dumps(rows, indent=2, default=str))
+        echo(json.dumps(rows, indent=2, default=str))
     elif not (cancel or give_up):
         terminal.show_batches(rows)
 
@@ -210,7 +210,7 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
     if forecast:
         forecasts = generation.forecasts()
         if as_json:
-            click.echo(json.dumps({e: f.as_dict() for e, f in forecasts.items()}, indent=2))
+            echo(json.dumps({e: f.as_dict() for e, f in forecasts.items()}, indent=2))
             return
         for entrant, one in forecasts.items():
             terminal.show_forecast(one, title=entrant)
@@ -220,7 +220,7 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
     record = generation.run()
     manifest = record.read()
     if as_json:
-        click.echo(json.dumps(manifest, indent=2, sort_keys=True))
+        echo(json.dumps(manifest, indent=2, sort_keys=True))
         return
     terminal.show_generated(manifest)
-    click.echo(record.path)
+    echo(record.path)

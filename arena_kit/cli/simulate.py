@@ -12,8 +12,8 @@ from typing import Any
 import click
 import numpy as np
 
-from arena_kit.cli.base import main, plain_errors
-from arena_kit.files import DataError
+from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.files import DataError, visible
 from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
 from arena_kit.matchmaking.simulation import EVERY, duel
 from arena_kit.matchmaking.world import World
@@ -92,7 +92,7 @@ def simulate(
         save_picture(against_votes(duels, policy), plot)
     if as_json:
         results = _as_dict(world, policy, numbers, every, duels)
-        click.echo(json.dumps(results, indent=2, sort_keys=True, allow_nan=False))
+        echo(json.dumps(results, indent=2, sort_keys=True, allow_nan=False))
     else:
         _show(world, policy, duels)
 
@@ -207,4 +207,4 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
     ]
     title = "What the policy promises of its matchups, worst seed"
     console.print(Table(rows=kept, title=title, left=["what"]))
-    console.print(Text(simulation.sentence(duels, policy)), soft_wrap=True)
+    console.print(Text(visible(simulation.sentence(duels, policy))), soft_wrap=True)

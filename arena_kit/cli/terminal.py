@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from arena_kit.files import read_json
+from arena_kit.files import read_json, visible
 from arena_kit.judging.cost import Forecast, dollars
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
@@ -221,4 +221,4 @@ def _print(table: Table) -> None:
 
 
 def _say(text: str) -> None:
-    Console(highlight=False).print(Text(text), soft_wrap=True)
+    Console(highlight=False).print(Text(visible(text)), soft_wrap=True)

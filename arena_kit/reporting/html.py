@@ -10,7 +10,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import write_text
+from arena_kit.files import visible, write_text
 
 _TEMPLATES = Path(__file__).parent / "template"
 _SAFE_TYPES = ("text/html", "image/png", "text/plain")
@@ -52,7 +52,8 @@ _STYLE_PROPERTIES = {
 
 def export_report(notebook: Path, target: Path) -> None:
     """Write an executed notebook as a self-contained HTML report, less the cells tagged
-    `remove_cell`, which repeat a table as text for checks.
+    `remove_cell`, which repeat a table as text for checks. No character turns the direction of
+    writing: such ones are shown as their code points.
     """
     import nbformat
     from nbconvert import HTMLExporter
@@ -74,7 +75,7 @@ def export_report(notebook: Path, target: Path) -> None:
     code_style = HtmlFormatter(style="default").get_style_defs(".highlight")
     resources = {"include_css_text": style + code_style}
     body, _ = exporter.from_notebook_node(node, resources=resources)
-    write_text(target, body)
+    write_text(target, visible(body))
 
 
 def _inert(node: Any) -> Any:

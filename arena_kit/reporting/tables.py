@@ -11,6 +11,7 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from arena_kit.files import visible
 from arena_kit.rating.base import Rating
 
 if TYPE_CHECKING:
@@ -130,14 +131,15 @@ class Table:
         return "\n".join([*map(_printable, title), *body, *map(_printable, self.notes)])
 
     def __rich__(self) -> rich.table.Table:
-        """The table in the terminal; no text is read as markup."""
+        """The table in the terminal; no text is read as markup or steers it."""
         from rich.table import Table as Grid
         from rich.text import Text
 
-        grid = Grid(title=Text(self.title), title_justify="left", show_header=self.labels)
+        title = Text(visible(self.title))
+        grid = Grid(title=title, title_justify="left", show_header=self.labels)
         for name in self._names:
             grid.add_column(
-                Text(name),
+                Text(visible(name)),
                 justify="left" if self._is_left(name) else "right",
                 overflow="fold",
                 no_wrap=name in self.nowrap,
@@ -145,7 +147,7 @@ class Table:
         for n, line in enumerate(self._lines()):
             if self.group and n and line[self._names.index(self.group)]:
                 grid.add_section()
-            grid.add_row(*map(Text, line))
+            grid.add_row(*(Text(visible(text)) for text in line))
         return grid
 
     @property

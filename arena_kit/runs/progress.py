@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from arena_kit.files import DataError, read_json, write_json
+from arena_kit.files import DataError, read_json, visible, write_json
 from arena_kit.runs.record import Record, utc_now
 
 FILE = "progress.json"
@@ -38,9 +38,9 @@ class Progress:
 
     def say(self, text: str) -> None:
         """What is being waited for, in words."""
-        self.note = text
+        self.note = visible(text)
         if self.bar is not None:
-            self.bar.set_postfix_str(text)
+            self.bar.set_postfix_str(self.note)
         self._write()
 
     def _write(self) -> None:

@@ -39,7 +39,7 @@ CREDIT = (
 class Fault:
     """One thing that goes wrong `times` times (None: always) at a site, after `after` good calls.
 
-    Options by kind: `status`, `retry_after` and `should_retry` for "status" and
+    Options by kind: `status`, `message`, `retry_after` and `should_retry` for "status" and
     "status_after"; `seconds` (real) for "hang"; `share` for "truncate" and "half_line" (of
     the lines delivered); `url` (an origin) for "foreign_results_url"; `url` (an address) and
     `status` for "redirect"; `count` for
@@ -61,6 +61,7 @@ class Fault:
     count: int | None = None
     match: str | None = None
     url: str = "http://127.0.0.1:9"
+    message: str = "The fault script says so."
     seen: int = field(default=0, repr=False)  # batches that existed when it was added
 
     def __post_init__(self) -> None:
@@ -94,7 +95,7 @@ class Fault:
             case "redirect":
                 return ApiError(self.status, "Elsewhere.", headers={"location": self.url})
             case _:
-                return ApiError(self.status, "The fault script says so.", headers=self._headers())
+                return ApiError(self.status, self.message, headers=self._headers())
 
     def _headers(self) -> dict[str, str]:
         """Headers that steer retries [SRC]."""

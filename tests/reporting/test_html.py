@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,3 +85,28 @@ def test_the_browser_would_notice(rendered: Callable[[Path], str], tmp_path: Pat
     page.write_text(f"<title>safe</title>{HOSTILE[0]}")
     dom = rendered(page)
     assert "<title>PWNED</title>" in dom
+
+
+def test_no_text_turns_the_direction_of_writing(tmp_path: Path) -> None:
+    """Bidirectional controls in a table, in HTML of an output, as an entity and in plain text are
+    shown as their code points, so that what is read is what was written.
+    """
+    told = "user\u202egnp.exe\u2066x\u2069"
+    table = Table(rows=[{"model": told}], title=told)
+    outputs = [
+        v4.new_output("display_data", {"text/html": table.html}),
+        v4.new_output("display_data", {"text/html": "<p>&#8238;&rlm;entity</p>"}),
+        v4.new_output("stream", name="stdout", text=told),
+        v4.new_output("display_data", {"text/plain": told}),
+    ]
+    source, target = tmp_path / "bidi.ipynb", tmp_path / "report.html"
+    cells = [v4.new_markdown_cell(f"# {told}"), v4.new_code_cell("x", outputs=outputs)]
+    nbformat.write(v4.new_notebook(cells=cells), source)
+    export_report(source, target)
+    text = target.read_text(encoding="utf-8")
+    assert not set(text) & set(
+        "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    )
+    assert not re.search(r"&(#8238|#x202e|rlm|lrm);", text, re.IGNORECASE)
+    assert text.count("user[U+202E]gnp.exe[U+2066]x[U+2069]") >= 5
+    assert "[U+202E][U+200F]entity" in text

@@ -1,0 +1,113 @@
+"""What the command line prints: a server's words are shown, never obeyed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from arena_kit.battles.battle import Battle, Outcome
+from arena_kit.battles.files import write_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import visible
+from arena_kit.judging.judges.base import Batch, cache_keys
+from arena_kit.judging.ledger import Ledger
+from tests.emulator import Emulator, Fault
+from tests.samples import KEY, MATERIAL, PAIRS, ROOT, batch_judge, copy_workspace
+
+#: Clears the screen, sets the title of the window, overwrites a line, the same as one C1 byte,
+#: and turns the direction of writing.
+STEERING = "a\x1b[2J\x1b]0;title\x07b\rc\x9b31md\x7fe\u202ef"
+SHOWN = "a[U+001B][2J[U+001B]]0;title[U+0007]b[U+000D]c[U+009B]31md[U+007F]e[U+202E]f"
+BATCH = Batch(
+    batch_id=f"msgbatch_{STEERING}",
+    n_requests=12,
+    status="in_progress",
+    created_at="2026-11-01T00:00:00+00:00",
+    expires_at="2026-11-02T00:00:00+00:00",
+)
+
+
+def run(*words: str, cwd: Path, emulator: Emulator) -> subprocess.CompletedProcess[str]:
+    """A command as a user calls it, in a wide terminal."""
+    address = {"ANTHROPIC_BASE_URL": emulator.base_url, "ANTHROPIC_API_KEY": KEY}
+    return subprocess.run(
+        [sys.executable, "-m", "arena_kit", *words],
+        cwd=cwd, env=os.environ | address | {"COLUMNS": "400"}, capture_output=True, text=True,
+        check=False, timeout=120, encoding="utf-8",
+    )  # fmt: skip
+
+
+def steers(text: str) -> bool:
+    """Whether a terminal that prints this text does anything but print."""
+    return re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text) is not None
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, emulator: Emulator) -> Path:
+    """A workspace whose ledger holds a batch with a hostile id, as a service may give it."""
+    root = copy_workspace(tmp_path / "workspace")
+    ledger, judge = Ledger(root / ".arena_kit" / "verdicts.sqlite"), batch_judge(emulator)
+    requests = MATERIAL.requests(PAIRS)
+    by_key = dict(zip(cache_keys(judge, requests), requests, strict=True))
+    intent = ledger.plan(by_key, transport="batches", judge=judge, purpose="judge", run="first")
+    ledger.submitted(intent, BATCH)
+    return root
+
+
+def test_a_batch_id_does_not_steer_the_terminal(workspace: Path, emulator: Emulator) -> None:
+    """The table of batches shows an id with escape sequences in it as code points; JSON has the
+    id as it is, escaped.
+    """
+    listed = run("batches", cwd=workspace, emulator=emulator)
+    assert f"msgbatch_{SHOWN}" in listed.stdout
+    assert not steers(listed.stdout)
+    as_json = run("batches", "--json", cwd=workspace, emulator=emulator)
+    assert not steers(as_json.stdout)
+    assert json.loads(as_json.stdout)[0]["batch_id"] == BATCH.batch_id
+
+
+def test_an_error_body_does_not_steer_the_terminal(workspace: Path, emulator: Emulator) -> None:
+    """The sentence on a refusal quotes the service's words with code points for what would act."""
+    emulator.faults.add(Fault(on="retrieve", kind="status", status=400, message=STEERING))
+    refused = run("batches", "--look", cwd=workspace, emulator=emulator)
+    assert refused.returncode == 1
+    assert f"refused (400): {SHOWN}" in refused.stderr
+    assert not steers(refused.stderr + refused.stdout)
+
+
+def test_names_do_not_steer_the_terminal(tmp_path: Path, emulator: Emulator) -> None:
+    """A dimension with escape sequences in its name is rated under a name that only prints."""
+    rows = [
+        Battle(model_a="x", model_b="y", winner=winner, dimension=STEERING, question_id=f"q{n}")
+        for n, winner in enumerate([Outcome.MODEL_A, Outcome.MODEL_B] * 10)
+    ]
+    write_battles(tmp_path / "votes.jsonl", BattleLog.from_battles(rows))
+    rated = run("rate", "votes.jsonl", "--method", "bradley-terry", cwd=tmp_path, emulator=emulator)
+    assert rated.returncode == 0, rated.stderr
+    assert SHOWN in rated.stdout
+    assert not steers(rated.stdout)
+
+
+def test_what_steers_is_shown_and_the_rest_stays() -> None:
+    """Every control character but tab and line feed, and every bidirectional control, is shown as
+    its code point; other text is as it was.
+    """
+    bidi = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    for code in [*range(0x20), *range(0x7F, 0xA0), *bidi]:
+        assert visible(chr(code)) == (chr(code) if chr(code) in "\t\n" else f"[U+{code:04X}]")
+    plain = "Ärzte, 你好, שלום, مرحبا, 👩‍⚕️\n\tand\r\nso on"
+    assert visible(plain) == plain.replace("\r", "")
+
+
+def test_every_line_is_printed_in_one_place() -> None:
+    """No command prints past the function that keeps text from steering the terminal."""
+    commands = [path for path in (ROOT / "arena_kit" / "cli").glob("*.py") if path.stem != "base"]
+    assert commands
+    for path in commands:
+        assert not re.search(r"click\.s?echo", path.read_text()), f"{path} prints past base.echo"
