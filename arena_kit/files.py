@@ -6,6 +6,7 @@ import codecs
 import gzip
 import json
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -110,14 +111,30 @@ def whole_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
     return rows, end == len(raw)
 
 
+#: Text that a spreadsheet takes for a formula, as a regular expression of Python and of DuckDB;
+#: with apostrophes before it, too, so that adding one and removing one are each other's inverse.
+FORMULA = r"^'*[=+\-@\t\r]"
+#: A number as text, which is no formula.
+NUMBER = r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+
+
+def csv_cell(value: object) -> object:
+    """The value as it may stand in a CSV file: text that a spreadsheet would take for a formula
+    gets an apostrophe before it.
+    """
+    if isinstance(value, str) and re.search(FORMULA, value) and not re.fullmatch(NUMBER, value):
+        return f"'{value}"
+    return value
+
+
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
-    """Write a CSV table whole."""
+    """Write a CSV table whole; no text in it is a formula."""
     import csv
 
     with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as out:
         table = csv.DictWriter(out, columns, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
+        table.writerow({name: csv_cell(name) for name in columns})
+        table.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
 
 
 def read_text(path: Path) -> str:

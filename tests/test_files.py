@@ -502,3 +502,13 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\r\n{"a": 2}\r\n')
     assert list(read_lines(path)) == [(1, {"a": 1}), (3, {"a": 2})]
+
+
+def test_a_csv_file_holds_no_formula(tmp_path: Path) -> None:
+    """Text that begins as a formula does stands after an apostrophe; numbers are as they were."""
+    write_csv(
+        tmp_path / "t.csv",
+        [{"name": "=HYPERLINK(1)", "n": -3}, {"name": "\tx", "n": 0.5}],
+        ["name", "n"],
+    )
+    assert (tmp_path / "t.csv").read_text() == "name,n\n'=HYPERLINK(1),-3\n'\tx,0.5\n"

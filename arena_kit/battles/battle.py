@@ -73,6 +73,16 @@ def check_id(value: object, what: str) -> str:
     raise DataError(f"{what} {_clip(value)} is not a valid id; allowed: {ID_RULE}")
 
 
+def check_entrant_id(value: object, what: str) -> str:
+    """`value` if it is a safe id that begins with none of + - @, which would make it a formula in
+    a spreadsheet, else an error.
+    """
+    entrant = check_id(value, what)
+    if entrant[0] in "+-@":
+        raise DataError(f"{what} {_clip(entrant)} begins with {entrant[0]}; not allowed: + - @")
+    return entrant
+
+
 def check_model_name(value: object) -> str:
     """`value` if it can name a model: published lists use spaces and brackets, so only
     emptiness, control characters and more than 256 characters are refused.

@@ -6,6 +6,7 @@ codes. Only when something is wrong is the file walked again, to name the line.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from arena_kit.battles.battle import (
     read_source,
 )
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels
+from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import (
     column_name,
@@ -143,6 +145,8 @@ def _log(
             log = replace(log, covariates=_covariates(con, wanted.covariates, present, name))
     except _RowError as error:
         raise DataError(error.told(path)) from None
+    if sentence := look_alikes(log.models):
+        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=3)
     if path and is_jsonl(path) and _has_constants(log):
         for _ in read_lines(path):  # refuses a bare NaN, which DuckDB reads as a name
             pass

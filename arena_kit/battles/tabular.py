@@ -12,8 +12,9 @@ from typing import Any
 import duckdb
 from numpy.typing import NDArray
 
-from arena_kit.files import DataError, whole_file
+from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
+_APOSTROPHE = "''''"  # as SQL spells it
 FORMATS = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
 
 
@@ -45,14 +46,18 @@ def table_of(path: Path, columns: Sequence[str]) -> str:
         return f"read_json({file}, format = 'newline_delimited', {form})"
     if _ends(path, ".csv", ".csv.gz"):
         form = "delim = ',', quote = '\"', escape = '\"', comment = '', skip = 0"
-        return f"read_csv({file}, header = true, all_varchar = true, {form})"
+        return _unguarded(f"read_csv({file}, header = true, all_varchar = true, {form})")
     if _ends(path, ".parquet"):
         return f"read_parquet({file})"
     raise _unknown(path)
 
 
 def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
-    """Write columns as a whole file, in the format its name asks for."""
+    """Write columns as a whole file, in the format its name asks for.
+
+    In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it, which
+    `table_of` takes away again.
+    """
     if is_jsonl(path):
         kind = "FORMAT json"
     elif _ends(path, ".csv", ".csv.gz"):
@@ -65,7 +70,27 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
         kind += ", COMPRESSION gzip"
     with connection() as con, whole_file(path) as part:
         con.register("outgoing", dict(columns))
-        con.execute(f"COPY outgoing TO {_quoted(str(part))} ({kind})")
+        source = _guarded(con) if _ends(path, ".csv", ".csv.gz") else "FROM outgoing"
+        con.execute(f"COPY ({source}) TO {_quoted(str(part))} ({kind})")
+
+
+def _guarded(con: duckdb.DuckDBPyConnection) -> str:
+    """The outgoing columns with an apostrophe before every formula."""
+    columns = []
+    for name, kind, *_ in con.execute("DESCRIBE FROM outgoing").fetchall():
+        cell = column_name(name)
+        formula = f"regexp_matches({cell}, {_quoted(FORMULA)})"
+        number = f"regexp_full_match({cell}, {_quoted(NUMBER)})"
+        text = f"CASE WHEN {formula} AND NOT {number} THEN {_APOSTROPHE} || {cell} ELSE {cell} END"
+        columns.append(f"{text} AS {cell}" if kind == "VARCHAR" else cell)
+    return f"SELECT {', '.join(columns)} FROM outgoing"
+
+
+def _unguarded(table: str) -> str:
+    """A table of texts less the apostrophe before every formula."""
+    cell = "COLUMNS(*)"
+    guarded = f"starts_with({cell}, {_APOSTROPHE}) AND regexp_matches({cell}, {_quoted(FORMULA)})"
+    return f"(SELECT CASE WHEN {guarded} THEN substr({cell}, 2) ELSE {cell} END FROM {table})"
 
 
 def csv_line(path: Path, row: int) -> int:

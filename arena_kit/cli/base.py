@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -32,7 +33,9 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
         from arena_kit.files import LockedError
 
         try:
-            return command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn  # type: ignore[assignment]
+                return command(*args, **kwargs)
         except (DataError, RatingError) as error:
             _stop(str(error), WRONG_INPUT)
         except LockedError as error:
@@ -46,6 +49,11 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
         raise AssertionError  # _stop does not return
 
     return wrapped
+
+
+def _warn(message: Warning | str, *_where: object) -> None:
+    """A warning as a sentence, without the line of code that gave it."""
+    echo(f"warning: {message}", err=True)
 
 
 def _service_code(error: RuntimeError) -> int:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from arena_kit.battles.battle import check_id
+from arena_kit.battles.battle import check_entrant_id, check_id
 from arena_kit.files import DataError, read_lines
 
 
@@ -58,7 +58,7 @@ class Response:
     timestamp: str | None = None
 
     def __post_init__(self) -> None:
-        check_id(self.entrant_id, "entrant_id")
+        check_entrant_id(self.entrant_id, "entrant_id")
         check_id(self.prompt_id, "prompt_id")
         _check_text(self.response_text, f"response_text of {self.prompt_id}", empty=True)
         p = self.p_correct

@@ -11,7 +11,7 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arena_kit.files import visible
+from arena_kit.files import csv_cell, visible
 from arena_kit.rating.base import Rating
 
 if TYPE_CHECKING:
@@ -152,13 +152,16 @@ class Table:
 
     @property
     def csv(self) -> str:
-        """The values as they are, with a header; nothing where there is none."""
+        """The values as they are, with a header; nothing where there is none. Text that a
+        spreadsheet would take for a formula has an apostrophe before it.
+        """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self._names)
+        writer.writerow(map(csv_cell, self._names))
         for row in self.rows:
             cells = (row[name] for name in self._names)
-            writer.writerow(cell.text if isinstance(cell, Cell) else cell for cell in cells)
+            values = (cell.text if isinstance(cell, Cell) else cell for cell in cells)
+            writer.writerow(map(csv_cell, values))
         return out.getvalue()
 
     @property

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError, to_json
 
-from arena_kit.battles.battle import check_id
+from arena_kit.battles.battle import check_entrant_id, check_id
 from arena_kit.files import DataError, read_text, read_yaml
 from arena_kit.judging.judges.base import Structured
 from arena_kit.judging.judges.baseline import BaselineJudge
@@ -34,6 +34,7 @@ from arena_kit.rating.elo import PermutationElo
 from arena_kit.runs.keys import refuse_keys
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
+EntrantId = Annotated[str, AfterValidator(lambda value: check_entrant_id(value, "entrant"))]
 
 
 def _dimension(value: str) -> str:
@@ -182,7 +183,7 @@ class TournamentFile(Strict):
     """
 
     name: Id
-    entrants: Annotated[list[Id], AfterValidator(_different)] = Field(min_length=2)
+    entrants: Annotated[list[EntrantId], AfterValidator(_different)] = Field(min_length=2)
     prompts: Path
     responses: Path
     verdicts: Path

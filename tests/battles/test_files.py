@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from arena_kit.battles.battle import OUTCOMES, Battle, Outcome, Source
 from arena_kit.battles.files import battles_from_frame, read_battles, write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
 from arena_kit.battles.readers.pair_counts import read_pair_counts, write_pair_counts
 from arena_kit.files import DataError
 
@@ -56,7 +57,7 @@ def records(path: Path) -> list[Battle]:
 
 
 printable = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
-awkward = st.sampled_from("ab\"'\\,#;|0 ")
+awkward = st.sampled_from("ab\"'\\,#;|0 =+-@")
 names = st.text(printable | awkward, min_size=1, max_size=8)
 texts = st.none() | st.text(st.characters(codec="utf-8") | awkward, min_size=1, max_size=8)
 zones = st.integers(-12, 14).map(lambda hours: timezone(timedelta(hours=hours)))
@@ -98,6 +99,7 @@ some_battles = st.lists(battles(), max_size=10, unique_by=identity)
 # What is written is read
 
 
+@pytest.mark.filterwarnings("ignore::arena_kit.battles.lookalikes.LookAlikeWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_log_survives_its_file(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Written and read again, every field of every battle is the same, in order."""
@@ -112,6 +114,7 @@ def test_a_log_survives_its_file(kind: str, tmp_path_factory: pytest.TempPathFac
     survives()
 
 
+@pytest.mark.filterwarnings("ignore::arena_kit.battles.lookalikes.LookAlikeWarning")
 @settings(max_examples=8, deadline=None)
 @given(some_battles)
 def test_a_log_survives_its_frame(wanted: list[Battle]) -> None:
@@ -815,3 +818,79 @@ def test_an_id_is_one_battle_per_judge_and_dimension(tmp_path: Path) -> None:
     assert len(read_battles(path)) == 6
     empty = jsonl(tmp_path / "empty.jsonl", *[line(battle_id="")] * 2, *[line(battle_id="x")])
     assert len(read_battles(empty)) == 3
+
+
+# A cell is no formula
+
+FORMULAS = ["=1+1", "+x", "-x", "@x", "-2+3", "'=x", "''@x"]
+PLAIN = ["x", "'x", "-1", "+2.5", "-1e-3", "a=b", "x-y"]
+
+
+@pytest.mark.parametrize("kind", [".csv", ".csv.gz"])
+def test_no_cell_of_a_csv_file_is_a_formula(kind: str, tmp_path: Path) -> None:
+    """Text that a spreadsheet would calculate stands after an apostrophe in CSV, and is read back
+    without it; numbers, also as text, stand as they are.
+    """
+    path = tmp_path / f"battles{kind}"
+    wanted = [
+        battle(name, f"{name} too", question_id=name, session=f"\t{name}", lane=f"\r{name}")
+        for name in FORMULAS + PLAIN
+    ]
+    log = BattleLog.from_battles(wanted)
+    log = replace(log, covariates={"length": np.linspace(-1, 1, len(log))})
+    write_battles(path, log)
+    assert records(path) == wanted
+    with (gzip.open if kind.endswith(".gz") else open)(path, "rt", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["model_a"] for row in rows] == [f"'{name}" for name in FORMULAS] + PLAIN
+    assert [row["question_id"] for row in rows] == [f"'{name}" for name in FORMULAS] + PLAIN
+    assert {row["session"][:2] for row in rows} == {"'\t"}
+    assert {row["lane"][:2] for row in rows} == {"'\r"}
+    assert rows[0]["length"] == "-1.0"
+
+
+def test_formulas_survive_a_table_of_counts(tmp_path: Path) -> None:
+    """Names that begin as formulas do are read back from a CSV table of pair counts."""
+    log = BattleLog.from_battles([battle("=1+1", "@x"), battle("'=x", "-x")])
+    write_pair_counts(tmp_path / "counts.csv", log)
+    assert read_pair_counts(tmp_path / "counts.csv").models == log.models
+    assert "\n=" not in (tmp_path / "counts.csv").read_text()
+
+
+# Names that look alike
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "told"),
+    [
+        (
+            "caf\u00e9",
+            "cafe\u0301",
+            r"'cafe\\u0301' and 'caf\\xe9' look alike and count as two models",
+        ),
+        (
+            "gpt-4o",
+            "gpt-4\u043e",
+            r"'gpt-4o' and 'gpt-4\\u043e' look alike and count as two models",
+        ),
+        ("\uff47pt", "gpt", r"'gpt' and '\\uff47pt' look alike and count"),
+        ("cl\u0430ude", "other", r"'cl\\u0430ude' mixes Cyrillic and Latin letters and may be"),
+    ],
+    ids=["two normal forms", "a homoglyph", "full width", "mixed scripts"],
+)
+def test_names_that_look_alike_are_warned_about(
+    one: str, two: str, told: str, tmp_path: Path
+) -> None:
+    """A file whose model names look alike, or mix scripts, is read with a warning in a sentence
+    that names them by their code points.
+    """
+    path = tmp_path / "votes.jsonl"
+    write_battles(path, BattleLog.from_battles([battle(one, two)]))
+    with pytest.warns(LookAlikeWarning, match=f"votes.jsonl: {told}"):
+        read_battles(path)
+
+
+def test_names_of_one_script_are_no_look_alikes() -> None:
+    """Names in any one script, with digits and signs, are told apart without a warning."""
+    names = ["gpt-4o", "GPT-4o", "gpt-40", "Модель 1", "模型", "GPT模型", "μ", "modèle"]
+    assert look_alikes(names) == ""

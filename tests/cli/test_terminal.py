@@ -111,3 +111,15 @@ def test_every_line_is_printed_in_one_place() -> None:
     assert commands
     for path in commands:
         assert not re.search(r"click\.s?echo", path.read_text()), f"{path} prints past base.echo"
+
+
+def test_look_alikes_are_warned_about_in_a_sentence(tmp_path: Path, emulator: Emulator) -> None:
+    """Rating a file in which two names look alike says so on one line, and rates them."""
+    rows = [
+        Battle(model_a="gpt-4o", model_b="gpt-4\u043e", winner=winner, question_id=f"q{n}")
+        for n, winner in enumerate([Outcome.MODEL_A, Outcome.MODEL_B] * 10)
+    ]
+    write_battles(tmp_path / "votes.jsonl", BattleLog.from_battles(rows))
+    rated = run("rate", "votes.jsonl", "--method", "bradley-terry", cwd=tmp_path, emulator=emulator)
+    told = r"warning: votes.jsonl: 'gpt-4o' and 'gpt-4\u043e' look alike and count as two models"
+    assert (rated.returncode, rated.stderr) == (0, told + "\n")

@@ -137,7 +137,8 @@ def test_hostile_names(name: str) -> None:
     lines = shown.markdown.splitlines()[:5]
     assert {len(line.replace(r"\|", "").split("|")) for line in lines} == {6}
     assert "<" not in shown.markdown
-    assert next(csv.DictReader(io.StringIO(shown.csv)))["model"] == name
+    in_csv = f"'{name}" if name.startswith("=") else name
+    assert next(csv.DictReader(io.StringIO(shown.csv)))["model"] == in_csv
     assert name.splitlines()[0] in terminal(shown)
     body = shown.latex.split("\n")
     assert len([line for line in body if line.replace(r"\&", "").count("&") == 2]) == 4
@@ -188,3 +189,11 @@ def test_a_plot_knows_its_words(tmp_path: Path) -> None:
     assert bundle["text/plain"] == "Two lines that cross"
     assert about == {"image/png": {"width": 400, "alt": "Two lines that cross"}}
     assert lines([]).figure.texts[0].get_text().startswith("Nothing to show")
+
+
+def test_no_cell_of_csv_is_a_formula() -> None:
+    """In CSV, text that a spreadsheet would calculate stands after an apostrophe, a column's name
+    too; a number is a number, also where it is negative or came as text.
+    """
+    table = Table(rows=[{"=a": "=1+1", "b": -1.5, "c": "-2.5", "d": Cell("@x", "<b>@x</b>")}])
+    assert table.csv == "'=a,b,c,d\n'=1+1,-1.5,-2.5,'@x\n"
