@@ -1,12 +1,13 @@
-"""The commands that look after the ledger: backup."""
+"""The commands that look after the ledger: backup and check."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import main, plain_errors
+from arena_kit.cli.base import WRONG_INPUT, main, plain_errors
 
 _tournament = click.option(
     "--tournament", type=click.Path(path_type=Path, dir_okay=False),
@@ -19,17 +20,61 @@ _tournament = click.option(
 @_tournament
 @plain_errors
 def backup(file: Path, tournament: Path | None) -> None:
-    """Copy the ledger to a new FILE, also while a run is writing to it.
+    """Copy the ledger to a new FILE, also while a run is writing to it, and verify the copy.
 
     To restore, put FILE in the ledger's place while no run is going on, and remove what
     stands beside it under its name with -wal and -shm.
     """
-    from arena_kit.judging.ledger import Ledger
     from arena_kit.judging.ledger_upkeep import back_up
 
-    path = _ledger_path(tournament)
-    back_up(path, file)
-    click.echo(f"{file}: {len(Ledger(file))} answers, a copy of {path}")
+    back_up(_ledger_path(tournament), file)
+    _verify(file)
+
+
+@main.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@_tournament
+@click.option("--forget-damaged", "forget", is_flag=True,
+              help="Remove damaged answers; they are then asked, and paid for, again.")  # fmt: skip
+@plain_errors
+def check(file: Path | None, tournament: Path | None, forget: bool) -> None:
+    """Verify the ledger, or the backup FILE: its structure and every answer's checksum.
+
+    Ends with 0 when all is as it was kept, else names what is damaged and ends with 2.
+    """
+    from arena_kit.judging.cost import dollars
+    from arena_kit.judging.ledger import Ledger
+    from arena_kit.judging.ledger_upkeep import forget_damaged
+
+    path = file or _ledger_path(tournament)
+    if forget:
+        forgotten = forget_damaged(Ledger(path))
+        click.echo(
+            f"{path}: {len(forgotten.answers)} damaged answers are forgotten; asking them again "
+            f"may cost {dollars(forgotten.cost_usd)}, as they did before"
+        )
+    _verify(path)
+
+
+def _verify(path: Path) -> None:
+    """Say that a ledger is as it was kept, or name what is damaged and end with 2."""
+    from arena_kit.judging.ledger_upkeep import check as verify
+
+    findings = verify(path)
+    for damaged in findings.answers:
+        click.echo(f"{path}: the answer to {damaged.request_id!r} is damaged")
+    for error in findings.structure:
+        click.echo(f"{path}: {error}")
+    if findings.sound:
+        click.echo(f"{path}: {findings.n_answers} answers, all as they were kept")
+        return
+    click.echo(
+        "error: the ledger is damaged: put a backup in its place, or let "
+        "`arena-kit check --forget-damaged` remove damaged answers, which are then asked, and paid "
+        "for, again",
+        err=True,
+    )
+    sys.exit(WRONG_INPUT)
 
 
 def _ledger_path(tournament: Path | None) -> Path:

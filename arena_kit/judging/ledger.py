@@ -10,36 +10,42 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sqlite3
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from arena_kit.files import LockedError
+from arena_kit.files import DataError, LockedError
 from arena_kit.judging.judges.base import Batch, PaidJudge, Result, settings_digest
 from arena_kit.judging.ledger_rows import (
-    ANSWER_COLUMNS,
     INSERT_ANSWER,
+    KEPT_COLUMNS,
     Awaited,
     Intent,
     Transport,
     add_attempts,
     answer_row,
+    is_damaged,
     read_answer,
     read_intents,
     record_results,
+    sealed,
     set_state,
+    unsealed,
 )
-from arena_kit.judging.ledger_schema import kept_open, opened, transaction
+from arena_kit.judging.ledger_schema import integrity_errors, kept_open, opened, transaction
 from arena_kit.judging.records import Answer, Asked, garbage_collection_disabled
 
 #: Keys looked up by one statement.
 _CHUNK = 500
 #: What a closed intent's attempts without a result are counted as.
 _NO_RESULT = {"batches": "missing", "live": "unknown"}
+#: Damaged answers that a message names.
+_NAMED = 3
 _OWED = "FROM attempts JOIN requests USING (request) WHERE intent = ? AND outcome IS NULL"
 
 
@@ -50,14 +56,13 @@ class Ledger:
     path: Path
 
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The final answers among these keys."""
-        rows = self._look_up(f"SELECT key, {ANSWER_COLUMNS} FROM answers", keys)
+        """The final answers among these keys; a damaged one is an error."""
         with garbage_collection_disabled():
-            return {key: read_answer(*row) for key, *row in rows}
+            return {key: read_answer(*row) for key, _, *row in self._look_up(keys)}
 
     def settled(self, keys: Iterable[str]) -> set[str]:
-        """Which of these keys have a final answer."""
-        return {key for (key,) in self._look_up("SELECT key FROM answers", keys)}
+        """Which of these keys have a final answer; a damaged one is an error."""
+        return {str(row[0]) for row in self._look_up(keys)}
 
     def put(self, judge_model: str, answers: Iterable[tuple[str, Answer]], run: str = "") -> None:
         """Keep final answers; one that is already there stays as it was."""
@@ -152,12 +157,25 @@ class Ledger:
             con.execute("UPDATE batches SET status = 'canceling' WHERE intent = ?", [intent.intent])
 
     def salt(self) -> bytes:
-        """The secret from which this ledger's boundaries are derived, made at first use."""
-        with opened(self.path) as con, transaction(con):
-            fresh = secrets.token_bytes(32)
-            con.execute("INSERT OR IGNORE INTO secrets VALUES ('salt', ?)", [fresh])
-            (salt,) = con.execute("SELECT value FROM secrets WHERE name = 'salt'").fetchone()
-            return bytes(salt)
+        """The secret from which this ledger's boundaries are derived, made at first use.
+
+        Every cache key depends on it, so a damaged one is an error and never made anew.
+        """
+        with opened(self.path) as con:
+            rows = con.execute("SELECT name, value FROM secrets").fetchall()
+            if not rows:
+                with transaction(con):
+                    self._refuse_unsound(con, "secrets")
+                    fresh = sealed(secrets.token_bytes(32))
+                    con.execute("INSERT OR IGNORE INTO secrets VALUES ('salt', ?)", [fresh])
+                    rows = con.execute("SELECT name, value FROM secrets").fetchall()
+        salt = unsealed(dict(rows).get("salt"))
+        if salt is None:
+            raise DataError(
+                f"{self.path}: the secret on which all its cache keys depend is damaged, so every "
+                "request would be asked, and paid for, again; put a backup in its place"
+            )
+        return salt
 
     def close(self, intent: Intent, state: Literal["closed", "void", "given_up"]) -> None:
         """End an intent: nothing more will come, the service never took it, or the user gave
@@ -237,11 +255,12 @@ class Ledger:
 
     def paid(self, run: str) -> list[Answer]:
         """Every answer that a run paid for, re-asked ones included, without its text."""
-        query = (
-            "SELECT request_id, status, '', served_model, usage, cost_usd, detail, run "
-            "FROM answers WHERE run = ? AND cost_usd > 0"
-        )
-        return [read_answer(*row) for row in self._rows(query, run)]
+        query = f"SELECT {KEPT_COLUMNS}, checksum FROM answers WHERE run = ? AND cost_usd > 0"
+        if not self.path.exists():
+            return []
+        with opened(self.path) as con:
+            rows = self._undamaged(con.execute(query, [run]))
+            return [replace(read_answer(*row), text="") for _, _, *row in rows]
 
     def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         """What a query gives; nothing where there is no file, and none is made."""
@@ -254,11 +273,49 @@ class Ledger:
         """The first row of a query, `absent` where there is none."""
         return next(iter(self._rows(query, *values)), absent)
 
-    def _look_up(self, select: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-        wanted = list(keys)
+    def _look_up(self, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+        """The kept columns under these keys, verified; a key is absent only from a sound table."""
+        wanted = list(dict.fromkeys(keys))
         if not self.path.exists() or not wanted:
             return
         with opened(self.path) as con:
-            for start in range(0, len(wanted), _CHUNK):
-                some = wanted[start : start + _CHUNK]
-                yield from con.execute(f"{select} WHERE key IN ({','.join('?' * len(some))})", some)
+            n = 0
+            for row in self._undamaged(_rows_of(con, wanted)):
+                n += 1
+                yield row
+            if n < len(wanted):
+                self._refuse_unsound(con, "answers")
+
+    def _undamaged(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Rows of answers without their checksums; raises after the last when some are damaged."""
+        damaged: list[str] = []
+        for row in rows:
+            if is_damaged(row):
+                damaged.append(repr(row[2]))
+            else:
+                yield row[:-1]
+        if damaged:
+            more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
+            raise DataError(
+                f"{self.path}: the kept answer to {', '.join(damaged[:_NAMED])}{more} is damaged "
+                "and not used; `arena-kit check --forget-damaged` lets it be asked, and paid for, "
+                "again"
+            )
+
+    def _refuse_unsound(self, con: sqlite3.Connection, table: str) -> None:
+        """Raise when a table is damaged, so that something in it may not be found."""
+        if errors := integrity_errors(con, table):
+            raise DataError(
+                f"{self.path}: its table {table} is damaged ({errors[0]}), so that what was paid "
+                "for may not be found; see `arena-kit check`, or put a backup in its place"
+            )
+
+
+def _rows_of(con: sqlite3.Connection, keys: list[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows of `answers` under these keys, with their checksums."""
+    for start in range(0, len(keys), _CHUNK):
+        some = keys[start : start + _CHUNK]
+        marks = ",".join("?" * len(some))
+        yield from con.execute(
+            f"SELECT {KEPT_COLUMNS}, checksum FROM answers WHERE key IN ({marks})", some
+        )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -20,10 +21,14 @@ Transport = Literal["batches", "live"]
 
 #: The columns that make an answer, in the order of `answer_row` and `read_answer`.
 ANSWER_COLUMNS = "request_id, status, text, served_model, usage, cost_usd, detail, run"
+#: All that an answer's checksum covers.
+KEPT_COLUMNS = f"key, judge_model, {ANSWER_COLUMNS}"
 INSERT_ANSWER = (
-    f"INSERT OR IGNORE INTO answers (key, judge_model, {ANSWER_COLUMNS}) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    f"INSERT OR IGNORE INTO answers ({KEPT_COLUMNS}, checksum) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+#: Bytes of a checksum.
+_CHECKSUM = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +135,8 @@ def read_intents(con: sqlite3.Connection, where: str, values: list[str]) -> Iter
 def answer_row(
     key: str, judge_model: str, answer: Answer, run: str, request_id: str = ""
 ) -> tuple[object, ...]:
-    """An answer as a row of `answers`."""
-    return (
+    """An answer as a row of `answers`, its checksum last."""
+    columns = (
         key,
         judge_model,
         request_id or answer.request_id,
@@ -139,10 +144,11 @@ def answer_row(
         whole_text(answer.text),
         answer.served_model,
         to_json(answer.usage).decode(),
-        answer.cost_usd,
+        float(answer.cost_usd),
         answer.detail,
         run or answer.run,
     )
+    return (*columns, checksum(columns))
 
 
 def read_answer(*row: Any) -> Answer:
@@ -158,3 +164,28 @@ def read_answer(*row: Any) -> Answer:
         detail=detail,
         run=run,
     )
+
+
+def checksum(columns: Sequence[object]) -> str:
+    """The checksum of an answer's columns, as they are kept and as they come back."""
+    text = "\0".join(map(str, columns))
+    content = text.encode("utf-8", "surrogateescape")  # as `opened` decodes damaged text
+    return blake2b(content, digest_size=_CHECKSUM).hexdigest()
+
+
+def is_damaged(row: Sequence[object]) -> bool:
+    """Whether an answer's columns, followed by its checksum, are not what was kept."""
+    return checksum(row[:-1]) != row[-1]
+
+
+def sealed(secret: bytes) -> bytes:
+    """A secret followed by its checksum."""
+    return secret + blake2b(secret, digest_size=_CHECKSUM).digest()
+
+
+def unsealed(value: object) -> bytes | None:
+    """The secret in front of its checksum; None when either is damaged."""
+    if not isinstance(value, bytes):
+        return None
+    secret = value[:-_CHECKSUM]
+    return secret if sealed(secret) == value else None

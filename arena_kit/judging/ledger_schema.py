@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from arena_kit.files import DataError
+from arena_kit.judging.ledger_rows import KEPT_COLUMNS, checksum, sealed
 
 #: Seconds for which another process's lock on the file is waited for.
 _LOCK_TIMEOUT = 60.0
@@ -31,7 +33,8 @@ CREATE TABLE answers (
     cost_usd REAL NOT NULL,
     detail TEXT NOT NULL,
     run TEXT NOT NULL DEFAULT '',
-    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    checksum TEXT NOT NULL DEFAULT ''
 );
 
 CREATE TABLE requests (
@@ -106,7 +109,8 @@ CREATE VIEW costs AS
     GROUP BY attempts.run, model, purpose, transport, outcome;
 """
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+_WITHOUT_CHECKSUMS = 2
 
 _kept = threading.local()
 
@@ -134,12 +138,22 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         _named_errors(path),
         closing(sqlite3.connect(path, timeout=_LOCK_TIMEOUT, isolation_level=None)) as con,
     ):
+        _prepare(con, path)
+        yield con
+
+
+def _prepare(con: sqlite3.Connection, path: Path) -> None:
+    """Set a new connection up, and make or renew the tables."""
+    # text that damage has made undecodable is for the checksum to find
+    con.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+    try:
         _write_ahead(con)
         con.execute("PRAGMA synchronous = FULL")
         con.execute("PRAGMA wal_autocheckpoint = 1")  # a copy of the file alone has every answer
         con.execute("PRAGMA cache_size = -64000")
         _create_tables(con, path)
-        yield con
+    except UnicodeDecodeError as error:  # SQLite's message quotes what it cannot read
+        raise sqlite3.DatabaseError("malformed database schema") from error
 
 
 @contextmanager
@@ -178,17 +192,37 @@ def _write_ahead(con: sqlite3.Connection) -> None:
 
 
 def _create_tables(con: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file; a file of another schema is refused."""
+    """Make the tables of a new file and bring an earlier one up to date; others are refused."""
     if _version(con) == 0:
         with transaction(con):
             if _version(con) == 0:  # no other process has done it meanwhile
                 for statement in _SCHEMA.split(";\n\n"):
                     con.execute(statement)
                 con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    if _version(con) == _WITHOUT_CHECKSUMS:
+        with transaction(con):
+            if _version(con) == _WITHOUT_CHECKSUMS:
+                _add_checksums(con)
+                con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     if (version := _version(con)) != SCHEMA_VERSION:
         raise DataError(
             f"{path}: a ledger of schema {version}, and this arena_kit knows {SCHEMA_VERSION} only"
         )
+
+
+def _add_checksums(con: sqlite3.Connection) -> None:
+    """Give the answers and the salt of a file of schema 2 their checksums, as they stand."""
+    con.create_function("checksum", -1, lambda *columns: checksum(columns), deterministic=True)
+    con.create_function("sealed", 1, sealed, deterministic=True)
+    con.execute("ALTER TABLE answers ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
+    con.execute(f"UPDATE answers SET checksum = checksum({KEPT_COLUMNS})")
+    con.execute("UPDATE secrets SET value = sealed(value)")
+
+
+def integrity_errors(con: sqlite3.Connection, table: str = "") -> list[str]:
+    """What SQLite finds wrong with the structure of a ledger, or of one table and its indexes."""
+    pragma = f"PRAGMA integrity_check({table})" if table else "PRAGMA integrity_check"
+    return [error for (error,) in con.execute(pragma) if error != "ok"]
 
 
 def _version(con: sqlite3.Connection) -> int:

@@ -171,7 +171,7 @@ def test_another_schema_is_refused(ledger: Ledger) -> None:
     with sqlite3.connect(ledger.path) as con:
         con.execute("PRAGMA user_version = 99")
     con.close()
-    with pytest.raises(DataError, match=r"a ledger of schema 99, and this arena_kit knows 2 only"):
+    with pytest.raises(DataError, match=r"a ledger of schema 99, and this arena_kit knows 3 only"):
         ledger.get(["k1"])
     with pytest.raises(DataError, match=r"a ledger of schema 99"):
         ledger.put("judge/x", [("k2", answer())])

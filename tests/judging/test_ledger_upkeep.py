@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,7 +16,7 @@ from click.testing import CliRunner, Result
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.ledger_upkeep import back_up
+from arena_kit.judging.ledger_upkeep import back_up, forget_damaged
 from arena_kit.judging.records import Answer, Status
 from arena_kit.judging.tournament import judge_pairs
 from tests.emulator import Emulator
@@ -142,12 +144,169 @@ def test_there_is_nothing_to_back_up(ledger: Ledger, tmp_path: Path) -> None:
 
 
 def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) -> None:
-    """`arena-kit backup FILE` says how many answers the copy holds, and where they came from."""
+    """`arena-kit backup FILE` says how many answers the verified copy holds."""
     answers = put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 3)
     done = call("backup", "copy.sqlite")
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("copy.sqlite: 3 answers, a copy of ")
+    assert done.stdout == "copy.sqlite: 3 answers, all as they were kept\n"
     assert Ledger(workspace / "copy.sqlite").get(answers) == answers
     again = call("backup", "copy.sqlite")
     assert again.exit_code == 2
     assert "there is a file already" in again.stderr
+
+
+def flipped(content: bytes, at: int, mask: int) -> bytes:
+    """The bytes with one of them changed."""
+    return content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :]
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put other bytes in a ledger's place, with nothing beside it."""
+    for name in (f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+    path.write_bytes(content)
+
+
+def damage_text(ledger: Ledger, text: str) -> None:
+    """Change one byte in the middle of a text that the file holds once."""
+    content = ledger.path.read_bytes()
+    assert content.count(text.encode()) == 1
+    replace_file(ledger.path, flipped(content, content.index(text.encode()) + len(text) // 2, 1))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_flipped_byte_changes_or_loses_an_answer_in_silence(ledger: Ledger, seed: int) -> None:
+    """Over 100 single flipped bytes anywhere in the file, every answer comes back as it was
+    kept, or there is an error; none is changed, and none is missing without one.
+    """
+    random = Random(seed)
+    answers = put_answers(ledger, 60)
+    content = ledger.path.read_bytes()
+    errors = 0
+    for _ in range(100):
+        at, mask = random.randrange(len(content)), random.randrange(1, 256)
+        replace_file(ledger.path, flipped(content, at, mask))
+        try:
+            settled = ledger.settled(answers)
+            kept = ledger.get(answers)
+        except DataError:
+            errors += 1
+        else:
+            assert settled == set(answers), f"byte {at} ^ {mask}"
+            assert kept == answers, f"byte {at} ^ {mask}"
+    assert errors >= 20
+
+
+def test_a_flipped_byte_never_makes_another_salt(ledger: Ledger) -> None:
+    """The secret that every cache key depends on comes back as it was, or there is an error."""
+    put_answers(ledger, 3)
+    salt = ledger.salt()
+    content = ledger.path.read_bytes()
+    page = content.index(salt) // 4096 * 4096
+    near = [*range(content.index(salt) - 12, content.index(salt) + 48), *range(page, page + 12)]
+    errors = 0
+    for at in near:
+        for mask in (1, 2, 16, 128):
+            replace_file(ledger.path, flipped(content, at, mask))
+            try:
+                assert ledger.salt() == salt, f"byte {at} ^ {mask}"
+            except DataError:
+                errors += 1
+    assert errors >= 128
+
+
+def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
+    """One damaged answer is an error that names its request and its file; others still come."""
+    answers = put_answers(ledger, 9)
+    damage_text(ledger, answers["key4"].text)
+    words = (
+        r"verdicts\.sqlite: the kept answer to 'tone\|q4\|ash\|beech#1' is damaged and not used; "
+        r"`arena-kit check --forget-damaged` .* again"
+    )
+    with pytest.raises(DataError, match=words):
+        ledger.get(answers)
+    with pytest.raises(DataError, match=words):
+        ledger.settled(answers)
+    with pytest.raises(DataError, match=words):
+        ledger.paid("first")
+    del answers["key4"]
+    assert ledger.get(answers) == answers
+
+
+def test_a_damaged_answer_stops_a_run_before_it_pays(emulator: Emulator, ledger: Ledger) -> None:
+    """With one answer damaged nothing is sent; once it is forgotten, it alone is asked again."""
+    judge = batch_judge(emulator)
+    judge_pairs(PAIRS[:3], MATERIAL, judge, ledger, terms=terms())
+    [answer, *_] = ledger.paid("first")
+    with sqlite3.connect(ledger.path) as con:
+        con.execute("UPDATE answers SET text = 'A' WHERE request_id = ?", [answer.request_id])
+    con.close()
+    with pytest.raises(DataError, match="is damaged and not used"):
+        judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(run="second"))
+    assert sizes(emulator) == [6]
+    forgotten = forget_damaged(ledger)
+    assert [damage.request_id for damage in forgotten.answers] == [answer.request_id]
+    assert forgotten.cost_usd == pytest.approx(answer.cost_usd)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(run="second"))
+    assert set(statuses(judgments)) == {Status.OK}
+    assert sizes(emulator) == [6, 7]
+
+
+def test_check_finds_nothing_in_a_sound_ledger(workspace: Path) -> None:
+    """`arena-kit check` says how much it looked at, and ends with 0."""
+    put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 9)
+    done = call("check")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.endswith("verdicts.sqlite: 9 answers, all as they were kept\n")
+
+
+def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Path) -> None:
+    """`arena-kit check` names damaged answers and ends with 2; `--forget-damaged` removes them,
+    says what asking them again may cost, and leaves a sound ledger.
+    """
+    ledger = Ledger(workspace / ".arena_kit" / "verdicts.sqlite")
+    answers = put_answers(ledger, 9)
+    damage_text(ledger, answers["key4"].text)
+    damage_text(ledger, answers["key7"].text)
+    done = call("check", ledger.path)
+    assert done.exit_code == 2
+    assert "the answer to 'tone|q4|ash|beech#1' is damaged" in done.stdout
+    assert "the answer to 'tone|q7|ash|beech#1' is damaged" in done.stdout
+    assert "--forget-damaged" in done.stderr
+    assert len(ledger) == 9
+    done = call("check", "--forget-damaged")
+    assert done.exit_code == 0, done.output
+    assert "2 damaged answers are forgotten; asking them again may cost $" in done.stdout
+    assert set(ledger.get(answers)) == set(answers) - {"key4", "key7"}
+
+
+def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
+    """`check` finds a key that is damaged in the index or in the table; `--forget-damaged` makes
+    the index anew, which brings the answer back, and forgets one whose own key is damaged.
+    """
+    answers = put_answers(ledger, 9)
+    content = ledger.path.read_bytes()
+    left = []
+    for at in (content.find(b"key5"), content.rfind(b"key5")):  # the index and the table
+        replace_file(ledger.path, flipped(content, at + 3, 8))
+        assert call("check", ledger.path).exit_code == 2
+        assert call("check", ledger.path, "--forget-damaged").exit_code == 0
+        left.append(ledger.get(answers))
+    without = {key: kept for key, kept in answers.items() if key != "key5"}
+    assert left in ([answers, without], [without, answers])
+
+
+def test_answers_of_an_earlier_schema_are_kept(ledger: Ledger) -> None:
+    """A ledger of schema 2, without checksums, is brought up to date and loses nothing."""
+    answers = put_answers(ledger, 9)
+    salt = ledger.salt()
+    with sqlite3.connect(ledger.path) as con:
+        con.execute("ALTER TABLE answers DROP COLUMN checksum")
+        con.execute("UPDATE secrets SET value = ?", [salt])
+        con.execute("PRAGMA user_version = 2")
+    con.close()
+    assert ledger.get(answers) == answers
+    assert ledger.salt() == salt
+    damage_text(ledger, answers["key4"].text)
+    with pytest.raises(DataError, match=r"'tone\|q4\|ash\|beech#1' is damaged"):
+        ledger.get(answers)
