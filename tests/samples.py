@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,6 +17,7 @@ from typing import Any
 
 import anthropic
 import numpy as np
+import pytest
 import yaml
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Source
@@ -88,6 +92,29 @@ def statuses(judgments: list[Judgment]) -> list[Status]:
 
 def outcomes(judgments: list[Judgment]) -> list[tuple[Pair, Settlement, str | None]]:
     return [(j.pair, j.settlement, j.winner) for j in judgments]
+
+
+# A ledger that may only be read
+
+READ_ONLY_FILE, READ_ONLY_FOLDER = 0o444, 0o555
+
+
+def write_protect(folder: Path) -> None:
+    """Take write permission from a folder and all files in it."""
+    for path in folder.iterdir():
+        path.chmod(READ_ONLY_FILE)
+    folder.chmod(READ_ONLY_FOLDER)
+
+
+def run_unprivileged(code: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Python code in a process that permission bits bind, also when root runs the tests."""
+    command = [sys.executable, "-c", code, *words]
+    if os.geteuid() == 0:
+        setpriv = shutil.which("setpriv")
+        if setpriv is None:
+            pytest.skip("root is bound by no permission bits, and there is no setpriv")
+        command = [setpriv, "--bounding-set=-dac_override", *command]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 # Claude at the emulated service

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -128,24 +129,45 @@ def kept_open(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to a ledger file, made where there is none."""
+    """A connection to a ledger file, made where there is none; write-protected, it is only read."""
     if getattr(_kept, "path", None) == path:
         with _named_errors(path):
             yield _kept.con
         return
     path.parent.mkdir(parents=True, exist_ok=True)
+    writable = not path.exists() or _is_writable(path)
+    address = str(path) if writable else _read_only(path)
     with (
         _named_errors(path),
-        closing(sqlite3.connect(path, timeout=_LOCK_TIMEOUT, isolation_level=None)) as con,
+        closing(
+            sqlite3.connect(address, timeout=_LOCK_TIMEOUT, isolation_level=None, uri=not writable)
+        ) as con,
     ):
-        _prepare(con, path)
+        _prepare(con, path, writable=writable)
         yield con
 
 
-def _prepare(con: sqlite3.Connection, path: Path) -> None:
+def _is_writable(path: Path) -> bool:
+    """Whether a ledger can be written; WAL makes files beside it."""
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def _read_only(path: Path) -> str:
+    """The address of a write-protected file. Without a `-wal` file nobody is writing to it, and
+    as `immutable` it needs none to be made.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    in_use = log.exists() and log.stat().st_size > 0
+    return f"{path.absolute().as_uri()}?mode=ro{'' if in_use else '&immutable=1'}"
+
+
+def _prepare(con: sqlite3.Connection, path: Path, *, writable: bool) -> None:
     """Set a new connection up, and make or renew the tables."""
     # text that damage has made undecodable is for the checksum to find
     con.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+    if not writable:
+        _refuse_other_schema(con, path)
+        return
     try:
         _write_ahead(con)
         con.execute("PRAGMA synchronous = FULL")
@@ -204,7 +226,17 @@ def _create_tables(con: sqlite3.Connection, path: Path) -> None:
             if _version(con) == _WITHOUT_CHECKSUMS:
                 _add_checksums(con)
                 con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    if (version := _version(con)) != SCHEMA_VERSION:
+    _refuse_other_schema(con, path)
+
+
+def _refuse_other_schema(con: sqlite3.Connection, path: Path) -> None:
+    version = _version(con)
+    if version == _WITHOUT_CHECKSUMS:
+        raise DataError(
+            f"{path}: a write-protected ledger of schema {version}; open it once where it may be "
+            f"written, which brings it to schema {SCHEMA_VERSION}"
+        )
+    if version != SCHEMA_VERSION:
         raise DataError(
             f"{path}: a ledger of schema {version}, and this arena_kit knows {SCHEMA_VERSION} only"
         )

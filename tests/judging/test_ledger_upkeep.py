@@ -20,7 +20,17 @@ from arena_kit.judging.ledger_upkeep import back_up, forget_damaged
 from arena_kit.judging.records import Answer, Status
 from arena_kit.judging.tournament import judge_pairs
 from tests.emulator import Emulator
-from tests.samples import MATERIAL, PAIRS, batch_judge, sizes, statuses, terms
+from tests.samples import (
+    MATERIAL,
+    PAIRS,
+    ROOT,
+    batch_judge,
+    run_unprivileged,
+    sizes,
+    statuses,
+    terms,
+    write_protect,
+)
 
 #: Holds the ledger, keeps answers one by one and says how many there are, until it is ended.
 _WRITER = """
@@ -310,3 +320,46 @@ def test_answers_of_an_earlier_schema_are_kept(ledger: Ledger) -> None:
     damage_text(ledger, answers["key4"].text)
     with pytest.raises(DataError, match=r"'tone\|q4\|ash\|beech#1' is damaged"):
         ledger.get(answers)
+
+
+_READ = """
+import sys
+from pathlib import Path
+from arena_kit.files import DataError
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.records import Answer, Status
+ledger = Ledger(Path(sys.argv[1]))
+print(len(ledger), len(ledger.get(f"k{i}" for i in range(9))), ledger.settled(["k1", "other"]))
+try:
+    ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
+except DataError as error:
+    print(error)
+"""
+
+
+def test_a_write_protected_ledger_is_read_and_not_written(tmp_path: Path) -> None:
+    """Answers come from a write-protected ledger, with and without a `-wal` file beside it, and
+    nothing is left there; keeping an answer is one clear error.
+    """
+    ledger = Ledger(tmp_path / "kept" / "verdicts.sqlite")
+    words = (
+        "verdicts.sqlite: the verdict cache cannot be used (attempt to write a readonly database)"
+    )
+    for kill in (True, False):
+        process = writer(ledger.path, 9)
+        read_counts(process, until=9)
+        if kill:
+            process.kill()
+        process.communicate("")
+        before = sorted(ledger.path.parent.iterdir())
+        assert kill == (ledger.path.with_name("verdicts.sqlite-wal") in before)
+        write_protect(ledger.path.parent)
+        done = run_unprivileged(_READ, str(ledger.path), cwd=ROOT)
+        ledger.path.parent.chmod(0o755)
+        for path in before:
+            path.chmod(0o644)
+        assert done.returncode == 0, done.stderr
+        first, second = done.stdout.splitlines()
+        assert first == "9 9 {'k1'}"
+        assert second.endswith(words)
+        assert sorted(ledger.path.parent.iterdir()) == before

@@ -13,7 +13,7 @@ import pytest
 
 from arena_kit import DataError, OfflineError, PermutationElo, Study, read_battles
 from arena_kit.files import LockedError
-from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, edited
+from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, edited, run_unprivileged, write_protect
 
 
 def rows(path: Path) -> list[dict[str, object]]:
@@ -97,6 +97,24 @@ def test_offline(workspace: Path) -> None:
     assert (first.path / "battles.jsonl").read_bytes() == (
         again.path / "battles.jsonl"
     ).read_bytes()
+
+
+_OFFLINE = """
+import json, sys
+from arena_kit import Study
+print(Study.open("pilot", offline=True, **json.loads(sys.argv[1])).save().path)
+"""
+
+
+def test_offline_needs_no_write_permission_on_the_ledger(workspace: Path) -> None:
+    """With file and folder of the ledger write-protected, an offline run rebuilds its record."""
+    first = Study.open("pilot", **SMALL).save()
+    write_protect(workspace / ".arena_kit")
+    done = run_unprivileged(_OFFLINE, json.dumps(SMALL), cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    again = Path(done.stdout.strip())
+    assert again != first.path
+    assert (first.path / "battles.jsonl").read_bytes() == (again / "battles.jsonl").read_bytes()
 
 
 def test_failed_run_is_kept(workspace: Path) -> None:
