@@ -218,12 +218,12 @@ def _create_tables(con: sqlite3.Connection, path: Path) -> None:
     if _version(con) == 0:
         with transaction(con):
             if _version(con) == 0:  # no other process has done it meanwhile
-                for statement in _SCHEMA.split(";\n\n"):
-                    con.execute(statement)
+                _execute_schema(con)
                 con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     if _version(con) == _WITHOUT_CHECKSUMS:
         with transaction(con):
             if _version(con) == _WITHOUT_CHECKSUMS:
+                _add_columns(con)
                 _add_checksums(con)
                 con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     _refuse_other_schema(con, path)
@@ -242,11 +242,30 @@ def _refuse_other_schema(con: sqlite3.Connection, path: Path) -> None:
         )
 
 
+def _execute_schema(con: sqlite3.Connection) -> None:
+    for statement in _SCHEMA.split(";\n\n"):
+        con.execute(statement)
+
+
+def _add_columns(con: sqlite3.Connection) -> None:
+    """Add the columns that the tables of an earlier schema had not."""
+    columns = (
+        "SELECT tables.name, columns.name, columns.type || iif(\"notnull\", ' NOT NULL', '') || "
+        "coalesce(' DEFAULT ' || dflt_value, '') FROM sqlite_master AS tables "
+        "JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
+    )
+    present = {(table, column) for table, column, _ in con.execute(columns)}
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        _execute_schema(fresh)
+        for table, column, definition in fresh.execute(columns):
+            if (table, column) not in present:
+                con.execute(f"ALTER TABLE {table} ADD COLUMN {column} {definition}")
+
+
 def _add_checksums(con: sqlite3.Connection) -> None:
     """Give the answers and the salt of a file of schema 2 their checksums, as they stand."""
     con.create_function("checksum", -1, lambda *columns: checksum(columns), deterministic=True)
     con.create_function("sealed", 1, sealed, deterministic=True)
-    con.execute("ALTER TABLE answers ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
     con.execute(f"UPDATE answers SET checksum = checksum({KEPT_COLUMNS})")
     con.execute("UPDATE secrets SET value = sealed(value)")
 

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -16,11 +17,13 @@ from click.testing import CliRunner, Result
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_rows import ANSWER_COLUMNS
 from arena_kit.judging.ledger_upkeep import back_up, forget_damaged
 from arena_kit.judging.records import Answer, Status
 from arena_kit.judging.tournament import judge_pairs
 from tests.emulator import Emulator
 from tests.samples import (
+    CASES,
     MATERIAL,
     PAIRS,
     ROOT,
@@ -306,17 +309,36 @@ def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
     assert left in ([answers, without], [without, answers])
 
 
-def test_answers_of_an_earlier_schema_are_kept(ledger: Ledger) -> None:
-    """A ledger of schema 2, without checksums, is brought up to date and loses nothing."""
-    answers = put_answers(ledger, 9)
-    salt = ledger.salt()
-    with sqlite3.connect(ledger.path) as con:
-        con.execute("ALTER TABLE answers DROP COLUMN checksum")
-        con.execute("UPDATE secrets SET value = ?", [salt])
-        con.execute("PRAGMA user_version = 2")
-    con.close()
+def columns_of(path: Path) -> set[tuple[str, ...]]:
+    """Every table's columns, each with its type, whether it may be absent, and its default."""
+    with closing(sqlite3.connect(path)) as con:
+        return set(
+            con.execute(
+                'SELECT tables.name, columns.name, columns.type, "notnull", dflt_value '
+                "FROM sqlite_master AS tables JOIN pragma_table_info(tables.name) AS columns"
+            )
+        )
+
+
+def test_a_ledger_of_schema_2_is_brought_up_to_date(ledger: Ledger, tmp_path: Path) -> None:
+    """Answers and salt of a file without checksums are kept, and have checksums from then on; its
+    tables then have the columns of a new file's.
+    """
+    fresh = Ledger(tmp_path / "fresh.sqlite")
+    answers = put_answers(fresh, 9)
+    salt = bytes(range(32))
+    with closing(sqlite3.connect(ledger.path)) as con:
+        con.executescript((CASES / "ledger_schema_2.sql").read_text(encoding="utf-8"))
+        con.execute("ATTACH ? AS fresh", [str(fresh.path)])
+        con.execute(
+            f"INSERT INTO answers (key, judge_model, {ANSWER_COLUMNS}) "
+            f"SELECT key, judge_model, {ANSWER_COLUMNS} FROM fresh.answers"
+        )
+        con.execute("INSERT INTO secrets VALUES ('salt', ?)", [salt])
+        con.commit()
     assert ledger.get(answers) == answers
     assert ledger.salt() == salt
+    assert columns_of(ledger.path) == columns_of(fresh.path)
     damage_text(ledger, answers["key4"].text)
     with pytest.raises(DataError, match=r"'tone\|q4\|ash\|beech#1' is damaged"):
         ledger.get(answers)
