@@ -30,6 +30,7 @@ from arena_kit.judging.judges.base import (
 )
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Awaited, Intent
+from arena_kit.judging.lost_batches import adopt_lost
 from arena_kit.judging.records import Answer, Asked, garbage_collection_disabled
 from arena_kit.judging.terms import AskingTerms, OnSettled
 
@@ -105,6 +106,9 @@ class Batching:
         self._settle(requests)
         for tried in range(self.terms.max_tries):
             left = self._left(requests)
+            if not tried and left and adopt_lost(self.judge, self.ledger, self.terms, left):
+                self._settle(left)
+                left = self._left(requests)
             if not left:
                 return
             if not tried:

@@ -142,6 +142,34 @@ class Ledger:
             )
             set_state(con, intent.intent, "submitted")
 
+    def adopt(
+        self,
+        intent: str,
+        batch: Batch,
+        requests: Mapping[str, Asked],
+        *,
+        judge: PaidJudge,
+        purpose: str,
+        run: str,
+    ) -> None:
+        """Write down a batch that exists at the service, with those of its requests (by key) that
+        are wanted, under the intent that its custom ids name.
+        """
+        with opened(self.path) as con, transaction(con):
+            con.execute(
+                "INSERT INTO intents (intent, transport, state, origin, account, model, purpose, "
+                "settings, run, n_requests) "
+                "VALUES (?, 'batches', 'submitted', ?, ?, ?, ?, ?, ?, ?)",
+                (intent, judge.service.origin, judge.service.account, judge.model, purpose,
+                 settings_digest(judge), run, batch.n_requests),
+            )  # fmt: skip
+            add_attempts(con, intent, requests)
+            con.execute(
+                "INSERT INTO batches (batch_id, intent, created_at, expires_at, status) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (batch.batch_id, intent, batch.created_at, batch.expires_at, batch.status),
+            )
+
     def record(
         self, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str = ""
     ) -> None:
@@ -214,6 +242,10 @@ class Ledger:
     def known_batches(self) -> set[str]:
         """Ids of all batches that belong to an intent."""
         return {batch_id for (batch_id,) in self._rows("SELECT batch_id FROM batches")}
+
+    def known_intents(self) -> set[str]:
+        """Names of all intents."""
+        return {intent for (intent,) in self._rows("SELECT intent FROM intents")}
 
     def under_way(self, run: str) -> int:
         """How many requests that a run has sent have no result yet."""

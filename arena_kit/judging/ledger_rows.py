@@ -52,11 +52,16 @@ class Intent:
 
     def name(self, key: str) -> str:
         """What a request is called inside this intent's batch (a custom id)."""
-        return f"{self.intent}-{key[:_KEY_IN_NAME]}"
+        return f"{self.intent}-{key_in_name(key)}"
 
     def owns(self, name: str) -> bool:
         """Whether a custom id was made by this intent."""
         return name.startswith(f"{self.intent}-")
+
+
+def key_in_name(key: str) -> str:
+    """The part of a cache key that a custom id holds."""
+    return key[:_KEY_IN_NAME]
 
 
 class Awaited(NamedTuple):

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -27,6 +28,7 @@ from tests.samples import (
     MATERIAL,
     PAIRS,
     ROOT,
+    TWO_RUBRICS,
     batch_judge,
     run_unprivileged,
     sizes,
@@ -166,6 +168,67 @@ def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) 
     again = call("backup", "copy.sqlite")
     assert again.exit_code == 2
     assert "there is a file already" in again.stderr
+
+
+def restored(ledger: Ledger, emulator: Emulator) -> None:
+    """Twelve requests are paid for in two batches, then an older copy takes the ledger's place."""
+    judge = batch_judge(emulator)
+    judge_pairs(PAIRS[:3], MATERIAL, judge, ledger, terms=terms())
+    older = ledger.path.with_name("older.sqlite")
+    back_up(ledger.path, older)
+    judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
+    replace_file(ledger.path, older.read_bytes())
+
+
+def test_a_restored_older_ledger_collects_what_it_does_not_know(
+    emulator: Emulator, ledger: Ledger
+) -> None:
+    """After an older copy was restored, a batch that only the service knows is collected and
+    booked, with a sentence; nothing is paid twice.
+    """
+    restored(ledger, emulator)
+    bill = emulator.billing.total_usd
+    sentences: list[str] = []
+    judgments = judge_pairs(
+        PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(run="2", say=sentences.append)
+    )
+    assert set(statuses(judgments)) == {Status.OK}
+    assert sizes(emulator) == [6, 6]
+    assert emulator.billing.total_usd == bill
+    assert ledger.spent("first") + ledger.spent("2") == pytest.approx(bill)
+    assert "holds 6 of these requests, and the ledger did not know it" in sentences[0]
+
+
+def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, ledger: Ledger) -> None:
+    """Requests beyond those of a lost batch are sent, alone, and one that is no longer wanted is
+    not taken from it.
+    """
+    restored(ledger, emulator)
+    pairs = [*PAIRS[:3], *PAIRS[4:], replace(PAIRS[0], dimension="rigour")]
+    material = replace(MATERIAL, rubrics={**TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
+    judgments = judge_pairs(pairs, material, batch_judge(emulator), ledger, terms=terms(run="2"))
+    assert set(statuses(judgments)) == {Status.OK}
+    assert sizes(emulator) == [6, 6, 2]
+    assert len(ledger) == 12
+
+
+def test_batches_of_others_are_left_alone(
+    emulator: Emulator, ledger: Ledger, tmp_path: Path
+) -> None:
+    """Batches that another ledger made for other requests are not taken up; running ones are
+    named, for only their results could tell.
+    """
+    judge, other = batch_judge(emulator), Ledger(tmp_path / "other.sqlite")
+    judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms())
+    judge_pairs(PAIRS[1:3], MATERIAL, judge, other, terms=terms())
+    emulator.settings.batch_seconds = 3600
+    running = judge.submit({"theirs": MATERIAL.requests(PAIRS[:1])[0]})
+    emulator.settings.batch_seconds = 0
+    sentences: list[str] = []
+    judge_pairs(PAIRS[3:], MATERIAL, judge, ledger, terms=terms(say=sentences.append))
+    assert sizes(emulator) == [2, 4, 1, 6]
+    assert f"the account runs {running.batch_id}, unknown to this ledger" in sentences[0]
+    assert not [text for text in sentences if "did not know" in text]
 
 
 def flipped(content: bytes, at: int, mask: int) -> bytes:
