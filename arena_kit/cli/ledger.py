@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import WRONG_INPUT, main, plain_errors
+from arena_kit.cli.base import WRONG_INPUT, echo, main, plain_errors
 
 _tournament = click.option(
     "--tournament", type=click.Path(path_type=Path, dir_okay=False),
@@ -49,7 +49,7 @@ def check(file: Path | None, tournament: Path | None, forget: bool) -> None:
     path = file or _ledger_path(tournament)
     if forget:
         forgotten = forget_damaged(Ledger(path))
-        click.echo(
+        echo(
             f"{path}: {len(forgotten.answers)} damaged answers are forgotten; asking them again "
             f"may cost {dollars(forgotten.cost_usd)}, as they did before"
         )
@@ -62,13 +62,13 @@ def _verify(path: Path) -> None:
 
     findings = verify(path)
     for damaged in findings.answers:
-        click.echo(f"{path}: the answer to {damaged.request_id!r} is damaged")
+        echo(f"{path}: the answer to {damaged.request_id!r} is damaged")
     for error in findings.structure:
-        click.echo(f"{path}: {error}")
+        echo(f"{path}: {error}")
     if findings.sound:
-        click.echo(f"{path}: {findings.n_answers} answers, all as they were kept")
+        echo(f"{path}: {findings.n_answers} answers, all as they were kept")
         return
-    click.echo(
+    echo(
         "error: the ledger is damaged: put a backup in its place, or let "
         "`arena-kit check --forget-damaged` remove damaged answers, which are then asked, and paid "
         "for, again",
