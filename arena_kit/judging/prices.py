@@ -30,7 +30,7 @@ class Price:
     def usd(self, usage: Mapping[str, int], *, batch: bool) -> float:
         """What this usage costs."""
         written = usage.get("cache_creation_input_tokens", 0)
-        short = usage.get("ephemeral_5m_input_tokens", 0)
+        short = min(usage.get("ephemeral_5m_input_tokens", 0), written)
         total = (
             usage.get("input_tokens", 0) * self.input
             + usage.get("output_tokens", 0) * self.output

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from threading import RLock
 from typing import Any
@@ -83,6 +84,8 @@ class App:
         self.desk = Desk(settings)
         self.batches = Batches(settings, self.clock, self.desk, self.billing, self.faults)
         self.max_seen_concurrency = 0
+        #: What something in between makes of every body and result line that is sent with a 200.
+        self.tamper: Callable[[Request, bytes], bytes] | None = None
         self._concurrent = 0
         self._cache = PromptCache()
         self._numbers = count(1)
@@ -120,6 +123,8 @@ class App:
             chat = request.path.startswith("/v1/chat/")
             body = error.chat_body() if chat else error.body(request_id)
             answer = _json(body, status=error.status, headers=dict(error.headers))
+        if self.tamper is not None and answer.status == 200:
+            _tampered(answer, partial(self.tamper, request))
         answer.headers["request-id"] = request_id
         return answer
 
@@ -273,6 +278,12 @@ class App:
     def _settle(self) -> None:
         with self.lock:
             self.batches.settle()
+
+
+def _tampered(answer: Answer, change: Callable[[bytes], bytes]) -> None:
+    answer.body = change(answer.body)
+    if answer.lines is not None:
+        answer.lines = map(change, answer.lines)
 
 
 @contextmanager

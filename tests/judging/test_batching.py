@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -27,7 +28,7 @@ from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.runs.judges import Desk
 from tests.emulator import Emulator, Fault
-from tests.emulator.app import Answer, Request
+from tests.emulator.app import Request
 from tests.samples import (
     KEY,
     MATERIAL,
@@ -563,21 +564,48 @@ def test_an_unconfirmed_batch_cannot_be_cancelled_yet(
 # Lines and strangers
 
 
+def tamper_with_one_line(emulator: Emulator, change: Callable[[bytes], bytes]) -> None:
+    """One result line of the service arrives changed."""
+    first: list[bytes] = []
+
+    def tamper(request: Request, line: bytes) -> bytes:
+        if not request.path.endswith("/results") or not line:
+            return line
+        first.append(line[:80])
+        return change(line) if line[:80] == first[0] else line
+
+    emulator.app.tamper = tamper
+
+
+@pytest.mark.parametrize(
+    "number",
+    [b"1e400", b"-1e400", b"NaN", b"Infinity", b"-5", b"1.5", b'"many"', b"[1]", b"true",
+     b"1e30", b"9" * 40, b"null"],
+)  # fmt: skip
+def test_a_bad_usage_number_is_unknown_on_its_line_alone(
+    emulator: Emulator, ledger: Ledger, number: bytes
+) -> None:
+    """A usage number that counts nothing leaves that line's usage unknown: its answer is kept,
+    the others have their cost, and the ledger can be read.
+    """
+    tamper_with_one_line(
+        emulator, lambda line: re.sub(rb'"output_tokens": ?\d+', b'"output_tokens":' + number, line)
+    )
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert 0 < ledger.spent("first") < emulator.billing.total_usd
+    assert len(ledger.paid("first")) == 11
+    assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
 def test_a_line_that_makes_no_sense_holds_nothing_back(emulator: Emulator, ledger: Ledger) -> None:
-    """A whole line with a broken usage is kept as errored, not sent again, and the others count."""
-    answer = emulator.app.answer
-
-    def garbled(lines: Iterator[bytes]) -> Iterator[bytes]:
-        for n, line in enumerate(lines):
-            yield line.replace(b'"input_tokens"', b'"input_tokens":"many","x"') if n == 3 else line
-
-    def answer_garbled(request: Request) -> Answer:
-        given = answer(request)
-        if given.lines is not None:
-            given.lines = garbled(given.lines)
-        return given
-
-    emulator.app.answer = answer_garbled  # type: ignore[method-assign]
+    """A whole line too deep to be read is kept as errored, not sent again, and the others
+    count.
+    """
+    deep = b"[" * 100_000 + b"]" * 100_000
+    tamper_with_one_line(
+        emulator, lambda line: re.sub(rb'"usage": ?', b'"deep":' + deep + b',"usage":', line)
+    )
     found = statuses(judged(emulator, ledger))
     assert (found.count(Status.OK), found.count(Status.ERRORED)) == (11, 1)
     assert statuses(judged(emulator, ledger, run="second")).count(Status.ERRORED) == 1

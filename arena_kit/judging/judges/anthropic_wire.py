@@ -26,6 +26,7 @@ from arena_kit.judging.judges.base import (
     UnsureError,
     redirect_error,
     scrubbed,
+    token_count,
 )
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Status
@@ -74,7 +75,7 @@ def read_result(line: bytes, price: Price, *, whole: bool = True) -> Result | No
     """
     try:
         return _result(line, price)
-    except (ValueError, TypeError, AttributeError, KeyError):
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         match = _CUSTOM_ID.search(line) if whole else None
     if match is None:
         return None
@@ -93,13 +94,13 @@ def read_message(message: Any, price: Price, *, batch: bool, name: str, line: st
         )
         return Result(answer=answer, name=name, line=line)
     blocks = [block for block in message["content"] if isinstance(block, dict)]
-    usage = _usage(message.get("usage") or {})
+    usage = _usage(message.get("usage"))
     stop = str(message.get("stop_reason"))
     answer = Answer(
         request_id=name,
         status=_STATUS.get(stop, Status.OK),
         text="".join(str(b.get("text", "")) for b in blocks if b.get("type") == "text"),
-        served_model=str(message.get("model", "")),
+        served_model=whole_text(str(message.get("model", ""))[:200]),
         usage=usage,
         cost_usd=price.usd(usage, batch=batch),
         detail=_detail(stop, message.get("stop_details")),
@@ -145,13 +146,13 @@ def _result(line: bytes, price: Price) -> Result:
     if kind in _UNPAID:
         error = ((result.get("error") or {}).get("error")) or {}
         return _unpaid(kind, str(error.get("type", "")), str(error.get("message", "")), name, text)
-    usage = _usage((result.get("message") or {}).get("usage") or {})
+    usage = _usage((result.get("message") or {}).get("usage"))
     answer = Answer(
         request_id=name,
         status=Status.ERRORED,
         usage=usage,
         cost_usd=price.usd(usage, batch=True),
-        detail=f"a result of the unknown type {kind!r}; it may have been billed",
+        detail=f"a result of the unknown type {kind[:100]!r}; it may have been billed",
     )
     return Result(answer=answer, name=name, line=text)
 
@@ -177,23 +178,29 @@ def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> R
     )
 
 
-def _usage(usage: dict[str, Any]) -> dict[str, int]:
-    """The counts of a usage object, nested ones beside the others."""
-    written = usage.get("cache_creation") or {}
-    output = usage.get("output_tokens_details") or {}
-    return {
-        "input_tokens": usage.get("input_tokens") or 0,
-        "output_tokens": usage.get("output_tokens") or 0,
-        "thinking_tokens": output.get("thinking_tokens") or 0,
-        "cache_read_input_tokens": usage.get("cache_read_input_tokens") or 0,
-        "cache_creation_input_tokens": usage.get("cache_creation_input_tokens") or 0,
-        "ephemeral_5m_input_tokens": written.get("ephemeral_5m_input_tokens") or 0,
-    }
+def _usage(usage: Any) -> dict[str, int]:
+    """The counts of a usage object, nested ones beside the others; empty, which is unknown,
+    when there is none or one of its numbers counts nothing.
+    """
+    try:
+        written = usage.get("cache_creation") or {}
+        output = usage.get("output_tokens_details") or {}
+        numbers = {
+            "input_tokens": usage["input_tokens"],
+            "output_tokens": usage["output_tokens"],
+            "thinking_tokens": output.get("thinking_tokens") or 0,
+            "cache_read_input_tokens": usage.get("cache_read_input_tokens") or 0,
+            "cache_creation_input_tokens": usage.get("cache_creation_input_tokens") or 0,
+            "ephemeral_5m_input_tokens": written.get("ephemeral_5m_input_tokens") or 0,
+        }
+        return {name: token_count(number) for name, number in numbers.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
 
 
 def _detail(stop: str, more: Any) -> str:
     if stop == "end_turn" or not isinstance(more, dict):
-        return "" if stop == "end_turn" else stop
+        return "" if stop == "end_turn" else whole_text(stop[:500])
     reasons = [str(more[name]) for name in ("category", "explanation") if more.get(name)]
     return whole_text(": ".join([stop, *reasons])[:500])
 

@@ -16,10 +16,13 @@ from typing import Literal, Protocol, runtime_checkable
 from pydantic_core import to_json
 
 from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Answer, Asked, JudgeRequest
+from arena_kit.judging.records import Answer, Asked, JudgeRequest, Status
 
 #: Part of every cache key: another number and no answer is found again.
 _KEY_VERSION = 2
+
+#: No answer has more tokens: a larger number is a mistake.
+_MOST_TOKENS = 10**12
 
 #: How a verdict's shape is asked for: `auto` tries the schema and goes on without it where
 #: the server refuses it; `grammar` is llama.cpp's own field.
@@ -142,7 +145,8 @@ class Result:
     `name` is the custom id in a batch, `line` the raw text of the result. `billed` marks
     what was or may have been paid for: it is final and never asked again. Otherwise
     `again` says whether asking once more can help, and `pause` is a sentence for the user
-    where only the user can (credit, spend limit).
+    where only the user can (credit, spend limit). `usd_unknown` is what a result may have
+    cost that does not say so, by forecast.
     """
 
     answer: Answer
@@ -151,6 +155,13 @@ class Result:
     billed: bool = True
     again: bool = False
     pause: str = ""
+    usd_unknown: float = 0.0
+
+    @property
+    def unpriced(self) -> bool:
+        """Whether it may have cost something and does not say how much."""
+        silent = self.billed and not self.answer.usage
+        return silent or self.answer.status is Status.MISSING
 
 
 class ServiceError(RuntimeError):
@@ -194,6 +205,17 @@ def redirect_error(status: int, words: str, *, effect: bool) -> ServiceError:
     """
     kind = UnsureError if effect and status not in (307, 308) else ServiceError
     return kind(f"{words} ({status}); nothing was sent there")
+
+
+def token_count(number: object) -> int:
+    """A number of tokens out of a usage object; a ValueError for anything that is no whole number
+    from 0 on, such as text, NaN or infinity.
+    """
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if type(number) is not int or not 0 <= number <= _MOST_TOKENS:
+        raise ValueError(f"{str(number)[:40]!r} is no number of tokens")
+    return number
 
 
 def first_of_each(requests: Iterable[Asked]) -> list[Asked]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 
+from arena_kit.files import whole_text
 from arena_kit.judging.judges.base import (
     BusyError,
     PausedError,
@@ -20,6 +21,7 @@ from arena_kit.judging.judges.base import (
     UnsureError,
     redirect_error,
     scrubbed,
+    token_count,
 )
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Asked, Status
@@ -167,29 +169,31 @@ class ChatJudge:
             return Result(answer=answer, line=text)
         finish = str(choice.get("finish_reason"))
         refusal = message.get("refusal")
-        usage = _usage(row.get("usage") or {})
+        usage = _usage(row.get("usage"))
         answer = Answer(
             request_id=request.request_id,
             status=Status.REFUSED if refusal else _STATUS.get(finish, Status.OK),
             text=content or str(refusal or ""),
-            served_model=str(row.get("model", "")),
+            served_model=whole_text(str(row.get("model", ""))[:200]),
             usage=usage,
             cost_usd=self.price.usd(usage, batch=False),
-            detail="" if finish == "stop" else finish,
+            detail="" if finish == "stop" else whole_text(finish[:500]),
         )
         return Result(answer=answer, line=text)
 
 
-def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
-    """A chat completion's counts under the names that prices use."""
-    details = usage.get("prompt_tokens_details")
-    reported = (
-        usage.get("prompt_tokens"),
-        usage.get("completion_tokens"),
-        details.get("cached_tokens") if isinstance(details, dict) else 0,
-    )
-    prompt, output, cached = (n if isinstance(n, int) else 0 for n in reported)
-    counts = {"input_tokens": prompt - cached, "output_tokens": output}
+def _usage(usage: Any) -> dict[str, int]:
+    """A chat completion's counts under the names that prices use; empty, which is unknown,
+    when there are none or one of them counts nothing.
+    """
+    try:
+        details = usage.get("prompt_tokens_details") or {}
+        cached = token_count(details.get("cached_tokens") or 0)
+        plain = token_count(usage["prompt_tokens"] - cached)
+        output = token_count(usage["completion_tokens"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
+    counts = {"input_tokens": plain, "output_tokens": output}
     return counts | ({"cache_read_input_tokens": cached} if cached else {})
 
 
