@@ -19,6 +19,11 @@ _overrides = click.option(
 )  # fmt: skip
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
+_ask_again = click.option(
+    "--ask-again", type=click.Choice(["errored"]),
+    help="Ask again for what ended so for good; says how many and for how much first.",
+)  # fmt: skip
+
 Overrides = tuple[tuple[str, str], ...]
 
 
@@ -31,6 +36,7 @@ Overrides = tuple[tuple[str, str], ...]
               help="Use cached verdicts only; refuse (exit 3) when one is missing.")  # fmt: skip
 @click.option("--runs-dir", type=click.Path(path_type=Path, file_okay=False),
               help="Folder for the record (default: runs/ in the workspace).")  # fmt: skip
+@_ask_again
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest instead of the table.")
 @plain_errors
 def run(
@@ -39,6 +45,7 @@ def run(
     overrides: Overrides,
     offline: bool,
     runs_dir: Path | None,
+    ask_again: str | None,
     as_json: bool,
 ) -> None:
     """Run notebook NAME (pilot, headline, k_sweep) into a new record.
@@ -47,6 +54,7 @@ def run(
     the last line printed. Exit codes: 0 finished, 1 failed (the record is kept), 2 wrong
     usage or input, 3 refused (cost cap, missing verdicts offline, locked, no credit).
     """
+    from arena_kit.judging.records import Status
     from arena_kit.runs.notebooks import run_notebook
     from arena_kit.runs.record import find_root
 
@@ -58,6 +66,8 @@ def run(
             params_file=params_file,
             overrides=given,
             runs_dir=runs_dir,
+            ask_again=Status(ask_again) if ask_again else None,
+            say=_say,
             progress=sys.stderr.isatty() and not as_json,
         ),
         as_json=as_json,
@@ -67,14 +77,16 @@ def run(
 @main.command()
 @click.argument("record", type=click.Path(path_type=Path, file_okay=False))
 @_overrides
+@_ask_again
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest instead of the table.")
 @plain_errors
-def resume(record: Path, overrides: Overrides, as_json: bool) -> None:
+def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: bool) -> None:
     """Go on with a run RECORD that did not finish.
 
     Answers that were paid for are in the ledger, and batches that went on without us are
     collected; only what is still missing is sent. Exit codes as for run.
     """
+    from arena_kit.judging.records import Status
     from arena_kit.runs.notebooks import resume_notebook
     from arena_kit.runs.record import find_root
 
@@ -83,10 +95,16 @@ def resume(record: Path, overrides: Overrides, as_json: bool) -> None:
             record,
             root=find_root(),
             overrides=dict(overrides),
+            ask_again=Status(ask_again) if ask_again else None,
+            say=_say,
             progress=sys.stderr.isatty() and not as_json,
         ),
         as_json=as_json,
     )
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _finish(work: Callable[[], object], *, as_json: bool) -> None:

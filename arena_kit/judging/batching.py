@@ -238,7 +238,9 @@ class Batching:
 
         def look() -> list[Batch]:
             newest_first = takewhile(
-                lambda batch: datetime.fromisoformat(batch.created_at) >= oldest,
+                lambda batch: (
+                    not batch.created_at or datetime.fromisoformat(batch.created_at) >= oldest
+                ),
                 self.judge.recent(),
             )
             return [batch for batch in newest_first if batch.n_requests == intent.n_requests]

@@ -70,6 +70,13 @@ class Ledger:
         with opened(self.path) as con, transaction(con):
             con.executemany(INSERT_ANSWER, rows)
 
+    def reopen(self, keys: Iterable[str]) -> None:
+        """Let requests be sent again although they have a final answer, for the user said so;
+        what they cost and the lines that came stay.
+        """
+        with opened(self.path) as con, transaction(con):
+            con.executemany("DELETE FROM answers WHERE key = ?", ((key,) for key in keys))
+
     def __len__(self) -> int:
         (n,) = self._row("SELECT count(*) FROM answers", absent=(0,))
         return int(n)

@@ -103,7 +103,7 @@ def record_results(
         "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ?, run = ? "
         "WHERE intent = ? AND request = ? AND outcome IS NULL",
         (
-            (a.status.value, a.cost_usd, a.detail, run, intent.intent, owed.request)
+            (_outcome(a.status), a.cost_usd, a.detail, run, intent.intent, owed.request)
             for owed, a in ((owed, result.answer) for owed, result in results)
         ),
     )
@@ -115,6 +115,11 @@ def record_results(
             if result.billed
         ),
     )
+
+
+def _outcome(status: Status) -> str:
+    """How an attempt ended; a live call without an answer may have been billed: `unknown`."""
+    return "unknown" if status is Status.MISSING else status.value
 
 
 def set_state(con: sqlite3.Connection, intent: str, state: str) -> None:

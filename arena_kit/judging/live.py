@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from arena_kit.judging.judges.base import (
     BusyError,
     LiveJudge,
+    NoAnswerError,
     PausedError,
     Result,
     ServiceError,
@@ -29,7 +30,7 @@ Requests = Mapping[str, Asked]
 
 #: The budget is asked again after a tenth more answers, or after this many.
 _CHECK_BUDGET_EVERY = 20
-#: Failures without a single answer that end a run.
+#: Failures without a single answer that end a run, and replies in a row that are no answer.
 _HOPELESS = 5
 
 
@@ -43,6 +44,7 @@ class Live:
     on_settled: OnSettled
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
+    _no_answers: int = 0
 
     def ask(self, requests: Requests) -> dict[str, Answer]:
         """Have every request answered in the ledger; returns what came, failures too.
@@ -90,6 +92,7 @@ class Live:
                     while not pauses and self._begin(intent, requests, todo, calls, pool):
                         calls.wait()
                         pauses |= self._keep(intent, calls)
+                        self._refuse_hopeless()
                 finally:  # calls that only wait for a busy service give up
                     calls.stop.set()
         finally:  # calls at the service when an interrupt came were paid for: they are kept
@@ -132,8 +135,13 @@ class Live:
         except BusyError as error:
             return _failure(request, str(error), Status.ERRORED)
         except UnsureError as error:
-            detail = f"no answer came, and it may have been billed: {error}"
-            return _failure(request, detail, Status.MISSING, again=self.judge.price.free)
+            free = self.judge.price.free
+            doubt = "" if free else ", and it may have been billed"
+            failure = _failure(
+                request, f"no answer came{doubt}: {error}", Status.MISSING, again=free
+            )
+            reply = error.line if isinstance(error, NoAnswerError) else ""
+            return replace(failure, line=reply, no_answer=bool(reply))
         except PausedError as error:
             return _failure(request, str(error), Status.ERRORED, pause=str(error))
         except ServiceError as error:
@@ -143,20 +151,29 @@ class Live:
         """Make durable what has come in; returns what only the user can mend."""
         pauses = set()
         for owed, result in list(calls.arrived.items()):
-            if result.answer.status is not Status.MISSING:  # unsure ones stay open: `unknown`
-                self.ledger.record(intent, [(owed, result)], self.terms.run)
+            self.ledger.record(intent, [(owed, result)], self.terms.run)
             if result.billed:
                 self.answers[owed.key] = result.answer
             else:
                 self.failed[owed.key] = result
             if result.pause:
                 pauses.add(result.pause)
+            self._no_answers = self._no_answers + 1 if result.no_answer else 0
             calls.kept(owed)
             self.on_settled(1)
+        return pauses
+
+    def _refuse_hopeless(self) -> None:
+        """Raise when asking on makes no sense."""
+        if self._no_answers >= _HOPELESS:
+            last = next(r.answer.detail for r in reversed(self.failed.values()) if r.no_answer)
+            raise ServiceError(
+                f"{self._no_answers} replies in a row were no answer, so no more was asked; "
+                f"running again asks for what is missing: {last}"
+            )
         hopeless = [r.answer.detail for r in self.failed.values() if not r.again and not r.pause]
         if not self.answers and len(hopeless) >= _HOPELESS:
             raise ServiceError(f"the first {len(hopeless)} requests all failed: {hopeless[0]}")
-        return pauses
 
 
 class _Calls:

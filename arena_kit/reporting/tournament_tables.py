@@ -289,7 +289,7 @@ def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float =
         "prompt-cache hit rate": f"{percent(spent.hit_rate, '.1f')} of the cacheable tokens",
         "prompt caching": f"{'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}",
     }
-    unanswered = sum(v.detail.startswith("no answer came") for v in verdicts)
+    unanswered = sum(v.detail.startswith("no answer came, and") for v in verdicts)
     warnings = [spent.warning] if spent.warning else []
     if cap and spent.usd > cap:
         warnings.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from ast import literal_eval
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from typing import Any
 from arena_kit.files import DataError, read_value, read_yaml
 from arena_kit.judging.batching import left_running
 from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.records import Status
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.parameters import RunParams, parameters_of
+from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import watching
 from arena_kit.runs.record import TOKEN_VARIABLE, Record, open_record, runs_folder
 from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament, validated
@@ -48,12 +50,15 @@ def run_notebook(
     params_file: Path | None = None,
     overrides: Mapping[str, str] | None = None,
     runs_dir: Path | None = None,
+    ask_again: Status | None = None,
+    say: Callable[[str], None] = print,
     progress: bool = True,
 ) -> Record:
     """Execute `notebooks/<name>.ipynb` into a new record and render its report.
 
     Parameters come from `params_file` (default `params/<name>.yaml`), then `overrides`;
-    unknown or ill-typed ones are refused before anything starts.
+    unknown or ill-typed ones are refused before anything starts. Requests with the final
+    status `ask_again` are asked again; how many and for how much is said first.
     """
     notebook = _notebook(name, root)
     file = params_file or Path("params") / f"{name}.yaml"
@@ -61,6 +66,7 @@ def run_notebook(
     parameters = _parameters(notebook, read_yaml(file), str(file), overrides or {})
     if parameters_of(name) is RunParams:
         read_tournament(root / parameters.get("tournament", DEFAULT_TOURNAMENT))
+    _ask_again(notebook, parameters, ask_again, say)
     folder = parameters.get("run_dir")
     record = (
         Record.claim(root / folder)
@@ -75,11 +81,14 @@ def resume_notebook(
     *,
     root: Path,
     overrides: Mapping[str, str] | None = None,
+    ask_again: Status | None = None,
+    say: Callable[[str], None] = print,
     progress: bool = True,
 ) -> Record:
     """Go on with a record that did not finish, with its own parameters and `overrides`.
 
-    What was paid for is in the ledger, and batches that went on are collected.
+    What was paid for is in the ledger, and batches that went on are collected. `ask_again` as
+    for `run_notebook`.
     """
     manifest = open_record(path)
     if manifest.get("mode") == "generate":
@@ -87,7 +96,21 @@ def resume_notebook(
     notebook = _notebook(str(manifest.get("mode")), root)
     given = {k: v for k, v in manifest["parameters"].items() if k in notebook_parameters(notebook)}
     parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
+    _ask_again(notebook, parameters, ask_again, say)
     return _run(notebook, Record.reopen(path), parameters, root, progress=progress)
+
+
+def _ask_again(
+    notebook: Path,
+    parameters: dict[str, Any],
+    status: Status | None,
+    say: Callable[[str], None],
+) -> None:
+    if status is None:
+        return
+    if parameters_of(notebook.stem) is not RunParams:
+        raise DataError(f"{notebook.stem} asks no judge, so nothing can be asked again")
+    Plan.read(notebook.stem, notebook_defaults(notebook) | parameters).ask_again(status, say)
 
 
 def _run(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from arena_kit.files import DataError, file_hash, read_value, read_yaml
-from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster
+from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster, dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Prompt, Response, read_prompts, read_responses
-from arena_kit.judging.records import JudgeRequest
+from arena_kit.judging.records import JudgeRequest, Status
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
 from arena_kit.runs.generation import refuse_stale
@@ -102,6 +102,32 @@ class Plan:
             return None
         answered = 2 * len(self.pairing.pairs) - len(self._fresh)
         return self._forecaster()(self._fresh, answered=answered)
+
+    def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
+        """Have the next run ask again for what has this final status in the ledger; says how much
+        that is, and refuses, changing nothing, what the cap would refuse.
+        """
+        if self.params.offline:
+            raise DataError("offline nothing is asked, so nothing can be asked again")
+        ended = self._ended(status)
+        if not ended or self.price is None:
+            say(f"no request of this run ended as {status}; nothing is asked again")
+            return
+        self.refuse_without_cap()
+        with self.ledger.held(""):
+            self.terms("", say).allow([*self._fresh, *ended.values()])
+            self.ledger.reopen(ended)
+        may_cost = dollars(self._forecaster()(list(ended.values())).usd_no_hits)
+        say(f"{len(ended)} requests that ended as {status} are asked again, for about {may_cost}")
+
+    def _ended(self, status: Status) -> dict[str, JudgeRequest]:
+        """The requests, re-asks among them, whose final answer has this status, by cache key."""
+        first = self.material.requests(self.pairing.pairs)
+        attempts = range(1, self.tournament.judge.max_attempts + 1)
+        requests = [replace(request, attempt=n) for n in attempts for request in first]
+        by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
+        answers = self.ledger.get(by_key)
+        return {key: by_key[key] for key, answer in answers.items() if answer.status is status}
 
     def prompt_set(self) -> dict[str, Any]:
         """Which prompts are judged: their file with its hash, and how many of each stratum."""

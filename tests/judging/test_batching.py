@@ -612,6 +612,62 @@ def test_a_line_that_makes_no_sense_holds_nothing_back(emulator: Emulator, ledge
     assert sizes(emulator) == [12]
 
 
+@pytest.mark.parametrize(
+    "reply", [b"<html>Welcome</html>", b'{"id": 7}', b"{}", b'{"data": null}', b"null", b"[]", b"{"]
+)
+def test_a_page_instead_of_a_batch_is_no_answer(
+    emulator: Emulator, ledger: Ledger, reply: bytes
+) -> None:
+    """When create and the next look at the batch get something else with a 200, the batch is
+    looked for, found and paid once.
+    """
+    left = {"POST": 1, "GET": 2}
+
+    def tamper(request: Request, body: bytes) -> bytes:
+        if "/batches" not in request.path or not body or not left[request.method]:
+            return body
+        left[request.method] -= 1
+        return reply
+
+    emulator.app.tamper = tamper
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert left == {"POST": 0, "GET": 0}
+    assert sizes(emulator) == [12]
+    assert billed_once(emulator)
+
+
+@pytest.mark.parametrize("site", ["models", "count_tokens"])
+def test_a_page_instead_of_the_check_is_waited_out(
+    emulator: Emulator, ledger: Ledger, site: str
+) -> None:
+    """A page in place of a model or of a token count is no answer, and is asked for again."""
+    pages = iter([b"<html>Welcome</html>"] * 2)
+    emulator.app.tamper = lambda request, body: next(pages, body) if site in request.path else body
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+
+
+def test_a_batch_without_its_times_is_collected(emulator: Emulator, ledger: Ledger) -> None:
+    """A batch that names no created_at and no expires_at is polled, reconciled and read."""
+    emulator.app.tamper = lambda request, body: re.sub(
+        rb'"(created|expires)_at": "[^"]*"', rb'"\1_at": null', body
+    )
+    emulator.faults.add(Fault(on="create", kind="drop"))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
+def test_a_control_character_in_results_url_is_one_sentence(
+    emulator: Emulator, ledger: Ledger
+) -> None:
+    """An address of results that no request can be made of ends in a sentence; nothing is lost."""
+    emulator.app.tamper = lambda request, body: body.replace(b"/results", b"/\\u0007results")
+    with pytest.raises(ServiceError, match="address that cannot be used"):
+        judged(emulator, ledger)
+    emulator.app.tamper = None
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
 def test_strangers_that_keep_coming_do_not_delay_for_ever(slow: Emulator, ledger: Ledger) -> None:
     """Running batches of the same size that appear after the grace period are not waited for."""
     judge = batch_judge(slow)

@@ -306,23 +306,55 @@ def test_a_suspended_server_is_busy_rather_than_unpaid(emulator: Emulator, ledge
     assert set(statuses(judged(emulator, ledger, 1))) == {Status.OK}
 
 
-def test_a_page_instead_of_an_answer_is_errored_and_final(
-    emulator: Emulator, ledger: Ledger
+NO_COMPLETIONS = [
+    b"<html>\x1b[31mWelcome\x07</html>",
+    b'{"hello": "world"}',
+    b'{"choices": []}',
+    b"null",
+    b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("page", NO_COMPLETIONS, ids=["html", "json", "empty", "null", "deep"])
+def test_a_page_instead_of_an_answer_is_asked_again(
+    emulator: Emulator, ledger: Ledger, page: bytes
 ) -> None:
-    """A 200 that is no completion may have cost something: it is errored and not asked again."""
-    answer = emulator.app.answer
-
-    def page(request: Request) -> Answer:
-        if request.path.endswith("/completions"):
-            return Answer(status=200, body=b"<html>Welcome</html>")
-        return answer(request)
-
-    emulator.app.answer = page  # type: ignore[method-assign]
+    """A 200 that is no completion is no answer: a paid one is counted as unknown and asked again
+    by the next run.
+    """
+    emulator.app.tamper = lambda request, body: page if "completions" in request.path else body
     judgments = judged(emulator, ledger, 1)
-    assert statuses(judgments) == [Status.ERRORED, Status.ERRORED]
-    assert judgments[0].forward.detail == "the server's answer is no chat completion"
-    emulator.app.answer = answer  # type: ignore[method-assign]
-    assert statuses(judged(emulator, ledger, 1)) == [Status.ERRORED, Status.ERRORED]
+    assert statuses(judgments) == [Status.MISSING, Status.MISSING]
+    assert judgments[0].forward.detail.startswith("no answer came, and it may have been billed: ")
+    assert ledger.outcomes("first") == {"unknown": 2}
+    emulator.app.tamper = None
+    assert statuses(judged(emulator, ledger, 1)) == [Status.OK, Status.OK]
+
+
+def test_a_free_server_is_asked_again_in_the_same_run(emulator: Emulator, ledger: Ledger) -> None:
+    """Where asking costs nothing, a page instead of an answer is asked again at once."""
+    pages = iter([b"<html>Welcome</html>"] * 3)
+    emulator.app.tamper = lambda request, body: (
+        next(pages, body) if "completions" in request.path else body
+    )
+    free = Price(model=MODEL, input=0, output=0)
+    assert set(statuses(judged(emulator, ledger, price=free))) == {Status.OK}
+
+
+def test_replies_that_are_no_answers_end_the_run(emulator: Emulator, ledger: Ledger) -> None:
+    """After five pages in a row the run stops with what came, in one printable line; the next
+    run asks for everything that is missing.
+    """
+    page = b"<html>\x1b[31mWelcome\x07\n to the proxy</html>" + b"x" * 9000
+    emulator.app.tamper = lambda request, body: page if "completions" in request.path else body
+    with pytest.raises(ServiceError, match="5 replies in a row were no answer") as error:
+        judged(emulator, ledger, concurrency=1)
+    assert "<html> [31mWelcome to the proxy</html>xxx" in str(error.value)
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 400
+    assert len(posts(emulator)) == 5
+    emulator.app.tamper = None
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
 
 
 # Money and the ledger

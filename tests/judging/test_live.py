@@ -155,6 +155,26 @@ def test_a_call_without_an_answer_is_unknown_and_asked_again(
     assert ledger.spent("first") < emulator.billing.total_usd
 
 
+@pytest.mark.parametrize(
+    "page",
+    [b"<html>Welcome</html>", b'{"hello": "world"}', b"null", b"[" * 100_000],
+    ids=["html", "json", "null", "deep"],
+)
+def test_a_page_instead_of_a_message_is_asked_again(
+    emulator: Emulator, ledger: Ledger, page: bytes
+) -> None:
+    """A 200 that is no message is no answer: it is counted as unknown, asked again only by the
+    next run, and five in a row end a run with a sentence.
+    """
+    emulator.app.tamper = lambda request, body: page if request.path == "/v1/messages" else body
+    with pytest.raises(ServiceError, match="5 replies in a row were no answer"):
+        judged(emulator, ledger, judge={"concurrency": 1})
+    assert ledger.outcomes("first") == {"unknown": 5}
+    emulator.app.tamper = None
+    assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
+    assert len(ledger) == 12
+
+
 def test_calls_that_never_get_an_answer_are_missing(emulator: Emulator, ledger: Ledger) -> None:
     """A verdict whose call broke off is missing, says that it may have been billed, and is not
     asked for again in the same run.

@@ -311,3 +311,32 @@ def test_a_run_that_fails_reports_what_it_paid(resumed: Resumed) -> None:
     (moved / LEDGER).parent.mkdir()
     shutil.copy(resumed.workspace / LEDGER, moved / LEDGER)
     assert still_to_ask(moved, resumed.emulator) == 0
+
+
+@pytest.mark.slow  # five commands, two whole reports
+def test_errored_requests_are_asked_again_when_told(
+    paid_workspace: Path, emulator: Emulator
+) -> None:
+    """What ended as errored for good is sent again only with `--ask-again errored`, which says how
+    many and for how much, and which the cap refuses before anything changes.
+    """
+    emulator.faults.add(Fault(on="item", kind="unknown_type", count=4))
+    code, out, err = run(*TINY, cwd=paid_workspace, emulator=emulator)
+    assert code == 0, err
+    errored = sum(v.get("errored", 0) for v in manifest_of(out)["counts"]["verdicts"].values())
+    assert errored == 4
+    assert still_to_ask(paid_workspace, emulator) == 0
+    sent = len(emulator.billing.accepted)
+
+    again = (*TINY, "--ask-again", "errored")
+    code, _, err = run(*again, "-p", "max_cost_usd", "1e-9", cwd=paid_workspace, emulator=emulator)
+    assert (code, len(emulator.billing.accepted)) == (3, sent), err
+    assert "more than max_cost_usd 1e-09 allows" in err
+    assert still_to_ask(paid_workspace, emulator) == 0
+
+    code, out, err = run(*again, cwd=paid_workspace, emulator=emulator)
+    assert code == 0, err
+    assert re.search(r"4 requests that ended as errored are asked again, for about \$0\.0", err)
+    assert len(emulator.billing.accepted) == sent + 4
+    counts = manifest_of(out)["counts"]["verdicts"].values()
+    assert [found["errored"] for found in counts] == [0, 0, 0]

@@ -13,15 +13,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import anthropic
 import httpx2
+from anthropic.pagination import SyncPage
+from anthropic.types.messages import MessageBatch
 
 from arena_kit.files import DataError
 from arena_kit.judging.judges.anthropic_wire import (
+    is_message,
     message_params,
     read_message,
     read_result,
@@ -31,11 +35,13 @@ from arena_kit.judging.judges.base import (
     Batch,
     BusyError,
     CutError,
+    NoAnswerError,
     Result,
     Service,
     ServiceError,
     UnknownBatchError,
     first_of_each,
+    shortened,
 )
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Asked, garbage_collection_disabled
@@ -114,6 +120,8 @@ class Claude:
                 info = self._once.models.retrieve(self.model)
             except anthropic.NotFoundError:
                 raise ServiceError(f"the service does not know the model {self.model!r}") from None
+            if not isinstance(info, anthropic.types.ModelInfo) or not isinstance(info.id, str):
+                raise NoAnswerError(f"looking up {self.model}", str(info))
         if info.lifecycle == "retired":
             raise ServiceError(f"the model {self.model} was retired; choose another judge_model")
         if info.max_tokens is not None and self.max_tokens > info.max_tokens:
@@ -137,7 +145,10 @@ class Claude:
         params = self._params(request.system, request.user)
         del params["max_tokens"]
         with self._translated(what="counting tokens"):
-            return self._once.messages.count_tokens(**params).input_tokens
+            count = self._once.messages.count_tokens(**params)
+            if not isinstance(count, anthropic.types.MessageTokensCount):
+                raise NoAnswerError("counting tokens", str(count))
+            return count.input_tokens
 
     def _params(self, system: str, user: str) -> dict[str, Any]:
         return message_params(
@@ -196,10 +207,19 @@ class AnthropicBatches(Claude):
     def recent(self) -> Iterator[Batch]:
         try:
             with self._translated(what="listing batches"):
-                for batch in self._once.messages.batches.list(limit=100, timeout=60):
-                    yield _batch(batch)
+                for page in self._pages():
+                    if not isinstance(getattr(page, "data", None), list):
+                        raise NoAnswerError("listing batches", str(page))
+                    yield from map(_batch, page.data)
         except UnknownBatchError as error:  # a list is never unknown for long
             raise BusyError(str(error)) from None
+
+    def _pages(self) -> Iterator[SyncPage[MessageBatch]]:
+        """The account's list, page by page; one that is no page must not pass for an empty one."""
+        try:
+            yield from self._once.messages.batches.list(limit=100, timeout=60).iter_pages()
+        except AttributeError as error:  # the SDK got something else than an object
+            raise NoAnswerError("listing batches", str(error)) from None
 
     def cancel(self, batch_id: str) -> Batch:
         with self._translated(what=f"cancelling batch {batch_id}"):
@@ -268,9 +288,13 @@ class AnthropicMessages(Claude):
             params = self._params(request.system, request.user)
             raw = self._once.messages.with_raw_response.create(**params)
             line = raw.http_response.text
-        return read_message(
-            json.loads(line), self.price, batch=False, name=request.request_id, line=line
-        )
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if not is_message(message):
+            raise NoAnswerError(f"asking {self.model}", line, self.client.api_key)
+        return read_message(message, self.price, batch=False, name=request.request_id, line=line)
 
 
 class _RateLimit:
@@ -298,20 +322,34 @@ def _json_size(text: str) -> int:
 _system_size = lru_cache(maxsize=64)(_json_size)  # system texts are few and long
 
 
-def _batch(batch: anthropic.types.messages.MessageBatch) -> Batch:
-    counts = {name: int(getattr(batch.request_counts, name)) for name in _COUNTS}
+def _batch(batch: MessageBatch) -> Batch:
+    """A batch in our terms; only one without id or counts is none (the SDK checks nothing)."""
+    named = isinstance(getattr(batch, "id", None), str)
+    reported = getattr(batch, "request_counts", None)
+    numbers = {name: getattr(reported, name, None) for name in _COUNTS}
+    counts = {name: n for name, n in numbers.items() if isinstance(n, int)}
+    if not named or not counts:
+        raise NoAnswerError("a reply that should be a batch", str(batch))
     return Batch(
         batch_id=batch.id,
         n_requests=sum(counts.values()),
-        created_at=batch.created_at.isoformat(),
-        expires_at=batch.expires_at.isoformat(),
-        status=batch.processing_status,
+        created_at=_moment(getattr(batch, "created_at", None)),
+        expires_at=_moment(getattr(batch, "expires_at", None)),
+        status=str(getattr(batch, "processing_status", "")),
         counts=counts,
-        results_url=batch.results_url,
+        results_url=getattr(batch, "results_url", None),
     )
+
+
+def _moment(moment: object) -> str:
+    """A time as text; empty where the service names none."""
+    return moment.isoformat() if isinstance(moment, datetime) else ""
 
 
 def _origin(url: str) -> str:
     """Scheme, host and port of an address; empty for a path of the same service."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ServiceError(f"{shortened(url)!r} is no address of results") from None
     return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else ""

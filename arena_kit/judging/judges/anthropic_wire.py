@@ -19,6 +19,7 @@ from pydantic_core import from_json
 from arena_kit.files import whole_text
 from arena_kit.judging.judges.base import (
     BusyError,
+    NoAnswerError,
     PausedError,
     Result,
     ServiceError,
@@ -86,9 +87,14 @@ def read_result(line: bytes, price: Price, *, whole: bool = True) -> Result | No
     return Result(answer=answer, name=name, line=line.decode("utf-8", "replace"))
 
 
+def is_message(message: Any) -> bool:
+    """Whether a parsed body has the content of a message."""
+    return isinstance(message, dict) and isinstance(message.get("content"), list)
+
+
 def read_message(message: Any, price: Price, *, batch: bool, name: str, line: str) -> Result:
     """A message in our terms; text is found by block type, for thinking may come first."""
-    if not isinstance(message, dict) or not isinstance(message.get("content"), list):
+    if not is_message(message):
         answer = Answer(
             request_id=name, status=Status.ERRORED, detail="a success without a message"
         )
@@ -132,6 +138,11 @@ def translated(
         if unsure is None or never_made:
             raise BusyError(words) from None
         raise UnsureError(words) from None
+    except (json.JSONDecodeError, RecursionError, NoAnswerError) as error:
+        words = str(error) if isinstance(error, NoAnswerError) else f"{what}: the reply is no JSON"
+        raise (BusyError if unsure is None else UnsureError)(words) from None
+    except httpx2.InvalidURL as error:
+        raise ServiceError(f"{what}: an address that cannot be used ({error})") from None
 
 
 def _result(line: bytes, price: Price) -> Result:

@@ -145,7 +145,8 @@ class Result:
     `name` is the custom id in a batch, `line` the raw text of the result. `billed` marks
     what was or may have been paid for: it is final and never asked again. Otherwise
     `again` says whether asking once more can help, and `pause` is a sentence for the user
-    where only the user can (credit, spend limit). `usd_unknown` is what a result may have
+    where only the user can (credit, spend limit). `no_answer` marks a reply that is none.
+    `usd_unknown` is what a result may have
     cost that does not say so, by forecast.
     """
 
@@ -155,6 +156,7 @@ class Result:
     billed: bool = True
     again: bool = False
     pause: str = ""
+    no_answer: bool = False
     usd_unknown: float = 0.0
 
     @property
@@ -184,6 +186,14 @@ class UnsureError(ServiceError):
     """It may or may not have been done: the connection ended before the answer came."""
 
 
+class NoAnswerError(UnsureError):
+    """A reply that is no answer, such as a page of something in between; `line` is all of it."""
+
+    def __init__(self, what: str, line: str, secret: str | None = None) -> None:
+        super().__init__(f"{what}: {shortened(scrubbed(line, secret))!r} is no answer")
+        self.line = line.replace(secret, "[key]") if secret else line
+
+
 class UnknownBatchError(ServiceError):
     """The service does not know a batch, or not yet."""
 
@@ -205,6 +215,13 @@ def redirect_error(status: int, words: str, *, effect: bool) -> ServiceError:
     """
     kind = UnsureError if effect and status not in (307, 308) else ServiceError
     return kind(f"{words} ({status}); nothing was sent there")
+
+
+def shortened(text: str, most: int = 120) -> str:
+    """The beginning of a server's words on one line, control characters replaced."""
+    printable = "".join(c if c.isprintable() else " " for c in text[: 4 * most])
+    words = " ".join(printable.split())
+    return words if len(words) <= most else f"{words[:most]}…"
 
 
 def token_count(number: object) -> int:

@@ -13,6 +13,7 @@ import httpx2
 from arena_kit.files import whole_text
 from arena_kit.judging.judges.base import (
     BusyError,
+    NoAnswerError,
     PausedError,
     Result,
     Service,
@@ -160,13 +161,8 @@ class ChatJudge:
             choice = row["choices"][0]
             message = choice["message"]
             content = str(message.get("content") or "")
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            answer = Answer(
-                request_id=request.request_id,
-                status=Status.ERRORED,
-                detail="the server's answer is no chat completion",
-            )
-            return Result(answer=answer, line=text)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+            raise NoAnswerError(f"asking {self.model}", text, self.api_key) from None
         finish = str(choice.get("finish_reason"))
         refusal = message.get("refusal")
         usage = _usage(row.get("usage"))
