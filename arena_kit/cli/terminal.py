@@ -194,7 +194,9 @@ def show_generated(manifest: Mapping[str, Any]) -> None:
     ]
     columns = ("entrant", "model", "responses", "failed", "file")
     _print(Table(rows=rows, title="Responses", columns=columns, left=["entrant", "model", "file"]))
-    _say(f"spent ${manifest['cost']['usd_spent']:.4f}")
+    cost = manifest["cost"]
+    unknown = f", and about ${cost['usd_unknown']:.4f} not told by the service"
+    _say(f"spent ${cost['usd_spent']:.4f}{unknown if cost['usd_unknown'] else ''}")
 
 
 def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -55,6 +55,7 @@ class Batching:
     on_settled: OnSettled
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
+    requests: Requests = field(default_factory=dict)
 
     def ask(self, requests: Requests) -> dict[str, Answer]:
         """Have every request answered in the ledger; returns what came, failures too.
@@ -103,6 +104,7 @@ class Batching:
 
     def _ask(self, requests: Requests) -> None:
         self.judge.ready()
+        self.requests = requests
         self._settle(requests)
         for tried in range(self.terms.max_tries):
             left = self._left(requests)
@@ -294,11 +296,12 @@ class Batching:
 
     def _keep(self, intent: Intent, group: list[Result], awaited: dict[str, Awaited]) -> set[str]:
         """Make one group of results durable; returns what only the user can mend."""
-        new = {result.name: result for result in group if result.name in awaited}
-        owed = [(awaited[name], result) for name, result in new.items()]
+        new = {awaited[r.name].key: r for r in group if r.name in awaited}
+        new = self.terms.booked(new, self.requests)
+        owed = [(awaited[result.name], result) for result in new.values()]
         self.ledger.record(intent, owed, self.terms.run)
-        for name, result in new.items():
-            key = awaited.pop(name).key
+        for key, result in new.items():
+            del awaited[result.name]
             if result.billed:
                 self.answers[key] = result.answer
             else:

@@ -181,7 +181,8 @@ class Budget:
         """
         forecast = self.forecaster()(requests)
         each = forecast.usd_no_hits / max(1, forecast.requests)
-        spent = self.ledger.spent(self.run) + each * self.ledger.under_way(self.run)
+        booked = self.ledger.spent(self.run) + self.ledger.usd_unknown(self.run)
+        spent = booked + each * self.ledger.under_way(self.run)
         if requests and spent + forecast.usd_no_hits > self.cap_usd:
             already = f"{dollars(spent)} are spent or under way and " if spent else ""
             raise CostError(
@@ -191,6 +192,11 @@ class Budget:
                 f"({forecast.counted}; {forecast.assumed})"
             )
 
+    def forecast(self, requests: Collection[Asked]) -> list[float]:
+        """What each of these requests may cost, without a prompt-cache hit."""
+        forecaster = self.forecaster()
+        return [forecaster([request]).usd_no_hits for request in requests]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
@@ -198,7 +204,7 @@ class Spending:
 
     `hit_rate` is the share of cacheable prompt tokens that were read rather than written;
     None when nothing was cacheable. `usd_saved_by_prompt_cache` is negative when caching
-    cost more than it saved.
+    cost more than it saved. `usd_unknown` is the forecast of what does not say what it cost.
     """
 
     answers: int
@@ -209,9 +215,12 @@ class Spending:
     written_tokens: int
     read_tokens: int
     usd_saved_by_prompt_cache: float
+    usd_unknown: float = 0.0
 
     @classmethod
-    def of(cls, answers: Iterable[Answer], price: Price, *, batch: bool) -> Spending:
+    def of(
+        cls, answers: Iterable[Answer], price: Price, *, batch: bool, usd_unknown: float = 0.0
+    ) -> Spending:
         """What these answers cost, priced in a batch or live."""
         paid = list(answers)
 
@@ -229,6 +238,7 @@ class Spending:
             written_tokens=total("cache_creation_input_tokens"),
             read_tokens=total("cache_read_input_tokens"),
             usd_saved_by_prompt_cache=uncached - spent,
+            usd_unknown=usd_unknown,
         )
 
     @property

@@ -278,12 +278,20 @@ class Ledger:
         (usd,) = self._row(query, run, absent=(0,))
         return float(usd)
 
+    def usd_unknown(self, run: str) -> float:
+        """US dollars, by forecast, that results may have cost a run which do not say what they
+        cost.
+        """
+        query = "SELECT coalesce(sum(usd_unknown), 0) FROM attempts WHERE run = ?"
+        (usd,) = self._row(query, run, absent=(0,))
+        return float(usd)
+
     def output_tokens(self, judge: PaidJudge, purpose: str) -> tuple[int, float]:
         """How many answers a judge has given for a purpose with the same settings, and their
         tokens on average.
         """
         query = (
-            "SELECT count(*), coalesce(avg(json_extract(usage, '$.output_tokens')), 0) "
+            "SELECT count(usage ->> 'output_tokens'), coalesce(avg(usage ->> 'output_tokens'), 0) "
             "FROM intents JOIN attempts USING (intent) JOIN requests USING (request) "
             "JOIN answers USING (key) WHERE model = ? AND origin = ? AND purpose = ? "
             "AND settings = ? AND outcome = status"

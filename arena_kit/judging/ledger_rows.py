@@ -100,13 +100,14 @@ def record_results(
         ((result.line, intent.intent, owed.request) for owed, result in results),
     )
     con.executemany(
-        "UPDATE attempts SET outcome = ?, cost_usd = ?, detail = ?, run = ? "
+        "UPDATE attempts SET outcome = ?, cost_usd = ?, usd_unknown = ?, detail = ?, run = ? "
         "WHERE intent = ? AND request = ? AND outcome IS NULL",
         (
-            (_outcome(a.status), a.cost_usd, a.detail, run, intent.intent, owed.request)
-            for owed, a in ((owed, result.answer) for owed, result in results)
+            (_outcome(result.answer.status), result.answer.cost_usd, result.usd_unknown,
+             result.answer.detail, run, intent.intent, owed.request)
+            for owed, result in results
         ),
-    )
+    )  # fmt: skip
     con.executemany(
         INSERT_ANSWER,
         (

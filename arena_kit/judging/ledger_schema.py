@@ -73,6 +73,7 @@ CREATE TABLE attempts (
     outcome TEXT,
     run TEXT,
     cost_usd REAL NOT NULL DEFAULT 0,
+    usd_unknown REAL NOT NULL DEFAULT 0,
     detail TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (intent, request)
 ) WITHOUT ROWID;

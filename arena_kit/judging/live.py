@@ -44,6 +44,7 @@ class Live:
     on_settled: OnSettled
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
+    requests: Requests = field(default_factory=dict)
     _no_answers: int = 0
 
     def ask(self, requests: Requests) -> dict[str, Answer]:
@@ -52,6 +53,7 @@ class Live:
         The caller holds the ledger, so calls of earlier processes are over.
         """
         self.judge.ready()
+        self.requests = requests
         settled = self.ledger.settled(requests)
         left = {key: request for key, request in requests.items() if key not in settled}
         self._refuse_owed(left)
@@ -150,7 +152,8 @@ class Live:
     def _keep(self, intent: Intent, calls: _Calls) -> set[str]:
         """Make durable what has come in; returns what only the user can mend."""
         pauses = set()
-        for owed, result in list(calls.arrived.items()):
+        for owed, arrived in list(calls.arrived.items()):
+            result = self.terms.booked({owed.key: arrived}, self.requests)[owed.key]
             self.ledger.record(intent, [(owed, result)], self.terms.run)
             if result.billed:
                 self.answers[owed.key] = result.answer

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from arena_kit.judging.judges.base import BusyError, PaidJudge
+from arena_kit.judging.judges.base import BusyError, PaidJudge, Result
 from arena_kit.judging.records import Asked
 
 T = TypeVar("T")
@@ -24,6 +24,10 @@ def _silent(_text: str) -> None:
 
 def _anything(_requests: Collection[Asked]) -> None:
     pass
+
+
+def _nothing_each(requests: Collection[Asked]) -> list[float]:
+    return [0.0] * len(requests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,8 @@ class AskingTerms:
         How often a request that failed unpaid is sent in one run.
     allow
         Raises when sending these requests would break the budget.
+    forecast
+        What each of these requests may cost, in US dollars, where its result does not say.
     say
         Told, in words, what is being waited for.
     """
@@ -94,8 +100,27 @@ class AskingTerms:
     prewarm: bool = False
     max_tries: int = 3
     allow: Callable[[Collection[Asked]], None] = _anything
+    forecast: Callable[[Collection[Asked]], list[float]] = _nothing_each
     say: Callable[[str], None] = _silent
     pace: Pace = Pace()
+
+    def booked(
+        self, results: Mapping[str, Result], requests: Mapping[str, Asked]
+    ) -> dict[str, Result]:
+        """Results by cache key; those that do not say what they cost with its forecast.
+
+        A request that a batch of another run holds is not among ours: it may cost what ours
+        do on average.
+        """
+        unpriced = {key for key, result in results.items() if result.unpriced}
+        if not unpriced:
+            return dict(results)
+        mine = {key: request for key, request in requests.items() if key in unpriced}
+        usd = dict(zip(mine, self.forecast(mine.values()), strict=True))
+        if unpriced - usd.keys():
+            each = self.forecast(requests.values())
+            usd = dict.fromkeys(unpriced, sum(each) / max(1, len(each))) | usd
+        return {key: replace(r, usd_unknown=usd.get(key, 0.0)) for key, r in results.items()}
 
     def check(self, judge: PaidJudge, requests: Sequence[Asked]) -> None:
         """Have a judge look over what it is about to be sent; its warnings are said."""

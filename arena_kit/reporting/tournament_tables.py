@@ -289,9 +289,11 @@ def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float =
         "prompt-cache hit rate": f"{percent(spent.hit_rate, '.1f')} of the cacheable tokens",
         "prompt caching": f"{'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}",
     }
+    if spent.usd_unknown:
+        rows["spent"] += f", and about {dollars(spent.usd_unknown)} not told by the service"
     unanswered = sum(v.detail.startswith("no answer came, and") for v in verdicts)
     warnings = [spent.warning] if spent.warning else []
-    if cap and spent.usd > cap:
+    if cap and spent.usd + spent.usd_unknown > cap:
         warnings.append(
             f"This is more than max_cost_usd {cap:g}: answers were longer than forecast."
         )

@@ -169,14 +169,17 @@ class Generation:
             self._refuse_above_cap()
         record = Record.create(runs_dir or runs_folder(self.root), "generate")
         record.start("generate", self.params.model_dump(mode="json"))
-        with record.failing(lambda _: record.add_spent(self.ledger.spent(record.token))):
+        with record.failing(lambda _: record.add_spent(*self._spent(record))):
             filled = {entrant: self._fill(job, record) for entrant, job in jobs.items()}
         record.update(
             tournament=self.tournament.model_dump(mode="json"),
             entrants=filled,
-            cost={"usd_spent": self.ledger.spent(record.token)},
+            cost=dict(zip(("usd_spent", "usd_unknown"), self._spent(record), strict=True)),
         )
         return record.close()
+
+    def _spent(self, record: Record) -> tuple[float, float]:
+        return self.ledger.spent(record.token), self.ledger.usd_unknown(record.token)
 
     def _refuse_above_cap(self) -> None:
         """Raise before anything is sent when all entrants together exceed the cap."""
@@ -221,6 +224,7 @@ class Generation:
                 purpose=job.purpose,
                 max_tries=self.tournament.judge.max_tries,
                 allow=budget.allow,
+                forecast=budget.forecast,
                 say=progress.say,
             )
             failed = job.fill(terms, progress.show)

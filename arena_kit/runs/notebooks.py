@@ -223,5 +223,5 @@ def _interrupted(record: Record, root: Path) -> str:
     if tournament is None:
         return "interrupted before anything was sent"
     ledger = Ledger(root / tournament["verdicts"])
-    record.add_spent(ledger.spent(record.token))
+    record.add_spent(ledger.spent(record.token), ledger.usd_unknown(record.token))
     return left_running(ledger)

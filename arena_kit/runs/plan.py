@@ -159,6 +159,7 @@ class Plan:
             prewarm=self.params.prewarm,
             max_tries=self.tournament.judge.max_tries,
             allow=budget.allow,
+            forecast=budget.forecast,
             say=say,
         )
 

@@ -174,9 +174,12 @@ class Record:
             code=code_state(Path.cwd()),
         )
 
-    def add_spent(self, usd: float) -> None:
-        """What the run has paid so far; a run that fails has costs, too."""
-        self.update(cost={**self.read().get("cost", {}), "usd_spent": usd})
+    def add_spent(self, usd: float, unknown: float) -> None:
+        """What the run has paid so far, and what it may have paid beside; a run that fails has
+        costs, too.
+        """
+        cost = {"usd_spent": usd, "usd_unknown": unknown}
+        self.update(cost={**self.read().get("cost", {}), **cost})
 
     def finish(self, error: str | None = None) -> dict[str, Any]:
         """Close the record as finished, or as failed with the reason."""

@@ -103,7 +103,12 @@ class Study(Recorded):
         if self.plan.price is None:
             return None
         paid = self.plan.ledger.paid(self.record.token)
-        return Spending.of(paid, self.plan.price, batch=isinstance(self.plan.judge, BatchJudge))
+        return Spending.of(
+            paid,
+            self.plan.price,
+            batch=isinstance(self.plan.judge, BatchJudge),
+            usd_unknown=self.plan.ledger.usd_unknown(self.record.token),
+        )
 
     @cached_property
     def battles(self) -> BattleLog:
@@ -248,7 +253,8 @@ class Study(Recorded):
             "usd_saved_by_cache": sum(v.cost_usd for v in verdicts if v.cached),
         }
         if self.spending is not None:
-            cost["over_cap"] = cost["usd_spent"] > self.params.max_cost_usd
+            cost["usd_unknown"] = self.spending.usd_unknown
+            cost["over_cap"] = cost["usd_spent"] + cost["usd_unknown"] > self.params.max_cost_usd
             cost["answers_paid"] = self.spending.as_dict()
             cost["attempts"] = self.plan.ledger.outcomes(self.record.token)
         return cost
@@ -258,4 +264,5 @@ class Study(Recorded):
             missing = ({"request_id": request_id} for request_id in error.missing)
             write_jsonl(self.record.path / "missing.jsonl", missing)
         if self.plan.price is not None:
-            self.record.add_spent(self.plan.ledger.spent(self.record.token))
+            ledger, run = self.plan.ledger, self.record.token
+            self.record.add_spent(ledger.spent(run), ledger.usd_unknown(run))

@@ -591,8 +591,10 @@ def test_a_bad_usage_number_is_unknown_on_its_line_alone(
     tamper_with_one_line(
         emulator, lambda line: re.sub(rb'"output_tokens": ?\d+', b'"output_tokens":' + number, line)
     )
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    asking = {"forecast": lambda requests: [0.25] * len(requests)}
+    assert set(statuses(judged(emulator, ledger, **asking))) == {Status.OK}
     assert 0 < ledger.spent("first") < emulator.billing.total_usd
+    assert ledger.usd_unknown("first") == 0.25
     assert len(ledger.paid("first")) == 11
     assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
     assert sizes(emulator) == [12]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from arena_kit.files import DataError
+from arena_kit.judging.cost import Budget, CostError, Estimator, Forecaster
 from arena_kit.judging.judges.base import PausedError, ServiceError
 from arena_kit.judging.judges.openai_compatible import ChatJudge
 from arena_kit.judging.ledger import Ledger
@@ -370,6 +372,45 @@ def test_answers_cost_what_the_server_counted(emulator: Emulator, ledger: Ledger
     assert sum(a.usage["input_tokens"] for a in ledger.paid("first")) == sum(
         row.counts.input for row in bill
     )
+
+
+NO_USAGE = [b'"x":', b'"usage": null, "x":', b'"usage": {"total_tokens": NaN}, "x":']
+
+
+@pytest.mark.parametrize("usage", NO_USAGE, ids=["missing", "null", "odd"])
+def test_missing_usage_is_booked_by_forecast(
+    emulator: Emulator, ledger: Ledger, usage: bytes
+) -> None:
+    """A priced model whose server tells no usage has not cost nothing: each answer is booked with
+    its forecast as unknown, and the cap is held against that.
+    """
+    emulator.app.tamper = lambda request, body: body.replace(b'"usage":', usage)
+    judge = chat_judge(emulator.base_url, concurrency=1)
+    estimator = Estimator.local()
+    forecaster = Forecaster.of(judge, ledger, estimator, purpose="judge", expected=100)
+    requests = MATERIAL.requests(PAIRS)
+    forecast = forecaster(requests).usd_no_hits
+    budget = Budget(cap_usd=1.0, forecaster=lambda: forecaster, ledger=ledger, run="first")
+    asking = terms(allow=budget.allow, forecast=budget.forecast)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=asking)
+    assert set(statuses(judgments)) == {Status.OK}
+    assert ledger.spent("first") == 0
+    assert ledger.usd_unknown("first") == pytest.approx(forecast, rel=0.01)
+    assert ledger.output_tokens(judge, "judge") == (0, 0), "an unknown length is not one of zero"
+    with pytest.raises(CostError, match="are spent or under way"):
+        replace(budget, cap_usd=1.5 * forecast).allow(requests)
+
+
+def test_calls_that_may_have_been_billed_count_against_the_cap(
+    emulator: Emulator, ledger: Ledger
+) -> None:
+    """A call that broke off is booked with its forecast, too."""
+    emulator.faults.add(Fault(on="chat", kind="drop"))
+    judge = chat_judge(emulator.base_url)
+    asking = terms(forecast=lambda requests: [0.25] * len(requests))
+    judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=asking)
+    assert ledger.outcomes("first") == {"ok": 1, "unknown": 1}
+    assert ledger.usd_unknown("first") == 0.25
 
 
 def test_cached_prompt_tokens_pay_the_read_price(emulator: Emulator) -> None:
