@@ -39,7 +39,7 @@ _GROUP = 5000
 _GROUP_SECONDS = 1.0
 #: Openings of a results stream in a row that bring nothing new, before it is left for later.
 _STALLS = 5
-#: How long before its intent a batch may seem to have been created, for clocks differ.
+#: How long before its intent a batch may seem to have been created, where only clocks can tell.
 _CLOCK_SKEW = timedelta(hours=24)
 
 Requests = Mapping[str, Asked]
@@ -160,12 +160,14 @@ class Batching:
 
     def _create(self, shard: Requests) -> None:
         """Make one batch of these requests; busy when the service certainly did not take it."""
+        newest = self.terms.patiently(lambda: next(self.judge.recent(), None))
         intent = self.ledger.plan(
             shard,
             transport="batches",
             judge=self.judge,
             purpose=self.terms.purpose,
             run=self.terms.run,
+            newest_seen=newest.batch_id if newest else "",
         )
         entries = {intent.name(key): request for key, request in shard.items()}
         try:
@@ -236,16 +238,10 @@ class Batching:
 
     def _recent(self, intent: Intent) -> list[Batch]:
         """Batches of an intent's size that may have been created since it was planned."""
-        oldest = datetime.fromisoformat(intent.planned_at) - _CLOCK_SKEW
 
         def look() -> list[Batch]:
-            newest_first = takewhile(
-                lambda batch: (
-                    not batch.created_at or datetime.fromisoformat(batch.created_at) >= oldest
-                ),
-                self.judge.recent(),
-            )
-            return [batch for batch in newest_first if batch.n_requests == intent.n_requests]
+            newer = _newer(self.judge.recent(), intent)
+            return [batch for batch in newer if batch.n_requests == intent.n_requests]
 
         return self.terms.patiently(look)
 
@@ -322,6 +318,31 @@ def left_running(ledger: Ledger) -> str:
         f"interrupted; still running at the service: {names}; running again or `arena-kit resume` "
         "collects what the same requests need, `arena-kit batches` lists all"
     )
+
+
+def _newer(newest_first: Iterator[Batch], intent: Intent) -> Iterator[Batch]:
+    """The batches that the service lists above the newest one that was there before an intent,
+    whatever the clocks say.
+
+    Batches of the same moment have no order, so those are among them. Where nobody had
+    looked, in a ledger of an earlier version, the clocks have to do.
+    """
+    if intent.newest_seen is None:
+        oldest = datetime.fromisoformat(intent.planned_at) - _CLOCK_SKEW
+        yield from takewhile(lambda batch: _moment(batch, oldest) >= oldest, newest_first)
+        return
+    seen: Batch | None = None
+    for batch in newest_first:
+        if batch.batch_id == intent.newest_seen:
+            seen = batch
+        elif seen is None or batch.created_at >= seen.created_at:
+            yield batch
+        else:
+            return
+
+
+def _moment(batch: Batch, unknown: datetime) -> datetime:
+    return datetime.fromisoformat(batch.created_at) if batch.created_at else unknown
 
 
 def _named(intent: Intent) -> str:

@@ -120,15 +120,19 @@ class Ledger:
         judge: PaidJudge,
         purpose: str,
         run: str,
+        newest_seen: str | None = None,
     ) -> Intent:
-        """Write down, durably, that these requests (by key) are about to be sent."""
+        """Write down, durably, that these requests (by key) are about to be sent, and which batch
+        was the service's newest before.
+        """
         intent = secrets.token_hex(6)
         with opened(self.path) as con, transaction(con):
             con.execute(
                 "INSERT INTO intents (intent, transport, state, origin, account, model, purpose, "
-                "settings, run, n_requests) VALUES (?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?)",
+                "settings, run, n_requests, newest_seen) "
+                "VALUES (?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?)",
                 (intent, transport, judge.service.origin, judge.service.account, judge.model,
-                 purpose, settings_digest(judge), run, len(requests)),
+                 purpose, settings_digest(judge), run, len(requests), newest_seen),
             )  # fmt: skip
             add_attempts(con, intent, requests)
             return next(read_intents(con, "WHERE intent = ?", [intent]))

@@ -33,7 +33,11 @@ _CHECKSUM = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """Requests that were about to be sent together, and the batch they became, if known."""
+    """Requests that were about to be sent together, and the batch they became, if known.
+
+    `newest_seen` is the newest batch that the service listed just before, empty for none and
+    None where nobody looked.
+    """
 
     intent: str
     transport: Transport
@@ -45,6 +49,7 @@ class Intent:
     run: str
     n_requests: int
     planned_at: str
+    newest_seen: str | None = None
     batch_id: str | None = None
     created_at: str = ""
     expires_at: str = ""
@@ -132,7 +137,7 @@ def read_intents(con: sqlite3.Connection, where: str, values: list[str]) -> Iter
     """Intents with the batches they became."""
     rows = con.execute(
         "SELECT origin, account, intent, transport, state, model, purpose, settings, run, "
-        "n_requests, planned_at, batch_id, coalesce(created_at, '') AS created_at, "
+        "n_requests, planned_at, newest_seen, batch_id, coalesce(created_at, '') AS created_at, "
         "coalesce(expires_at, '') AS expires_at, coalesce(status, '') AS status "
         f"FROM intents LEFT JOIN batches USING (intent) {where}",
         values,

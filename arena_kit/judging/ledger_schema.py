@@ -55,6 +55,7 @@ CREATE TABLE intents (
     settings TEXT NOT NULL,
     run TEXT NOT NULL,
     n_requests INTEGER NOT NULL,
+    newest_seen TEXT,
     planned_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) WITHOUT ROWID;
 

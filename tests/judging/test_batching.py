@@ -168,6 +168,35 @@ def test_a_create_that_never_arrived_is_sent_again(emulator: Emulator, ledger: L
     assert ledger.outcomes("first") == {"ok": 12}
 
 
+@pytest.mark.parametrize("days", [-400, -2, 2, 400])
+@pytest.mark.parametrize("earlier", [0, 3], ids=["empty account", "batches before"])
+def test_clocks_that_differ_do_not_hide_the_batch(ledger: Ledger, days: int, earlier: int) -> None:
+    """A create that took effect unseen is found by its place in the list, however far the clock
+    here and the service's are apart: one batch, billed once.
+    """
+    with Emulator() as emulator:
+        emulator.clock.advance(days=days)
+        for n in range(earlier):
+            judge = batch_judge(emulator)
+            judge.submit({f"theirs{n}": MATERIAL.requests(PAIRS)[0]})
+        emulator.faults.add(Fault(on="create", kind="drop"))
+        assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+        assert sizes(emulator) == [1] * earlier + [12]
+
+
+def test_a_batch_that_was_there_before_is_not_looked_into(
+    emulator: Emulator, ledger: Ledger
+) -> None:
+    """Batches of the same size that the account had before the create are no candidates."""
+    judge = batch_judge(emulator)
+    judge.submit({f"theirs-{n}": r for n, r in enumerate(MATERIAL.requests(PAIRS))})
+    emulator.faults.add(Fault(on="create", kind="drop_before"))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    reads = [row.path for row in emulator.requests if row.path.endswith("/results")]
+    assert len(reads) == 1
+    assert sizes(emulator) == [12, 12]
+
+
 @pytest.mark.parametrize("kind", ["drop", "drop_before"])
 def test_a_strangers_batch_of_the_same_size_is_not_adopted(
     emulator: Emulator, ledger: Ledger, kind: str
