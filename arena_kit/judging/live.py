@@ -7,9 +7,11 @@ service later. Such calls are counted as `unknown`, shown, and asked again.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 from arena_kit.judging.judges.base import (
@@ -30,6 +32,8 @@ Requests = Mapping[str, Asked]
 
 #: The budget is asked again after a tenth more answers, or after this many.
 _CHECK_BUDGET_EVERY = 20
+#: Seconds between two words about an outage.
+_TELL_EVERY = 5.0
 #: Failures without a single answer that end a run, and replies in a row that are no answer.
 _HOPELESS = 5
 
@@ -93,6 +97,7 @@ class Live:
                 try:
                     while not pauses and self._begin(intent, requests, todo, calls, pool):
                         calls.wait()
+                        self._tell(calls)
                         pauses |= self._keep(intent, calls)
                         self._refuse_hopeless()
                 finally:  # calls that only wait for a busy service give up
@@ -125,15 +130,17 @@ class Live:
 
     def _call(self, request: Asked, owed: Awaited, calls: _Calls) -> None:
         try:
-            calls.came(owed, self._answer(request, calls.stop))
+            calls.came(owed, self._answer(request, owed, calls))
         except BaseException as error:
             calls.broke(error)
             raise
 
-    def _answer(self, request: Asked, stop: threading.Event) -> Result:
+    def _answer(self, request: Asked, owed: Awaited, calls: _Calls) -> Result:
         """One answer; a busy service is asked again, until patience or the round ends."""
         try:
-            return self.terms.pace.patiently(lambda: self.judge.ask(request), sleep=stop.wait)
+            return self.terms.pace.patiently(
+                lambda: self.judge.ask(request), partial(calls.waits, owed), calls.stop.wait
+            )
         except BusyError as error:
             return _failure(request, str(error), Status.ERRORED)
         except UnsureError as error:
@@ -148,6 +155,19 @@ class Live:
             return _failure(request, str(error), Status.ERRORED, pause=str(error))
         except ServiceError as error:
             return _failure(request, str(error), Status.ERRORED, again=False)
+
+    def _tell(self, calls: _Calls) -> None:
+        """Say what calls wait for, now and then, for all of them wait for the same; and when it
+        is over.
+        """
+        if calls.note and time.monotonic() > calls.tell_after:
+            self.terms.say(calls.note)
+            calls.tell_after = time.monotonic() + _TELL_EVERY
+        answered = any(result.billed for result in calls.arrived.values())
+        if calls.tell_after and answered and not calls.waiting:
+            self.terms.say("the service answers again")
+            calls.tell_after = 0.0
+        calls.note = ""
 
     def _keep(self, intent: Intent, calls: _Calls) -> set[str]:
         """Make durable what has come in; returns what only the user can mend."""
@@ -187,11 +207,20 @@ class _Calls:
         self.arrived: dict[Awaited, Result] = {}
         self.stop = threading.Event()
         self.checked = 0
+        self.waiting: set[Awaited] = set()
+        self.note = ""
+        self.tell_after = 0.0
         self._news = threading.Semaphore(0)
         self._error: BaseException | None = None
 
     def came(self, owed: Awaited, result: Result) -> None:
+        self.waiting.discard(owed)
         self.arrived[owed] = result
+        self._news.release()
+
+    def waits(self, owed: Awaited, text: str) -> None:
+        self.waiting.add(owed)
+        self.note = text
         self._news.release()
 
     def broke(self, error: BaseException) -> None:

@@ -67,10 +67,17 @@ class Pace:
             except BusyError as error:
                 if time.monotonic() - started > self.patience:
                     raise
-                say(f"{error}; trying again")
+                say(f"{error}; {_waiting(started, self.patience)}")
                 if sleep(max(wait, min(error.wait or 0, self.patience))):
                     raise
         raise AssertionError  # the waits have no end
+
+
+def _waiting(started: float, patience: float) -> str:
+    """Since when and until when something is waited for, by the clock on the wall."""
+    since = time.time() - (time.monotonic() - started)
+    first, last = (time.strftime("%H:%M:%S", time.localtime(t)) for t in (since, since + patience))
+    return f"waiting since {first}, until {last} at the latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

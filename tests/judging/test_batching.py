@@ -219,8 +219,11 @@ def test_a_busy_service_is_waited_out(
     emulator: Emulator, ledger: Ledger, site: str, status: int
 ) -> None:
     """Looking at a batch and reading it change nothing, so they are simply tried again."""
+    said: list[str] = []
     emulator.faults.add(Fault(on=site, kind="status", status=status, times=2))
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert set(statuses(judged(emulator, ledger, say=said.append))) == {Status.OK}
+    assert any(f"status {status}" in text for text in said)
+    assert site == "results" or any("; waiting since " in text for text in said)
     assert sizes(emulator) == [12]
 
 

@@ -265,6 +265,20 @@ def test_a_busy_server_is_asked_again(emulator: Emulator, ledger: Ledger, status
     assert ledger.outcomes("first") == {"ok": 12}
 
 
+def test_a_model_that_is_loading_is_told(emulator: Emulator, ledger: Ledger) -> None:
+    """A 200 that carries an error is waited out, and what is waited for is said."""
+    loading = iter([b'{"error": {"message": "model is loading"}}'] * 2)
+    emulator.app.tamper = lambda request, body: (
+        next(loading, body) if "completions" in request.path else body
+    )
+    said: list[str] = []
+    judge = chat_judge(emulator.base_url)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(say=said.append))
+    assert set(statuses(judgments)) == {Status.OK}
+    assert "model is loading" in said[0]
+    assert "; waiting since " in said[0]
+
+
 def test_a_dropped_call_is_unknown_and_asked_again(emulator: Emulator, ledger: Ledger) -> None:
     """A connection that ends early may have cost something: it is counted, and repeated by the
     next run.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from typing import Any
@@ -106,6 +107,23 @@ def test_a_rate_limit_is_waited_out_as_told(emulator: Emulator, ledger: Ledger) 
     assert statuses(judgments) == [Status.OK, Status.OK]
     assert calls(emulator) == [429, 200, 200]
     assert ledger.outcomes("first") == {"ok": 2}
+
+
+WAITING = r"status {}.*; waiting since \d\d:\d\d:\d\d, until \d\d:\d\d:\d\d at the latest"
+
+
+@pytest.mark.parametrize("status", [429, 500, 529])
+def test_an_outage_is_told_while_it_lasts(emulator: Emulator, ledger: Ledger, status: int) -> None:
+    """What is waited for, since when and until when is said at the first failure, once for all
+    calls that wait, and also that answers come again.
+    """
+    emulator.faults.add(Fault(on="messages", kind="status", status=status, times=6))
+    said: list[tuple[int, str]] = []
+    judged(emulator, ledger, say=lambda text: said.append((len(ledger), text)))
+    [(answered, waiting), (_, over)] = said
+    assert answered == 0
+    assert re.search(WAITING.format(status), waiting)
+    assert over == "the service answers again"
 
 
 @pytest.mark.parametrize("status", [409, 500, 503, 529])
