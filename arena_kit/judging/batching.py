@@ -27,6 +27,7 @@ from arena_kit.judging.judges.base import (
     UnknownBatchError,
     UnsureError,
     first_of_each,
+    shortened,
 )
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Awaited, Intent
@@ -41,6 +42,9 @@ _GROUP_SECONDS = 1.0
 _STALLS = 5
 #: How long before its intent a batch may seem to have been created, where only clocks can tell.
 _CLOCK_SKEW = timedelta(hours=24)
+
+#: Statuses of a batch that has not ended.
+_RUNNING = ("in_progress", "canceling")
 
 Requests = Mapping[str, Asked]
 
@@ -208,13 +212,16 @@ class Batching:
         waits = self.terms.pace.waits()
         started = time.monotonic()
         while waiting:
+            odd = ""
             for batch_id, intent in list(waiting.items()):
                 batch = self._look(intent, unknown_since)
                 if batch is not None and batch.ended:
                     self._collect(intent, batch)
                     del waiting[batch_id]
+                elif batch is not None and batch.status not in _RUNNING:
+                    odd = f"; {batch_id} has the unknown status {shortened(batch.status)!r}"
             if waiting:
-                self.terms.say(_progress(waiting.values(), time.monotonic() - started))
+                self.terms.say(_progress(waiting.values(), time.monotonic() - started) + odd)
                 time.sleep(next(waits))
 
     def _look(self, intent: Intent, unknown_since: dict[str, float]) -> Batch | None:
@@ -268,6 +275,8 @@ class Batching:
             )
         awaited = self.ledger.awaited(intent)
         pauses: set[str] = set()
+        seen: dict[str, int] = {}
+        differing: set[str] = set()
         stalls = 0
         waits = self.terms.pace.waits()
         while awaited:
@@ -275,6 +284,7 @@ class Batching:
             try:
                 with garbage_collection_disabled():
                     for group in _groups(self.judge.collect(batch), _GROUP):
+                        differing |= _differing(group, seen)
                         pauses |= self._keep(intent, group, awaited)
             except (CutError, BusyError) as error:
                 self.terms.say(f"{_named(intent)}: {error}; reading on")
@@ -282,17 +292,24 @@ class Batching:
             if awaited and stalls >= _STALLS:
                 raise ServiceError(
                     f"{_named(intent)} has ended, but {len(awaited)} of its results do not arrive; "
-                    "they are kept by the service: run again later"
+                    "the service keeps them for 29 days: run again later, or, to send their "
+                    f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
                 )
             if awaited:
                 time.sleep(next(waits))
         self.ledger.close(intent, "closed")
+        if differing:
+            self.terms.say(
+                f"{_named(intent)}: {len(differing)} requests have two results that differ; the "
+                f"first that came is kept (such as {min(differing)})"
+            )
         if pauses:
             raise PausedError("; ".join(sorted(pauses)))
 
     def _keep(self, intent: Intent, group: list[Result], awaited: dict[str, Awaited]) -> set[str]:
         """Make one group of results durable; returns what only the user can mend."""
-        new = {awaited[r.name].key: r for r in group if r.name in awaited}
+        # of two results for one request the first counts
+        new = {awaited[r.name].key: r for r in reversed(group) if r.name in awaited}
         new = self.terms.booked(new, self.requests)
         owed = [(awaited[result.name], result) for result in new.values()]
         self.ledger.record(intent, owed, self.terms.run)
@@ -367,6 +384,14 @@ def _duration(seconds: float) -> str:
     if minutes < 1:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _differing(group: Iterable[Result], seen: dict[str, int]) -> set[str]:
+    """Names whose result is not the one seen before; a stream that is read again repeats itself."""
+    prints = ((r.name, hash((r.answer.status, r.answer.text))) for r in group)
+    return {
+        name for name, fingerprint in prints if seen.setdefault(name, fingerprint) != fingerprint
+    }
 
 
 def _groups(results: Iterator[Result], size: int) -> Iterator[list[Result]]:

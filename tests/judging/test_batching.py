@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -292,8 +293,10 @@ def test_results_that_never_arrive_are_left_for_later(emulator: Emulator, ledger
     """Results that stay unreadable end the run with a sentence, and the next run reads them."""
     emulator.faults.add(Fault(on="results", kind="half_line", share=0.5, times=1))
     emulator.faults.add(Fault(on="results", kind="truncate", share=0.0, times=None))
-    with pytest.raises(ServiceError, match=r"has ended, but \d+ of its results do not arrive"):
+    with pytest.raises(ServiceError, match=r"has ended, but \d+ of its results do not arrive") as e:
         judged(emulator, ledger)
+    [intent] = ledger.open_intents()
+    assert f"and pay again: arena-kit batches --give-up {intent.intent}" in str(e.value)
     assert len(ledger) >= 6, "what had arrived is kept"
     emulator.faults.clear()
     assert set(statuses(judged(emulator, ledger))) == {Status.OK}
@@ -668,6 +671,38 @@ def test_a_page_instead_of_a_batch_is_no_answer(
     assert left == {"POST": 0, "GET": 0}
     assert sizes(emulator) == [12]
     assert billed_once(emulator)
+
+
+def test_an_unknown_batch_status_is_told(emulator: Emulator, ledger: Ledger) -> None:
+    """A status that is not known is waited out, and its name, in printable letters, is said."""
+    odd = iter([b'"processing_status": "on\\u001b hold"'] * 2)
+    emulator.app.tamper = lambda request, body: (
+        re.sub(rb'"processing_status": "\w+"', lambda found: next(odd, found[0]), body)
+        if "/msgbatch_" in request.path
+        else body
+    )
+    said: list[str] = []
+    assert set(statuses(judged(emulator, ledger, say=said.append))) == {Status.OK}
+    assert any(text.endswith("has the unknown status 'on hold'") for text in said)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_contradicting_results_are_told(emulator: Emulator, ledger: Ledger, same: bool) -> None:
+    """When two results of one custom_id differ, the first is kept and that is said; a repeated
+    line says nothing new.
+    """
+    expired = b'{"custom_id": "%b", "result": {"type": "expired"}}\n'
+
+    def twice(line: bytes) -> bytes:
+        name = json.loads(line)["custom_id"].encode()
+        return line + (line if same else expired % name)
+
+    tamper_with_one_line(emulator, twice)
+    said: list[str] = []
+    assert set(statuses(judged(emulator, ledger, say=said.append))) == {Status.OK}
+    told = [text for text in said if "two results that differ" in text]
+    assert len(told) == (0 if same else 1)
+    assert sizes(emulator) == [12]
 
 
 @pytest.mark.parametrize("site", ["models", "count_tokens"])
