@@ -1,9 +1,10 @@
-"""How far the judge itself can be trusted: order effects, seen in its own verdicts."""
+"""How far the judge itself can be trusted: who served it, and order effects in its verdicts."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -125,3 +126,25 @@ def readiness(
 
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
+
+
+def served_by_others(judgments: Iterable[Judgment]) -> dict[str, int]:
+    """How many verdicts came from a model that was not asked, by its name.
+
+    A dated name of the model that was asked is the same model.
+    """
+    verdicts = (v for judgment in judgments for v in judgment.verdicts if v.served_model)
+    return dict(
+        Counter(
+            v.served_model
+            for v in verdicts
+            if not re.fullmatch(rf"{re.escape(v.judge_model)}(-\d{{8}})?", v.served_model)
+        )
+    )
+
+
+def served_warning(judgments: Iterable[Judgment]) -> str:
+    """A sentence when other models answered than the one that was asked; empty when none did."""
+    others = sorted(served_by_others(judgments).items())
+    counts = ", ".join(f"{n} by {name}" for name, n in others)
+    return f"Verdicts were served by another model than asked: {counts}." if others else ""

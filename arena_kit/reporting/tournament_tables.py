@@ -9,7 +9,7 @@ from html import escape
 from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Prompt, Response
-from arena_kit.judging.quality import Check, PositionBias
+from arena_kit.judging.quality import Check, PositionBias, served_warning
 from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts import settlement_counts, status_counts
 from arena_kit.rating.base import Ratings
@@ -292,7 +292,7 @@ def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float =
     if spent.usd_unknown:
         rows["spent"] += f", and about {dollars(spent.usd_unknown)} not told by the service"
     unanswered = sum(v.detail.startswith("no answer came, and") for v in verdicts)
-    warnings = [spent.warning] if spent.warning else []
+    warnings = [text for text in (spent.warning, served_warning(judgments)) if text]
     if cap and spent.usd + spent.usd_unknown > cap:
         warnings.append(
             f"This is more than max_cost_usd {cap:g}: answers were longer than forecast."

@@ -13,7 +13,7 @@ from arena_kit.files import file_hash, write_jsonl
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.prompts import responses_file
-from arena_kit.judging.quality import PositionBias, position_bias
+from arena_kit.judging.quality import PositionBias, position_bias, served_by_others, served_warning
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
@@ -89,11 +89,14 @@ class Study(Recorded):
                 terms=plan.terms(record.token, progress.say),
                 on_progress=progress.show,
             )
+            if warning := served_warning(judgments):
+                progress.say(warning)
             artifacts.write_verdicts(record.path, judgments, self.dimensions)
             record.update(
                 counts=self._counts(judgments),
                 cost=self._cost(judgments),
                 position_bias={n: bias.as_dict() for n, bias in position_bias(judgments).items()},
+                served_by_others=served_by_others(judgments),
             )
         return judgments
 

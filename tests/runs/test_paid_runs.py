@@ -20,6 +20,7 @@ import pytest
 
 from arena_kit import DataError, Study
 from arena_kit.judging.ledger import Ledger
+from arena_kit.reporting import tournament_tables as tables
 from tests.emulator import Emulator, Fault
 from tests.samples import copy_workspace
 
@@ -242,6 +243,26 @@ def test_refused_parameters(workspace: Path, changes: dict[str, object], why: st
     with pytest.raises(DataError, match=why):
         Study.open("pilot", **given)
     assert not (workspace / "runs").exists()
+
+
+@pytest.mark.parametrize(("name", "other"), [("quant-4bit", True), ("own-20261101", False)])
+def test_a_model_that_was_not_asked_is_told(
+    workspace: Path, emulator: Emulator, name: str, other: bool
+) -> None:
+    """Verdicts that another model served are counted by its name in the manifest and told in the
+    report; a dated name is no other model.
+    """
+    served = f'"model": "{name}"'.encode()
+    emulator.app.tamper = lambda request, body: re.sub(rb'"model": "own"', served, body)
+    address = f"{emulator.base_url}/v1"
+    study = Study.open(
+        "pilot", judge="openai_compatible", judge_model="own", base_url=address, limit_pairs=2,
+        n_perms=20,
+    )  # fmt: skip
+    table = tables.spending(study.spending, study.judgments)
+    assert study.record.read()["served_by_others"] == ({name: 12} if other else {})
+    told = "served by another model than asked: 12 by quant-4bit." in " ".join(table.csv.split())
+    assert told == other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
