@@ -68,6 +68,7 @@ class Answer:
     cut_after: int = 0
 
 
+_PAGE = b"<html><body>Welcome to the proxy</body></html>\n"
 Action = Callable[..., Answer]
 Match = re.Match[str]
 
@@ -162,6 +163,8 @@ class App:
         answer = action(request, match, fault)
         if kind == "status_after":
             raise fault.error()
+        if kind == "page":
+            return Answer(status=200, body=_PAGE, headers={"content-type": "text/html"})
         if kind in {"drop", "hang"}:
             return Answer(status=None, wait=fault.seconds if kind == "hang" else 0.0)
         return answer

@@ -12,8 +12,9 @@ SITES = tuple(
 )
 #: Faults that answer with an error and leave the service as it was.
 REFUSALS = ("status", "spend_cap", "usage_limit", "credit", "not_found", "redirect")
-#: Faults of the connection; all but drop_before happen after the request took effect.
-CONNECTION = ("drop", "drop_before", "hang", "status_after")
+#: Faults of the connection; all but drop_before happen after the request took effect. With
+#: "page" something in between answers with a 200 of its own.
+CONNECTION = ("drop", "drop_before", "hang", "status_after", "page")
 #: Faults that make sense at one site only.
 SPECIAL = {
     "list": ("list_lag",),

@@ -15,6 +15,7 @@ _UNSURE: dict[str, dict[str, Any]] = {
     "drop": {"kind": "drop"},
     "drop_before": {"kind": "drop_before"},
     "hang": {"kind": "hang", "seconds": 1.0},
+    "page": {"kind": "page"},
     "late": {"kind": LATE, "seconds": 0.6},
     **{str(status): {"kind": "status", "status": status} for status in (408, 409, 500, 503)},
     **{str(status): {"kind": "status", "status": status} for status in (504, 529)},
@@ -41,6 +42,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "529": {"kind": "status", "status": 529},
     "drop": {"kind": "drop"},
     "hang": {"kind": "hang", "seconds": 0.3},
+    "page": {"kind": "page", "times": 2},
 }
 #: Kinds of reading results; the sixth 404 in a row ends the process.
 _READS: dict[str, dict[str, Any]] = {
@@ -56,6 +58,7 @@ _READS: dict[str, dict[str, Any]] = {
     "500": {"kind": "status", "status": 500},
     "529": {"kind": "status", "status": 529},
     "hang": {"kind": "hang", "seconds": 1.0},
+    "page": {"kind": "page", "times": 2},
 }
 #: What becomes of requests inside a batch: of all in the first one, of some in the bulk.
 _ITEMS: tuple[str, ...] = (
@@ -83,7 +86,7 @@ def _creating() -> dict[str, Faults]:
 
 
 def _listing() -> dict[str, Faults]:
-    """A create in doubt, and a list that does not help at once."""
+    """A create in doubt, and a list that does not help at once; three looks come before."""
     doubt = _one("create", _UNSURE["drop"], after=2)
     nothing = _one("create", _UNSURE["500"], after=2)
     ways: dict[str, dict[str, Any]] = {
@@ -92,9 +95,10 @@ def _listing() -> dict[str, Faults]:
         "429": {"kind": "status", "status": 429, "retry_after": 0.05},
         "drop": {"kind": "drop", "times": 2},
         "404": {"kind": "not_found"},
+        "page": {"kind": "page", "times": 2},
     }
-    taken = {f"list-{name}-taken": doubt + _one("list", how) for name, how in ways.items()}
-    return taken | {f"list-{n}-not_taken": nothing + _one("list", h) for n, h in ways.items()}
+    taken = {f"list-{name}-taken": doubt + _one("list", how, 3) for name, how in ways.items()}
+    return taken | {f"list-{n}-not_taken": nothing + _one("list", h, 3) for n, h in ways.items()}
 
 
 def _items() -> dict[str, Faults]:

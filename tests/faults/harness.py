@@ -84,6 +84,7 @@ class Stage:
 
     def _task(self, scenario: Scenario) -> Task:
         base_url = self.service.fresh(scenario.service(self.seed))
+        self.service.sleep(scenario.skew_hours)
         self.service.add(list(scenario.faults))
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         return Task(

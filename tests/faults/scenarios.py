@@ -34,7 +34,8 @@ class Scenario:
 
     `deaths` belong to the first lives, one each; `foreign` are sizes of batches that
     somebody else makes in the same account before every life; `rivals` judging processes
-    start at once; `asleep_hours` pass at the service between two lives.
+    start at once; `asleep_hours` pass at the service between two lives, whose clock is
+    `skew_hours` ahead of ours from the start.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Scenario:
     foreign: tuple[int, ...] = ()
     rivals: int = 1
     asleep_hours: float = 0.0
+    skew_hours: float = 0.0
 
     @property
     def group(self) -> str:
@@ -63,6 +65,7 @@ def matrix(seen: Seen, seed: int) -> list[Scenario]:
         *_faults_with_kills(seen, seed),
         *_behaviours(seen, seed),
         *_strangers(),
+        *_skewed(),
         *_asleep(),
         *_random_kills(seed),
         *_interrupts(seed),
@@ -143,6 +146,24 @@ def _strangers() -> Iterator[Scenario]:
                 deaths=(At("submitted:before", n),),
                 foreign=foreign,
                 settings=settings,
+            )
+
+
+def _skewed() -> Iterator[Scenario]:
+    """The service's clock is days away from ours, while a create must be reconciled."""
+    for hours in (-9000, -30, 30, 9000):
+        for name in AMBIGUOUS:
+            yield Scenario(
+                name=f"skew/{hours}h/{name}",
+                faults=FAULTS[name],
+                skew_hours=hours,
+                foreign=(1, N_BULK),
+            )
+        for n in (1, 3):
+            yield Scenario(
+                name=f"skew/{hours}h/submitted:before/{n}",
+                deaths=(At("submitted:before", n),),
+                skew_hours=hours,
             )
 
 
