@@ -104,7 +104,7 @@ def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: b
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    echo(text, err=True)
 
 
 def _finish(work: Callable[[], object], *, as_json: bool) -> None:
