@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pydantic_core import from_json
 
+from arena_kit.judging.doubt import Doubts, own_object, without_fences
 from arena_kit.judging.records import Slot
 
 _LONGEST = 200_000
@@ -31,10 +32,12 @@ _THING = (
     r"(?:assistant|response|answer|option|model|candidate|number|respuesta|opci[oó]n|asistente"
     r"|assistente|ассистента?|ассистентом|вариант|ответ|помощника?|助手|答案|选项|回答)"
 )
-_NO_COUNT = r"(?!(?<=\d)\s+(?!as\b|because\b|since\b|is\b|\()\w)"  # "3 reasons" names no slot
-_NAMED = (
-    rf"(?:{_THING}\s*[#*\"'(\[]*{_LABEL}|[#*\"'(\[]*{_LABEL.replace('label', 'bare')}{_NO_COUNT})"
+_ALONE = (  # "3 reasons", "A 45-year-old", "A-level" and "B+" name no slot
+    r"(?!(?<=\d)\s+(?!as\b|because\b|since\b|is\b|\()\w)(?![-+’'][\w+]|\+)"
+    r"(?!(?<=\bA)[^\S\n]+(?!as\b|because\b|since\b|is\b|was\b|for\b|over\b|by\b|due\b|wins\b"
+    r"|and\b|but\b|with\b|in\b|overall\b|here\b|which\b)\w)"
 )
+_NAMED = rf"(?:{_THING}\s*[#*\"'(\[]*{_LABEL}|[#*\"'(\[]*{_LABEL.replace('label', 'bare')}{_ALONE})"
 _FILLER = (
     r"(?:\s*(?:is|was|to|be|would|goes|comes|the|that|one|an|of|from|by|provided|given|answer"
     r"|response|overall|here|therefore|es|és|est|ist|la|el|die|del|de|von|celle|dada|por|это"
@@ -53,13 +56,15 @@ _LEADS = (
     r"(?:\s*(?:the|a|as|clearly|slightly|much|overall|considered|therefore))*\s*"
     r"(?:better|best|superior|stronger|winner|preferred|preferable))"
 )
+_OWN_ANSWER = r"^[^\w\n]*(?:(?:my|the|final)\s+){0,2}answer"  # not "the correct answer"
+_LETTER_LAST = r"(?P<label>[ABCabc]|tie)['\"*.}\s]*$"
 #: Forms that exist to give a verdict; the last of them outranks anything said in prose.
 _FORMAL = [
     re.compile(pattern, re.IGNORECASE | re.MULTILINE)
     for pattern in (
         rf"\[\[\s*{_LABEL}\s*\]\]",
         rf"(?:{_DECIDED}|{_BEST}(?:\s+answer)?)['\"*]*\s*[:：=]{_FILLER}{_NAMED}",
-        r"(?:winner|verdict|answer)['\"*]*\s*[:：=]\s*['\"*]*(?P<label>[ABCabc]|tie)['\"*.}\s]*$",
+        rf"(?:winner|verdict|{_OWN_ANSWER})['\"*]*\s*[:：=]\s*['\"*]*{_LETTER_LAST}",
     )
 ]
 _PROSE = [
@@ -71,16 +76,20 @@ _PROSE = [
         rf"{_THING}\s*{_LABEL}{_LEADS}",
     )
 ]
-_DENIED = re.compile(
-    r"(?:\b(?:cannot|can['’]t|not|neither|nor|unable|hardly)|n['’]t)[^\w.\n]+(?:\w+[^\w.\n]+){0,2}$",
+_CONCLUDES = re.compile(
+    r"\b(?:overall|final|finally|conclu\w+|reflection|therefore|thus|hence|actually|correct\w*"
+    r"|revis\w+|instead|wait|all in all|in sum\w*|my (?:verdict|choice|winner))\b",
     re.IGNORECASE,
 )
 _VALUE = re.compile(
-    rf"\W*(?:(?:the|an?)\s+)?(?:{_THING}[\s_]*)?(?P<label>{'|'.join(_SLOTS)})\W*", re.IGNORECASE
+    rf"[\s\"'`*_(\[#<:]*(?:(?:the|an?)\s+)?(?:{_THING}[\s_]*)?(?P<label>{'|'.join(_SLOTS)})"
+    r"[\s\"'`*_)\].!>]*",
+    re.IGNORECASE,
 )
 _EQUAL = re.compile(
     r"\b(?:both|two|they|responses|answers|assistants)\b[^.\n]{0,60}?"
-    r"(?<!not )\b(?:equally|equivalent|tied|(?<!\")tie|equal in|on par)\b"
+    r"(?<!not )\b(?:equally(?!\s+(?:long|short|verbose|brief|wordy))|equivalent|tied"
+    r"|(?<!\")tie|equal in|on par)\b"
     r"|\bit(?:'s| is) a tie\b|(?<!not )\bequally (?:good|helpful|bad)\b",
     re.IGNORECASE,
 )
@@ -95,20 +104,24 @@ class Reading:
 
 
 def read_verdict(text: str) -> Reading:
-    """The verdict in a judge's text, or none where it is absent or contradicts itself.
+    """The verdict in a judge's text, or none where it is absent, doubtful or contradicts itself.
 
     A JSON object with a `winner` settles it, whatever it says (the last one, outermost).
     Otherwise the last statement of a verdict in the text counts: `[[A]]`, "Winner: B", "Best
     answer: 2", "I choose option 3", "the better response is the first", "both are equally
     good", in a few languages. Numbers name slots in order, and 3 (or C), the third choice
-    of three, a tie.
+    of three, a tie. What is quoted, denied, asked or only supposed is no statement.
     """
     text = text[-_LONGEST:]
-    verdict = _whole_object(text) or _last_object(text)
-    if verdict is None:
-        return Reading(winner=_last_statement(text), justification=text.strip()[-_TAIL:])
+    whole = _whole_object(text)
+    own, rest = ([whole], "") if whole else _objects(text)
+    if not own:
+        return Reading(winner=_last_statement(rest), justification=text.strip()[-_TAIL:])
+    winner = _slot(own[-1]["winner"])
+    later = {each.slot for each in _statements(_FORMAL, rest[-_TAIL:]) if each.meant}
     return Reading(
-        winner=_slot(verdict["winner"]), justification=str(verdict.get("justification", ""))
+        winner=winner if later <= {winner} else None,
+        justification=str(own[-1].get("justification", "")),
     )
 
 
@@ -123,10 +136,13 @@ def _whole_object(text: str) -> dict[str, object] | None:
     return value if isinstance(value, dict) and "winner" in value else None
 
 
-def _last_object(text: str) -> dict[str, object] | None:
-    """The last JSON object in a text that has a winner; objects inside others do not count."""
+def _objects(text: str) -> tuple[list[dict[str, object]], str]:
+    """The JSON objects with a winner that are verdicts, in order, and the text after the last of
+    them without those that are only shown; objects inside others do not count.
+    """
     decoder = json.JSONDecoder()
-    last, end = None, 0
+    own: list[dict[str, object]] = []
+    rest, end = text, 0
     for start in [match.start() for match in re.finditer(r"\{", text)][-50:]:
         if start < end:
             continue
@@ -134,9 +150,15 @@ def _last_object(text: str) -> dict[str, object] | None:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict) and "winner" in value:
-            last = value
-    return last
+        if not (isinstance(value, dict) and "winner" in value):
+            continue
+        after = text[end:]
+        if own_object(text, start, end):
+            own.append(value)
+            rest = after
+        else:
+            rest = rest[: len(rest) - len(after) - (end - start)] + "…" + after
+    return own, rest
 
 
 def _slot(value: object) -> Slot | None:
@@ -147,31 +169,69 @@ def _slot(value: object) -> Slot | None:
     return _SLOTS[match["label"].lower()] if match else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Statement:
+    """Where a statement ends, which slot it names, whether it is meant, and the end of the
+    sentence before it.
+    """
+
+    end: int
+    slot: Slot
+    meant: bool
+    formal: bool
+    sentence: int
+
+
 def _last_statement(text: str) -> Slot | None:
     """The slot of the last formal verdict, or of the last thing said where there is none;
-    nothing where the last sentence names two.
+    nothing where the last sentence names two, or where what follows takes it back.
     """
-    tail = re.sub(r"([^\w\n])\1{2,}", r"\1\1", text[-_TAIL:])  # runs of marks say nothing
-    formal = _statements(_FORMAL, tail)
-    statements = formal or _statements(_PROSE, tail)
-    last = max((end for end, _ in statements), default=-1)
-    equal = max((match.end() for match in _EQUAL.finditer(tail)), default=-1)
-    if equal > last and not formal:
-        return Slot.TIE
-    if not statements:
-        return _slot(text.strip()) if len(text) < _SHORT else None
-    sentence_start = max(tail.rfind(mark, 0, last - 1) for mark in ("\n", ". ", "。"))
-    named = {slot for end, slot in statements if end > sentence_start}
-    return named.pop() if len(named) == 1 else None
+    tail = re.sub(r"([^\w\n`])\1{2,}", r"\1\1", text[-_TAIL:])  # runs of marks say nothing
+    tail = without_fences(tail)
+    formal, prose = _statements(_FORMAL, tail), _statements(_PROSE, tail)
+    equal = _statements([_EQUAL], tail)
+    ranked = formal if any(each.meant for each in formal) else formal + prose + equal
+    meant = [each for each in ranked if each.meant]
+    if not meant:
+        return _slot(text.strip()) if len(text) < _SHORT and not ranked else None
+    last = max(meant, key=lambda each: each.end)
+    named = {each.slot for each in meant if each.end > last.sentence}
+    contested = any(_contests(each, last, tail) for each in formal + prose + equal)
+    return last.slot if len(named) == 1 and not contested else None
 
 
-def _statements(patterns: list[re.Pattern[str]], tail: str) -> list[tuple[int, Slot]]:
-    """Where each statement ends and which slot it names; denied ones are left out."""
+def _contests(other: _Statement, last: _Statement, tail: str) -> bool:
+    """Whether a statement speaks against the last formal verdict: it takes that back, names
+    another winner after it, or is another formal verdict that no conclusion sets aside.
+    """
+    if other.end > last.end:
+        agrees = other.slot is last.slot
+        return not agrees and other.slot is not Slot.TIE if other.meant else agrees
+    return (
+        other.formal
+        and other.meant
+        and other.slot is not last.slot
+        and not _CONCLUDES.search(tail[other.end : last.end])
+    )
+
+
+def _statements(patterns: list[re.Pattern[str]], tail: str) -> list[_Statement]:
+    """Everything in a text that has the form of a verdict."""
+    doubts = Doubts.about(tail)
     statements = []
     for pattern in patterns:
         for match in pattern.finditer(tail):
             groups = match.groupdict()
-            label = groups.get("label") or groups.get("bare") or ""
-            if not _DENIED.search(tail[max(0, match.start() - 40) : match.start()]):
-                statements.append((match.end(), _SLOTS[label.lower()]))
+            group = next((name for name in ("label", "bare") if groups.get(name)), 0)
+            end = match.end(group)
+            core = (match.start(), end) if group else (end - 1, end)
+            statements.append(
+                _Statement(
+                    end=end,
+                    slot=_SLOTS[match[group].lower()] if group else Slot.TIE,
+                    formal=patterns is _FORMAL,
+                    meant=doubts.stated(match.start(), core, match.end()),
+                    sentence=doubts.sentence(end - 1)[0],
+                )
+            )
     return statements

@@ -17,6 +17,7 @@ from tests.samples import CASES
 
 MEGABYTE = 1_000_000
 Texts = dict[tuple[str, str, str], str]
+HOSTILE = json.loads((CASES / "hostile_verdicts.json").read_text(encoding="utf-8"))["cases"]
 
 
 @pytest.fixture(scope="module")
@@ -387,3 +388,17 @@ def test_real_texts_are_read_as_labelled(real_texts: Texts) -> None:
 def test_asides_and_denials(text: str, slot: Slot | None) -> None:
     """A formal verdict stands whatever is said around it, and what is denied is no verdict."""
     assert read_verdict(text).winner is slot
+
+
+@pytest.mark.parametrize("case", HOSTILE, ids=[case["text"][:40] for case in HOSTILE])
+def test_what_only_looks_like_a_verdict_is_unread(case: dict[str, str | None]) -> None:
+    """Denials, questions, suppositions, quotations, articles, headings and contradictions name
+    nobody, and a verdict that stands beside them is still read.
+    """
+    assert read_verdict(str(case["text"])).winner == case["winner"]
+
+
+def test_hostile_cases_show_every_kind_of_doubt() -> None:
+    """There are hostile texts of ten kinds that must stay unread, and some that must be read."""
+    assert len({case["kind"] for case in HOSTILE if case["winner"] is None}) >= 10
+    assert {case["winner"] for case in HOSTILE} == {None, *Slot}
