@@ -9,7 +9,8 @@ from typing import Any
 from arena_kit.battles.battle import Source
 from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, file_hash, read_json
+from arena_kit.files import DataError, file_hash
+from arena_kit.runs.record import open_record
 
 
 def battles_file(path: Path) -> Path:
@@ -19,11 +20,8 @@ def battles_file(path: Path) -> Path:
 
 def manifest_of(file: Path) -> dict[str, Any]:
     """The manifest of the run record that a battles file belongs to; empty for any other file."""
-    path = file.parent / "manifest.json"
-    if file.name != "battles.jsonl" or not path.is_file():
-        return {}
-    manifest: dict[str, Any] = read_json(path)
-    return manifest
+    in_record = file.name == "battles.jsonl" and (file.parent / "manifest.json").is_file()
+    return open_record(file.parent) if in_record else {}
 
 
 def battles_of(

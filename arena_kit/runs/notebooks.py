@@ -94,7 +94,12 @@ def resume_notebook(
     if manifest.get("mode") == "generate":
         raise DataError(f"{path}: made by `arena-kit generate`; run that again, and it goes on")
     notebook = _notebook(str(manifest.get("mode")), root)
-    given = {k: v for k, v in manifest["parameters"].items() if k in notebook_parameters(notebook)}
+    before = manifest.get("parameters")
+    if not isinstance(before, dict):
+        kind = type(before).__name__
+        raise DataError(f"{path}/manifest.json: parameters must be a mapping, got {kind}")
+    known = notebook_parameters(notebook)
+    given = {name: value for name, value in before.items() if name in known}
     parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
     _ask_again(notebook, parameters, ask_again, say)
     return _run(notebook, Record.reopen(path), parameters, root, progress=progress)
@@ -127,7 +132,10 @@ def _run(
         export_report(record.path / "report.ipynb", record.path / "report.html")
     except BaseException as error:
         raise _failure(error, record, root) from error
-    record.finish()
+    else:
+        record.finish()
+    finally:
+        record.release()
     return record
 
 

@@ -10,11 +10,13 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
 
 from arena_kit.files import DataError, LockedError, read_json, write_json
 
@@ -53,10 +55,13 @@ def utc_now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One run's folder. Claimed once, so two runs never write into the same one."""
+    """One run's folder. Claimed once, so two runs never write into the same one, and locked by
+    the process that runs it: the lock is the operating system's and ends with its process.
+    """
 
     path: Path
     token: str
+    _lock: FileLock = field(repr=False, compare=False)
 
     @classmethod
     def create(cls, folder: Path, mode: str) -> Record:
@@ -87,23 +92,21 @@ class Record:
                 raise LockedError(
                     f"{path} belongs to another run ({_state(path)}); choose another run_dir"
                 ) from None
-        return cls(path, token)
+        record = cls(path, token, _lock_of(path))
+        record.hold()
+        return record
 
     @classmethod
     def reopen(cls, path: Path) -> Record:
         """Take up a record that did not finish; refuse one that is finished or still runs."""
-        manifest = open_record(path)
-        if manifest.get("status") == "finished":
-            raise DataError(f"{path}: this run has finished; there is nothing to resume")
-        process = manifest.get("process") or {}
-        if manifest.get("status") == "running" and _alive(process):
-            raise LockedError(
-                f"{path}: this run is still going (process {process['pid']} on {process['host']})"
-            )
+        _refuse_finished(path)
         claim = path / ".claim"
         if not claim.is_file():
             raise DataError(f"{path}: not claimed by any run, so there is nothing to resume")
-        return cls(path, claim.read_text(encoding="utf-8"))
+        record = cls(path, claim.read_text(encoding="utf-8"), _lock_of(path))
+        record.hold()
+        _refuse_finished(path)  # by a run that held the lock until now
+        return record
 
     @classmethod
     def begin(cls, mode: str, parameters: dict[str, Any], root: Path) -> Record:
@@ -117,15 +120,39 @@ class Record:
             atexit.register(_abandon, record)
         return record
 
+    def hold(self) -> None:
+        """Be the one process that runs this record; refuse while another is. Whoever a runner
+        passed the record on to runs it under the runner's lock.
+        """
+        if self.attached or self.held:
+            return
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            process = self.read().get("process") or {}
+            who = f"process {process.get('pid')} on {process.get('host')}"
+            raise LockedError(f"{self.path}: this run is still going ({who})") from None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process runs the record by itself."""
+        return bool(self._lock.is_locked)
+
+    def release(self) -> None:
+        """Let another process go on with this record."""
+        self._lock.release()
+
     def close(self) -> Record:
         """Close the record as finished, unless a runner will."""
         if not self.attached:
             self.finish()
+            self.release()
         return self
 
     @contextmanager
     def failing(self, also: Callable[[BaseException], None] | None = None) -> Iterator[None]:
         """Where the block fails, do `also`, then close the record as failed, unless attached."""
+        self.hold()
         try:
             yield
         except BaseException as error:
@@ -133,6 +160,7 @@ class Record:
                 also(error)
             if not self.attached:
                 self.finish(error=f"{type(error).__name__}: {error}")
+                self.release()
             raise
 
     @property
@@ -146,9 +174,7 @@ class Record:
 
     def read(self) -> dict[str, Any]:
         """The manifest as it stands; empty before it is first written."""
-        path = self.path / "manifest.json"
-        manifest: dict[str, Any] = read_json(path) if path.exists() else {}
-        return manifest
+        return open_record(self.path) if (self.path / "manifest.json").exists() else {}
 
     def update(self, **values: Any) -> dict[str, Any]:
         """Write the manifest with these top-level values replaced."""
@@ -187,17 +213,13 @@ class Record:
         return self.update(status=status, finished_at=utc_now(), error=error)
 
 
-def _alive(process: dict[str, Any]) -> bool:
-    """Whether a process of this host still runs; one of another host cannot be asked."""
-    if process.get("host") != socket.gethostname():
-        return bool(process)
-    try:
-        os.kill(int(process["pid"]), 0)
-    except (ProcessLookupError, KeyError, ValueError):
-        return False
-    except PermissionError:
-        return True
-    return True
+def _lock_of(path: Path) -> FileLock:
+    return FileLock(path / ".lock", thread_local=False)
+
+
+def _refuse_finished(path: Path) -> None:
+    if open_record(path).get("status") == "finished":
+        raise DataError(f"{path}: this run has finished; there is nothing to resume")
 
 
 def _inherited(path: Path) -> str | None:
@@ -211,7 +233,10 @@ def open_record(path: str | Path) -> dict[str, Any]:
     manifest = Path(path) / "manifest.json"
     if not manifest.is_file():
         raise DataError(f"{path}: not a run record (no manifest.json)")
-    values: dict[str, Any] = read_json(manifest)
+    values = read_json(manifest)
+    if not isinstance(values, dict):
+        kind = type(values).__name__
+        raise DataError(f"{manifest}: expected a JSON object with a run's facts, got {kind}")
     return values
 
 
@@ -270,5 +295,5 @@ class Recorded:
 
 def _abandon(record: Record) -> None:
     """Close a record whose session ends before it was saved."""
-    if record.path.is_dir() and record.read().get("status") == "running":
+    if record.held and record.path.is_dir() and record.read().get("status") == "running":
         record.finish(error="the session ended before the record was saved")

@@ -1,0 +1,172 @@
+"""Records: who may go on with one, decided by a lock of the operating system."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from arena_kit.cli.main import main
+from arena_kit.files import DataError, LockedError
+from arena_kit.runs.record import Record
+
+SESSION = """
+from arena_kit import Study
+study = Study.open("pilot", limit_pairs=6, n_perms=20)
+input()
+"""
+REOPEN = """
+import sys
+from pathlib import Path
+from arena_kit.files import LockedError
+from arena_kit.runs.record import Record
+print("ready", flush=True)
+input()
+try:
+    record = Record.reopen(Path(sys.argv[1]))
+except LockedError:
+    print("refused", flush=True)
+else:
+    print("runs", flush=True)
+input()
+"""
+
+
+def start(*words: str, cwd: Path) -> subprocess.Popen[str]:
+    """A command in a session of its own, so that it can be killed with its kernel."""
+    return subprocess.Popen(
+        [sys.executable, *words],
+        cwd=cwd,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def running_record(workspace: Path) -> Path:
+    """The record that a process has just begun."""
+    for _ in range(600):
+        for manifest in (workspace / "runs").glob("*/manifest.json"):
+            return manifest.parent
+        time.sleep(0.1)
+    raise AssertionError("no record was begun within a minute")
+
+
+def killed_session(workspace: Path) -> Path:
+    """The record of a notebook session that was killed while it ran."""
+    process = start("-c", SESSION, cwd=workspace)
+    record = running_record(workspace)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    return record
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        {"pid": 4, "host": "another-name"},
+        {"pid": os.getpid(), "host": socket.gethostname()},
+        {"pid": 1, "host": socket.gethostname()},
+    ],
+    ids=["the host has another name", "the pid is used again", "under pid 1"],
+)
+def test_a_killed_run_may_be_resumed(workspace: Path, process: dict[str, object]) -> None:
+    """After a SIGKILL a record can be taken up, whatever process and host its manifest names."""
+    path = killed_session(workspace)
+    manifest = json.loads((path / "manifest.json").read_text())
+    assert manifest["status"] == "running"
+    (path / "manifest.json").write_text(json.dumps(manifest | {"process": process}))
+    assert Record.reopen(path).path == path
+
+
+def test_a_notebook_session_holds_its_record(workspace: Path) -> None:
+    """While a session without a runner has a record open, `resume` exits 3, naming it."""
+    process = start("-c", SESSION, cwd=workspace)
+    try:
+        record = running_record(workspace)
+        done = start("-m", "arena_kit", "resume", str(record), cwd=workspace)
+        _, err = done.communicate(timeout=120)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+    assert done.returncode == 3, err
+    assert f"still going (process {process.pid} on" in err
+
+
+def test_of_two_resumes_at_once_one_runs(workspace: Path) -> None:
+    """Of two resumes of a killed run at the same moment, one finishes it and one exits 3."""
+    record = killed_session(workspace)
+    words = ("-m", "arena_kit", "resume", str(record))
+    both = [start(*words, cwd=workspace) for _ in range(2)]
+    ends = [(*process.communicate(timeout=300), process.returncode) for process in both]
+    assert sorted(code for *_, code in ends) == [0, 3], ends
+    manifest = json.loads((record / "manifest.json").read_text())
+    assert manifest["status"] == "finished"
+    assert len(manifest["earlier_tries"]) == 1
+
+
+def test_of_two_that_reopen_at_the_same_moment_one_may(workspace: Path) -> None:
+    """Two processes that take up a record before either has written to it: one is refused."""
+    record = killed_session(workspace)
+    both = [start("-c", REOPEN, str(record), cwd=workspace) for _ in range(2)]
+    streams = [(process.stdin, process.stdout) for process in both]
+    for _, out in streams:
+        assert out is not None
+        assert out.readline() == "ready\n"
+    for word, _ in streams:
+        assert word is not None
+        print(file=word, flush=True)
+    answers = [out.readline().strip() for _, out in streams if out is not None]
+    for process in both:
+        process.communicate("\n", timeout=60)
+    assert sorted(answers) == ["refused", "runs"]
+
+
+def test_a_failed_step_lets_go_and_the_next_one_takes_hold(tmp_path: Path) -> None:
+    """A record is free for `resume` after a step failed, and the session that tries the step
+    again is refused while another has it.
+    """
+    record = Record.create(tmp_path, "pilot")
+    record.start("pilot", {})
+    with pytest.raises(LockedError, match="still going"):
+        Record.reopen(record.path)
+    with pytest.raises(ZeroDivisionError), record.failing():
+        _ = 1 / 0
+    other = Record.reopen(record.path)
+    with pytest.raises(LockedError, match="still going"), record.failing():
+        pass
+    other.start("pilot", {})
+    other.close()
+    with pytest.raises(DataError, match="has finished"):
+        Record.reopen(record.path)
+
+
+def test_a_manifest_that_is_a_list_is_one_sentence(workspace: Path) -> None:
+    """`resume` of a record whose manifest is no object says so and exits 2."""
+    record = workspace / "runs" / "odd"
+    record.mkdir(parents=True)
+    (record / "manifest.json").write_text("[1, 2]")
+    done = CliRunner().invoke(main, ["resume", str(record)])
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert "manifest.json: expected a JSON object with a run's facts, got list" in done.stderr
+
+
+def test_a_manifest_without_parameters_is_one_sentence(workspace: Path) -> None:
+    """`resume` of a record whose manifest names no parameters says so and exits 2."""
+    record = workspace / "runs" / "odd"
+    record.mkdir(parents=True)
+    (record / "manifest.json").write_text('{"mode": "pilot", "parameters": [3]}')
+    done = CliRunner().invoke(main, ["resume", str(record)])
+    assert done.exit_code == 2
+    assert "manifest.json: parameters must be a mapping, got list" in done.stderr
