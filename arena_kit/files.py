@@ -16,6 +16,9 @@ from typing import Any
 
 import yaml
 
+_YAML_DEPTH = 50
+_YAML_VALUES = 100_000
+
 
 class DataError(ValueError):
     """Input that cannot be read as what it claims to be; the message says where."""
@@ -154,6 +157,8 @@ def read_json(path: Path) -> Any:
         return json.loads(text, parse_constant=_refuse_constant)
     except DataError:
         raise
+    except RecursionError:
+        raise DataError(f"{path}: nested too deeply") from None
     except json.JSONDecodeError as error:
         raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
     except ValueError as error:
@@ -164,7 +169,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file whose top level is a mapping with each key once."""
     text = read_text(path)
     try:
-        value = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (a safe loader)
+        value = yaml.load(text, Loader=_Guarded)  # noqa: S506 (a safe loader)
     except (yaml.YAMLError, TypeError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else f"{path}"
@@ -179,12 +184,39 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def read_value(name: str, text: str) -> Any:
     """One value as YAML writes it, such as a number typed on a command line."""
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise DataError(f"-p {name}: {text!r} is not a value") from None
+        return yaml.load(text, Loader=_Guarded)  # noqa: S506 (a safe loader)
+    except (yaml.YAMLError, TypeError, ValueError):
+        raise DataError(f"-p {name}: {text[:60]!r} is not a value") from None
 
 
-class _UniqueKeys(yaml.SafeLoader):
+class _Guarded(yaml.SafeLoader):
+    """A safe loader that takes each key once, and refuses a text that would be too much when its
+    aliases are followed: they are counted, not expanded.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.depth = 0
+        self.values = 0
+        self.values_below: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        before = self.values
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # of PyYAML
+        is_alias = self.check_event(yaml.AliasEvent)
+        self.depth += 1
+        if self.depth > _YAML_DEPTH:
+            raise _refused(f"nested deeper than {_YAML_DEPTH} levels", mark)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        if is_alias and id(node) not in self.values_below:
+            raise _refused("an alias inside what it stands for", mark)
+        self.values += self.values_below[id(node)] if is_alias else 1
+        if self.values > _YAML_VALUES:
+            raise _refused(f"more than {_YAML_VALUES:,} values, aliases followed", mark)
+        self.values_below.setdefault(id(node), self.values - before)
+        return node
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
@@ -197,6 +229,10 @@ class _UniqueKeys(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+def _refused(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
+    return yaml.composer.ComposerError(problem=problem, problem_mark=mark)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -19,6 +19,7 @@ from arena_kit.files import (
     read_json,
     read_lines,
     read_text,
+    read_value,
     read_yaml,
     whole_file,
     write_csv,
@@ -512,3 +513,55 @@ def test_a_csv_file_holds_no_formula(tmp_path: Path) -> None:
         ["name", "n"],
     )
     assert (tmp_path / "t.csv").read_text() == "name,n\n'=HYPERLINK(1),-3\n'\tx,0.5\n"
+
+
+def _alias_bomb(levels: int) -> str:
+    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels)]
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (_alias_bomb(30), r"bomb.yaml:6: not valid YAML \(more than 100,000 values"),
+        ("a: &a [1, *a]", r"bomb.yaml:1: not valid YAML \(an alias inside what it stands for\)"),
+        ("a: " + "[" * 5_000 + "]" * 5_000, r"bomb.yaml:1: .*nested deeper than 50 levels"),
+        ("a: " + "{b: " * 5_000 + "}" * 5_000, r"bomb.yaml:1: .*nested deeper than 50 levels"),
+        (
+            "\n".join(" " * n + "a:" for n in range(2_000)),
+            r"bomb.yaml:5\d: .*nested deeper than 50",
+        ),
+    ],
+    ids=["aliases", "an alias of itself", "lists", "mappings", "indentation"],
+)
+def test_yaml_that_would_be_too_much_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    """Aliases that would expand to billions of values, and deep nesting, are one sentence with
+    the line.
+    """
+    path = tmp_path / "bomb.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=why) as caught:
+        read_yaml(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_yaml_aliases_within_reason_are_followed(tmp_path: Path) -> None:
+    """Anchors, aliases and merged keys work as YAML says."""
+    path = tmp_path / "fine.yaml"
+    path.write_text("a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\n", encoding="utf-8")
+    assert read_yaml(path) == {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "y": 2}}
+
+
+def test_a_deep_value_on_the_command_line_is_one_sentence() -> None:
+    """A value typed with `-p` that nests without end is refused like any other that is none."""
+    with pytest.raises(DataError, match=r"-p strata: .* is not a value"):
+        read_value("strata", "[" * 5_000)
+
+
+def test_deep_json_is_one_sentence(tmp_path: Path) -> None:
+    """A JSON file that nests without end is an error with its name, not a recursion error."""
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 200_000, encoding="utf-8")
+    with pytest.raises(DataError, match=r"deep\.json: nested too deeply"):
+        read_json(path)
