@@ -51,8 +51,9 @@ def run(
     """Run notebook NAME (pilot, headline, k_sweep) into a new record.
 
     The record holds report.html, the executed notebook and all artifacts; its path is
-    the last line printed. Exit codes: 0 finished, 1 failed (the record is kept), 2 wrong
-    usage or input, 3 refused (cost cap, missing verdicts offline, locked, no credit).
+    the last line printed. Exit codes: 0 finished, 1 failed or without one usable verdict (the
+    record is kept), 2 wrong usage or input, 3 refused (cost cap, missing verdicts offline,
+    locked, no credit).
     """
     from arena_kit.judging.records import Status
     from arena_kit.runs.notebooks import run_notebook

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from ast import literal_eval
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +33,10 @@ EXIT_CODES = {
 }
 FAILED = 1
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
+
+
+class UnusableError(RuntimeError):
+    """A run of which not one verdict can be used."""
 
 
 class RunFailedError(RuntimeError):
@@ -130,6 +135,7 @@ def _run(
         with watching(record, shown=progress):
             _execute(notebook, record, parameters, root, progress=progress)
         export_report(record.path / "report.ipynb", record.path / "report.html")
+        _refuse_unusable(record)
     except BaseException as error:
         raise _failure(error, record, root) from error
     else:
@@ -137,6 +143,19 @@ def _run(
     finally:
         record.release()
     return record
+
+
+def _refuse_unusable(record: Record) -> None:
+    """Raise where a judge was asked and not one of its verdicts can be used."""
+    statuses: Counter[str] = Counter()
+    for of_dimension in record.read().get("counts", {}).get("verdicts", {}).values():
+        statuses.update(of_dimension)
+    if statuses.total() and not statuses[Status.OK]:
+        parts = ", ".join(f"{n} {status}" for status, n in sorted((+statuses).items()))
+        raise UnusableError(
+            f"not one of {statuses.total()} verdicts can be used ({parts}); their texts are in "
+            f"{record.path / 'verdicts'}"
+        )
 
 
 def _notebook(name: str, root: Path) -> Path:
@@ -219,7 +238,8 @@ def _kernel_environment(record: Record) -> Iterator[None]:
 def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError:
     kind = str(getattr(error, "ename", type(error).__name__))
     message = str(getattr(error, "evalue", error)) or _interrupted(record, root)
-    record.finish(error=f"{kind}: {message}")
+    with suppress(OSError):  # on a full disk the manifest stays as it was, and resume goes on
+        record.finish(error=f"{kind}: {message}")
     with suppress(Exception):  # the reason above is what counts; a report of it is a courtesy
         export_report(record.path / "report.ipynb", record.path / "report.html")
     return RunFailedError(message, record, EXIT_CODES.get(kind, FAILED))

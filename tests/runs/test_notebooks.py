@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -245,3 +247,32 @@ def test_unusable_runs_folder(workspace: Path) -> None:
     done = CliRunner().invoke(main, ["run", "pilot", *TINY, "--runs-dir", "file/sub"])
     assert done.exit_code == 2
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_full_disk_names_the_way_to_go_on(workspace: Path) -> None:
+    """A run whose disk is full exits 1 with a sentence and the command that goes on, which
+    finishes the record once there is room.
+    """
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare on this machine")
+    (workspace / "runs").mkdir()
+    python = shlex.quote(sys.executable)
+    script = f"""
+        mount -t tmpfs -o size=100k tmpfs runs || exit 99
+        {python} -m arena_kit run pilot -p limit_pairs 6 -p n_perms 20
+        echo "run: $?"
+        mount -o remount,size=50m runs
+        {python} -m arena_kit resume runs/pilot_*
+        echo "resume: $?"
+    """
+    done = subprocess.run(
+        ["unshare", "-Urm", "sh", "-c", script],
+        cwd=workspace, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    if done.returncode == 99 or "unshare failed" in done.stderr:
+        pytest.skip("this machine mounts nothing for an ordinary user")
+    assert "run: 1" in done.stdout, done.stderr
+    assert "No space left on device" in done.stderr
+    assert "go on with: arena-kit resume" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "resume: 0" in done.stdout, done.stderr

@@ -361,3 +361,21 @@ def test_errored_requests_are_asked_again_when_told(
     assert len(emulator.billing.accepted) == sent + 4
     counts = manifest_of(out)["counts"]["verdicts"].values()
     assert [found["errored"] for found in counts] == [0, 0, 0]
+
+
+def test_a_run_without_one_usable_verdict_has_failed(paid_workspace: Path) -> None:
+    """Where every answer is unreadable the run exits 1 with a sentence that counts them; its
+    record has the texts, the report and what was paid.
+    """
+    with Emulator(seed=1, behaviour="garbage") as emulator:
+        code, out, err = run(*TINY, cwd=paid_workspace, emulator=emulator)
+        paid = emulator.billing.total_usd
+    assert code == 1, err
+    assert "not one of 36 verdicts can be used (36 unparsable)" in err
+    assert "Traceback" not in err
+    manifest = manifest_of(out)
+    assert manifest["status"] == "failed"
+    assert manifest["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-9)
+    record = Path(out.splitlines()[-1])
+    assert (record / "report.html").is_file()
+    assert len((record / "verdicts" / "factuality.jsonl").read_text().splitlines()) > 0
