@@ -57,7 +57,8 @@ class Ratings:
 
     `traces` has a row per replay, `replicates` a row per resample of the evidence, both a
     column per model of `models` (name order). `covariance` is that of the ratings, where the
-    method knows it; `fit` holds what was fitted beside them, under plain names.
+    method knows it; `fit` holds what was fitted beside them, under plain names. `engine` is what
+    computed them where that can change their last digits.
     """
 
     method: str
@@ -70,6 +71,7 @@ class Ratings:
     replicates: NDArray[np.float64] = field(repr=False)
     covariance: NDArray[np.float64] | None = field(default=None, repr=False)
     fit: dict[str, float] = field(default_factory=dict)
+    engine: str = field(default="", repr=False)
 
     def __getitem__(self, model: str) -> Rating:
         for rating in self.ratings:

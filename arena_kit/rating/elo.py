@@ -22,7 +22,9 @@ from arena_kit.rating.base import (
 )
 from arena_kit.rating.elo_replay import (
     EloRule,
+    Engine,
     Games,
+    engine_for,
     replay_in_order,
     replay_orders,
     shuffle_seeds,
@@ -30,6 +32,10 @@ from arena_kit.rating.elo_replay import (
 from arena_kit.rating.resampling import denoised, evidence_sets, interval
 
 Treatment = Literal["drop", "half"]
+
+#: A million orders know the mean to a thousandth of one order's spread; more only take memory.
+MAX_PERMS = 1_000_000
+MAX_EVIDENCE_REPLAYS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +81,7 @@ class PermutationElo:
         _require(np.isfinite(self.k) and self.k > 0, "k", self.k, "a number above 0")
         _require(np.isfinite(self.initial), "initial", self.initial, "a finite number")
         _require(np.isfinite(self.scale) and self.scale > 0, "scale", self.scale, "above 0")
-        _require(self.n_perms >= 1, "n_perms", self.n_perms, "1 or more")
+        _require(1 <= self.n_perms <= MAX_PERMS, "n_perms", self.n_perms, f"1 to {MAX_PERMS:,}")
         _require(self.seed >= 0, "seed", self.seed, "0 or more")
         _require(self.shuffle or self.n_perms == 1, "n_perms", self.n_perms, "1 without shuffling")
         _require(
@@ -85,6 +91,10 @@ class PermutationElo:
             "0, or 20 or more",
         )
         _require(self.evidence_orders >= 1, "evidence_orders", self.evidence_orders, "1 or more")
+        replays = self.evidence_replicates * self.evidence_orders
+        most = f"at most {MAX_EVIDENCE_REPLAYS:,}"
+        named = "evidence_replicates times evidence_orders"
+        _require(replays <= MAX_EVIDENCE_REPLAYS, named, replays, most)
         for name in ("ties", "both_bad", "inconsistent"):
             value = getattr(self, name)
             _require(value in ("drop", "half"), name, value, "'drop' or 'half'")
@@ -114,10 +124,13 @@ def k_sweep(
     check_unweighted(log, "permutation-elo")
     games = Games(a=log.a, b=log.b, score=scores(log), n_models=len(log.models))
     rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
-    traces = _traces(method, games, rules)
+    replays = method.n_perms + method.evidence_replicates * method.evidence_orders
+    engine = engine_for(len(log) * replays) if method.shuffle else "numpy"
+    traces = _traces(method, games, rules, engine)
     order_variance = traces.var(axis=1, ddof=1) if traces.shape[1] > 1 else 0.0 * traces[:, 0]
     replicates = denoised(
-        _replicates(method, games, rules, log.clusters()), order_variance / method.evidence_orders
+        _replicates(method, games, rules, log.clusters(), engine),
+        order_variance / method.evidence_orders,
     )
     return {
         each.k: Ratings(
@@ -127,6 +140,7 @@ def k_sweep(
             n_battles=len(log),
             dropped=dropped,
             models=log.models,
+            engine=engine,
             traces=traces[n],
             replicates=replicates[n],
         )
@@ -134,15 +148,23 @@ def k_sweep(
     }
 
 
-def _traces(method: PermutationElo, games: Games, rules: list[EloRule]) -> NDArray[np.float64]:
+def _traces(
+    method: PermutationElo, games: Games, rules: list[EloRule], engine: Engine
+) -> NDArray[np.float64]:
     """Final ratings of every order, shaped (rules, orders, models)."""
     if not method.shuffle:
         return np.stack([replay_in_order(games, rule) for rule in rules])
-    return replay_orders(games, rules, shuffle_seeds(method.seed, method.n_perms))
+    return replay_orders(
+        games, rules, shuffle_seeds(method.seed, method.n_perms), compiled=engine == "numba"
+    )
 
 
 def _replicates(
-    method: PermutationElo, games: Games, rules: list[EloRule], clusters: NDArray[np.int32]
+    method: PermutationElo,
+    games: Games,
+    rules: list[EloRule],
+    clusters: NDArray[np.int32],
+    engine: Engine,
 ) -> NDArray[np.float64]:
     """Mean ratings of each resample, shaped (rules, resamples, models); NaN where it has none."""
     n, orders = method.evidence_replicates, method.evidence_orders
@@ -153,7 +175,9 @@ def _replicates(
         games, clusters, n, seed=method.seed, min_questions=MIN_QUESTIONS
     ):
         some = seeds[done * orders : (done + len(sets)) * orders]
-        ratings = replay_orders(games, rules, some, sets=sets, sizes=sizes)
+        ratings = replay_orders(
+            games, rules, some, sets=sets, sizes=sizes, compiled=engine == "numba"
+        )
         shape = (len(rules), len(sets), orders, games.n_models)
         means = ratings.reshape(shape).mean(axis=2)
         out.append(np.where(rated, means, np.nan))

@@ -3,7 +3,7 @@
 Two engines compute the same thing. NumPy moves all replays forward in lockstep and needs
 no compiler; above `COMPILED_FROM` updates the Numba kernels of `kernels` take over where
 Numba is installed. Both draw the same orders from the same counters, so a result does not
-depend on the number of threads, and on the engine only by rounding (1e-9).
+depend on the number of threads, and on the engine only by rounding (1e-9): a result names its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from arena_kit.rating.splitmix import draw
 
 #: Elo updates from which compiled code pays for its start (below it NumPy is quicker).
 COMPILED_FROM = 10_000_000
+
+Engine = Literal["numpy", "numba"]
 
 _BLOCK = 4_000_000  # games laid out at once
 
@@ -66,9 +69,15 @@ def replay_orders(
     row_of = np.arange(len(seeds)) // (len(seeds) // len(sets))
     if compiled is None:
         work = float(sizes.sum(dtype=float)) * (len(seeds) / len(sets))
-        compiled = work >= COMPILED_FROM and importlib.util.find_spec("numba") is not None
+        compiled = engine_for(work) == "numba"
     engine = _compiled if compiled else _lockstep
     return engine(games, rules, seeds, sets, sizes, row_of)
+
+
+def engine_for(updates: float) -> Engine:
+    """What replays so many updates sooner: Numba, where it is installed and pays for its start."""
+    installed = importlib.util.find_spec("numba") is not None
+    return "numba" if updates >= COMPILED_FROM and installed else "numpy"
 
 
 def replay_in_order(games: Games, rule: EloRule) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
+from arena_kit.rating.elo import MAX_PERMS
 from arena_kit.rating.placement import Placement
 from arena_kit.runs.settings import (
     DEFAULT_POLICY,
@@ -49,7 +50,7 @@ class RunParams(Strict):
     prewarm: bool = False
     base_url: Annotated[str, AfterValidator(service_address)] = ""
     key_variable: str = Field(default="", pattern=VARIABLE)
-    n_perms: int = Field(default=0, ge=0)
+    n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)
     limit_pairs: int = Field(default=0, ge=0)
     offline: bool = False
     seed: int = Field(default=-1, ge=-1)
@@ -84,7 +85,7 @@ class PlacementParams(Strict):
     prior: float = _METHOD.prior
     both_bad: BothBad = _METHOD.both_bad
     inconsistent: Inconsistent = _METHOD.inconsistent
-    n_bootstraps: int = Field(default=_METHOD.resamples, ge=100)
+    n_bootstraps: int = Field(default=_METHOD.resamples, ge=100, le=MAX_PERMS)
     seed: int = _METHOD.seed
     inline_human: bool = True
     run_dir: str = ""

@@ -27,7 +27,7 @@ RUNS_VARIABLE = "ARENA_KIT_RUNS"
 TOKEN_VARIABLE = "ARENA_KIT_RUN_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
 _MARKER = Path("params/tournament.yaml")
 _PACKAGES = (
-    "arena-kit", "numpy", "pydantic", "duckdb", "papermill", "matplotlib", "anthropic"
+    "arena-kit", "numpy", "numba", "pydantic", "duckdb", "papermill", "matplotlib", "anthropic"
 )  # fmt: skip
 
 

@@ -212,7 +212,9 @@ class Study(Recorded):
                 dimensions=self.dimensions,
                 default_k=self.method.k,
             )
-            self.record.update(unrated=self.unrated)
+            rating = self.record.read()["rating"]
+            engines = {dimension: each.engine for dimension, each in self.ratings.items()}
+            self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
         return self.record.close()
 
     def _describe(self) -> None:

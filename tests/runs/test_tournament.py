@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +64,43 @@ def test_results_follow_from_battles(workspace: Path) -> None:
             zip(traces["factuality__entrants"], traces["factuality__data"].mean(0), strict=True)
         )
     assert means["aspen"] == results["primary"]["factuality"]["aspen"]["mean"]
+
+
+def test_the_manifest_names_the_engine_that_rated(workspace: Path) -> None:
+    """Which of two engines computed the ratings, whose last digits differ, stands in the manifest
+    per dimension, and the version of Numba beside the other packages'.
+    """
+    pytest.importorskip("numba")
+    small = Study.open("pilot", **SMALL).save().read()
+    assert set(small["rating"]["engines"].values()) == {"numpy"}
+    large = Study.open("pilot", **SMALL | {"n_perms": 300_000}).save().read()
+    assert set(large["rating"]["engines"].values()) == {"numba"}
+    assert large["versions"]["numba"] == version("numba")
+
+
+@pytest.mark.parametrize("n_perms", [10**12, 1_000_001])
+def test_more_orders_than_fit_are_refused(workspace: Path, n_perms: int) -> None:
+    """A number of orders that no memory holds is one sentence that says how many are allowed."""
+    with pytest.raises(DataError, match=r"n_perms: .*less than or equal to 1000000, got '1000"):
+        Study.open("pilot", n_perms=n_perms)
+    path = workspace / "params" / "tournament.yaml"
+    path.write_text(re.sub(r"n_perms: \d+", f"n_perms: {n_perms}", path.read_text()))
+    with pytest.raises(DataError, match=r"elo: n_perms must be 1 to 1,000,000, not 1000"):
+        Study.open("pilot")
+    assert not (workspace / "runs").exists()
+
+
+def test_more_resamples_than_fit_are_refused(workspace: Path) -> None:
+    """Resamples times orders beyond ten million are one sentence, too."""
+    path = workspace / "params" / "tournament.yaml"
+    text = path.read_text().replace(
+        "evidence_replicates: 500", "evidence_replicates: 1000000000000"
+    )
+    path.write_text(text)
+    with pytest.raises(
+        DataError, match="evidence_replicates times evidence_orders must be at most"
+    ):
+        Study.open("pilot")
 
 
 def test_win_rates_add_up(workspace: Path) -> None:
