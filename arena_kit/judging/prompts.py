@@ -11,6 +11,10 @@ from typing import TypeVar
 from arena_kit.battles.battle import check_entrant_id, check_id
 from arena_kit.files import DataError, read_lines
 
+#: What a judge can be shown at most is far below; more is a wrong file, and would fill the memory.
+MAX_TEXT = 2_000_000
+MAX_PROMPTS = 100_000
+
 
 class ExpectedBehavior(StrEnum):
     """What a well-calibrated answer does with a prompt that has no gold answer."""
@@ -99,6 +103,10 @@ def read_prompts(path: Path) -> list[Prompt]:
                 f"{path}:{line}: prompt_id {prompt.prompt_id!r} is already on line {first}"
             )
         prompts.append(prompt)
+        if len(prompts) > MAX_PROMPTS:
+            raise DataError(
+                f"{path}:{line}: a prompt bank holds at most {MAX_PROMPTS:,} prompts, not more"
+            )
     if not prompts:
         raise DataError(f"{path}: the prompt bank is empty")
     return prompts
@@ -160,6 +168,8 @@ def _check_text(value: object, what: str, *, empty: bool = False) -> None:
     if not isinstance(value, str) or not (empty or value.strip()):
         wanted = "a string" if empty else "a non-empty string"
         raise DataError(f"{what} must be {wanted}, not {str(value)[:40]!r}")
+    if len(value) > MAX_TEXT:
+        raise DataError(f"{what} must have at most {MAX_TEXT:,} characters, not {len(value):,}")
 
 
 def _items(value: object) -> list[object]:

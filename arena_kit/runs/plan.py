@@ -25,6 +25,8 @@ from arena_kit.runs.parameters import RunParams
 from arena_kit.runs.record import find_root
 from arena_kit.runs.settings import TournamentFile, read_tournament, validated
 
+MAX_PAIRS = 500_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -61,6 +63,7 @@ class Plan:
             missing=tournament.missing_responses,
             limit=params.limit_pairs,
         )
+        _refuse_too_many(len(pairing.pairs))
         return cls(
             root=root,
             params=params,
@@ -178,6 +181,14 @@ class Plan:
         if not isinstance(self.judge, PaidJudge):
             raise TypeError(f"{self.judge.model} costs nothing")
         return self.judge
+
+
+def _refuse_too_many(n_pairs: int) -> None:
+    if n_pairs > MAX_PAIRS:
+        raise DataError(
+            f"this run would judge {n_pairs:,} pairs; at most {MAX_PAIRS:,} are judged at once: "
+            "take fewer prompts with strata, fewer pairs with limit_pairs, or fewer dimensions"
+        )
 
 
 def read_plan(file: Path, overrides: Mapping[str, str]) -> Plan:

@@ -297,3 +297,57 @@ def test_two_at_once(workspace: Path) -> None:
     assert paths[0] != paths[1]
     one, two = ((path / "battles.jsonl").read_bytes() for path in paths)
     assert one == two
+
+
+def opened_within_two_gigabytes(workspace: Path, **parameters: object) -> str:
+    """What a process that may have 2 GB and a minute says when it opens a study."""
+    code = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_DATA, (2 * 10**9, 2 * 10**9))
+from arena_kit import DataError, Study
+try:
+    Study.open("headline", **{parameters})
+except DataError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=workspace, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not (workspace / "runs").exists()
+    return done.stdout
+
+
+def test_responses_that_no_judge_could_read_are_refused(workspace: Path) -> None:
+    """Twelve responses of 10 MB are refused with the line of the first, soon and in 2 GB."""
+    for path in (workspace / "sample" / "responses").glob("*.jsonl"):
+        answers = rows(path)
+        for row in answers[:3]:
+            row["response_text"] = "word " * 2_000_000
+        path.write_text("".join(json.dumps(row) + "\n" for row in answers))
+    sentence = opened_within_two_gigabytes(workspace)
+    assert re.search(r"responses_\w+\.jsonl:1: .* at most 2,000,000 characters, not 10,0", sentence)
+
+
+def test_a_million_prompts_are_refused(workspace: Path) -> None:
+    """A bank of a million prompts is refused at the first line too many, soon and in 2 GB."""
+    line = '{"prompt_id": "p%d", "text": "Why?", "source": "plain"}\n'
+    with (workspace / "sample" / "prompts.jsonl").open("w") as out:
+        out.writelines(line % n for n in range(1_000_000))
+    sentence = opened_within_two_gigabytes(workspace)
+    assert "prompts.jsonl:100001: a prompt bank holds at most 100,000 prompts" in sentence
+
+
+def test_more_pairs_than_are_judged_at_once_are_refused(workspace: Path) -> None:
+    """More pairs than a run judges are one sentence with the ways to have fewer."""
+    n = 50_000
+    bank = workspace / "sample" / "prompts.jsonl"
+    line = '{"prompt_id": "p%d", "text": "Why?", "source": "plain"}\n'
+    bank.write_text("".join(line % i for i in range(n)))
+    for path in (workspace / "sample" / "responses").glob("*.jsonl"):
+        entrant = path.stem.removeprefix("responses_")
+        answer = f'{{"entrant_id": "{entrant}", "prompt_id": "p%d", "response_text": "So."}}\n'
+        path.write_text("".join(answer % i for i in range(n)))
+    sentence = opened_within_two_gigabytes(workspace)
+    assert re.search(r"would judge [\d,]+ pairs; at most 500,000 .* limit_pairs", sentence)
