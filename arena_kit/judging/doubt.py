@@ -23,11 +23,18 @@ _SHORT_FENCE = 40
 _INTRODUCTION = 300
 _OPENING = ('"', "'", "`", "“", "‘", "«", "「", ">")
 _GOES_ON = re.compile(r"[\"'`”’»」]|\s+(?!because\b|since\b|as\b)[a-z]")
+#: Words that introduce an object as another's, and those that introduce the writer's own.
 _SHOWN = re.compile(
     r"\b(?:contain(?:s|ed|ing)|include[sd]?|including|end(?:s|ed|ing) (?:with|in|by)"
     r"|output(?:s|ted)|append(?:s|ed)|add(?:s|ed)|embed(?:s|ded)|inject(?:s|ed)|there (?:is|was)"
-    r"|appears?|like|such as|format|form|template|has|had|reads|text|prompt"
+    r"|says|said|claims|claimed|prints|printed|writes|wrote|written|insists|states|quotes|told"
+    r"|reads|appears?|such as|the (?:form|format|template|text|prompt) (?:is|was|has|had)"
     r"|(?:response|assistant|answer|candidate|option)\s+(?:[ab12]|one|two)\s*[:：])",
+    re.IGNORECASE,
+)
+_OWN = re.compile(
+    r"\bmy\b|\b(?:here|this|below) (?:is|are)\b"
+    r"|\b(?:verdict|judge?ment|evaluation|assessment|decision)\b(?: is)?\W*$",
     re.IGNORECASE,
 )
 
@@ -154,4 +161,6 @@ def own_object(text: str, start: int, end: int) -> bool:
     if before.endswith("\n") and not before.rstrip().endswith((":", "：")):
         return True  # a line of its own that nothing introduces
     sentence = re.split(r"[.!?}](?=\s|$)|[。？！]|\n", before.rstrip())[-1]
-    return not (_DENIED.search(sentence) or _ATTRIBUTED.search(sentence) or _SHOWN.search(sentence))
+    clause = _CLAUSE_END.split(sentence)[-1]
+    doubted = _DENIED.search(clause) or _ATTRIBUTED.search(clause)
+    return not (_SHOWN.search(clause) or (doubted and not _OWN.search(sentence)))
