@@ -57,7 +57,7 @@ def test_rate_settings(battles: Path) -> None:
         (["--set", "k=inf"], "--set: k: Input should be a finite number, got 'inf'"),
         (["--set", "shuffle=maybe"], "--set: shuffle: Input should be a valid boolean"),
         (["--set", "ties=win"], "--set: ties: Input should be 'drop' or 'half', got 'win'"),
-        (["--set", "n_perms=0"], "n_perms must be 1 or more, not 0"),
+        (["--set", "n_perms=0"], "n_perms must be 1 to 1,000,000, not 0"),
         (["--dimension", "taste"], "battles.jsonl: no dimension 'taste'; found: none"),
     ],
 )
