@@ -238,7 +238,7 @@ class AnthropicBatches(Claude):
             )
         for line in self._lines(batch):
             if (result := read_result(line, self.price)) is not None:
-                yield result
+                yield result.without(self.client.api_key)
 
     def _lines(self, batch: Batch) -> Iterator[bytes]:
         try:
@@ -294,7 +294,9 @@ class AnthropicMessages(Claude):
             message = None
         if not is_message(message):
             raise NoAnswerError(f"asking {self.model}", line, self.client.api_key)
-        return read_message(message, self.price, batch=False, name=request.request_id, line=line)
+        name = request.request_id
+        result = read_message(message, self.price, batch=False, name=name, line=line)
+        return result.without(self.client.api_key)
 
 
 class _RateLimit:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, Protocol, runtime_checkable
 
@@ -158,6 +158,18 @@ class Result:
     pause: str = ""
     no_answer: bool = False
     usd_unknown: float = 0.0
+
+    def without(self, secret: str | None) -> Result:
+        """The same without the key, where the service repeats it: what is kept holds none."""
+        answer = self.answer
+        told = (self.line, self.pause, answer.text, answer.detail, answer.served_model)
+        if not secret or not any(secret in text for text in told):
+            return self
+        line, pause, text, detail, served_model = (each.replace(secret, "[key]") for each in told)
+        if secret in answer.text and secret not in self.line:  # it stands there in JSON's escapes
+            line = ""
+        kept = replace(answer, text=text, detail=detail, served_model=served_model)
+        return replace(self, answer=kept, line=line, pause=pause)
 
     @property
     def unpriced(self) -> bool:

@@ -120,7 +120,7 @@ class ChatJudge:
                 self._refused.update(shape)
         if response.status_code != 200:
             raise _error(response, self.api_key)
-        return self._read(request, response.text)
+        return self._read(request, response.text).without(self.api_key)
 
     def _shape(self) -> dict[str, Any]:
         if not self.verdict or self.structured == "none":
