@@ -146,8 +146,7 @@ class Result:
     what was or may have been paid for: it is final and never asked again. Otherwise
     `again` says whether asking once more can help, and `pause` is a sentence for the user
     where only the user can (credit, spend limit). `no_answer` marks a reply that is none.
-    `usd_unknown` is what a result may have
-    cost that does not say so, by forecast.
+    `usd_unknown` is what a result may have cost that does not say so, by forecast.
     """
 
     answer: Answer
@@ -162,10 +161,10 @@ class Result:
     def without(self, secret: str | None) -> Result:
         """The same without the key, where the service repeats it: what is kept holds none."""
         answer = self.answer
-        told = (self.line, self.pause, answer.text, answer.detail, answer.served_model)
-        if not secret or not any(secret in text for text in told):
+        texts = (self.line, self.pause, answer.text, answer.detail, answer.served_model)
+        if not secret or not any(secret in each for each in texts):
             return self
-        line, pause, text, detail, served_model = (each.replace(secret, "[key]") for each in told)
+        line, pause, text, detail, served_model = (each.replace(secret, "[key]") for each in texts)
         if secret in answer.text and secret not in self.line:  # it stands there in JSON's escapes
             line = ""
         kept = replace(answer, text=text, detail=detail, served_model=served_model)
