@@ -106,8 +106,9 @@ class Battle:
     `inconsistent` marks a judged pair whose two presentations disagreed: it has no
     winner, its `winner` field reads `tie`, and every rating method has a named setting
     for it. `share_a` is a soft outcome: the share of the win that goes to `model_a`, from 0
-    to 1, where more is known than a name; ratings then count it instead of the winner. A
-    timestamp without a zone is UTC; an empty text is none.
+    to 1, where more is known than a name; ratings then count it instead of the winner. `voter`
+    is who voted, where a file tells voters apart. A timestamp without a zone is UTC; an empty
+    text is none.
     """
 
     model_a: str
@@ -120,6 +121,7 @@ class Battle:
     battle_id: str | None = None
     timestamp: datetime | None = None
     session: str | None = None
+    voter: str | None = None
     lane: str | None = None
     weight: float = 1.0
     inconsistent: bool = False
@@ -143,5 +145,13 @@ class Battle:
             raise DataError(f"inconsistent {_clip(self.inconsistent)} is not true or false")
         if self.timestamp is not None and self.timestamp.tzinfo is None:
             object.__setattr__(self, "timestamp", self.timestamp.replace(tzinfo=UTC))
-        for name in ("question_id", "dimension", "judge_model", "battle_id", "session", "lane"):
+        for name in (
+            "question_id",
+            "dimension",
+            "judge_model",
+            "battle_id",
+            "session",
+            "voter",
+            "lane",
+        ):
             object.__setattr__(self, name, getattr(self, name) or None)

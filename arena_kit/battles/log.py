@@ -57,7 +57,7 @@ class Labels:
         return type(self)(self.names[used], remap[codes])
 
 
-TEXT_COLUMNS = ("source", "question_id", "dimension", "judge_model", "session", "lane")
+TEXT_COLUMNS = ("source", "question_id", "dimension", "judge_model", "session", "voter", "lane")
 #: What makes one battle of an id: who decided it, and on what. An id may come again in another
 #: dimension, or from another judge.
 IDENTITY = ("source", "judge_model", "dimension")
@@ -83,6 +83,7 @@ class BattleLog:
     dimension: Labels | None = None
     judge_model: Labels | None = None
     session: Labels | None = None
+    voter: Labels | None = None
     lane: Labels | None = None
     battle_id: Strings | None = None
     timestamp: NDArray[np.datetime64] | None = None
