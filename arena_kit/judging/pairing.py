@@ -63,6 +63,7 @@ def build_pairs(
     *,
     missing: Missing = "listwise",
     limit: int = 0,
+    only: str = "",
 ) -> Pairing:
     """Every two entrants on every prompt, for each dimension.
 
@@ -78,9 +79,13 @@ def build_pairs(
         pairs that lack one.
     limit
         Keeps the first so many pairs of each dimension; 0 keeps all.
+    only
+        The entrant that every pair must hold; empty pairs everybody with everybody.
     """
     if len(set(entrants)) < 2:
         raise DataError(f"a tournament needs two or more entrants, got {', '.join(entrants) or 0}")
+    if only and only not in entrants:
+        raise DataError(f"only_entrant {only!r} does not compete; entrants: {', '.join(entrants)}")
     have = set(available)
     absent = [
         (e, p.prompt_id) for p in prompts for e in sorted(entrants) if (e, p.prompt_id) not in have
@@ -94,6 +99,7 @@ def build_pairs(
             for prompt in prompts
             if prompt.gold_answer or not needs_gold
             for a, b in combinations(sorted(set(entrants)), 2)
+            if not only or only in (a, b)
         ]
         kept = [pair for pair in wanted if _has_both(pair, have, incomplete, missing)]
         lost[dimension] = len(wanted) - len(kept)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -151,13 +151,7 @@ class Generation:
 
     def forecasts(self) -> dict[str, Forecast]:
         """What each entrant's missing responses would cost."""
-        forecasts = {}
-        for entrant in self.definitions:
-            job = self._job(entrant)
-            fresh = job.fresh()
-            answered = len(job.questions) - len(fresh)
-            forecasts[entrant] = job.forecaster()(list(fresh.values()), answered=answered)
-        return forecasts
+        return {entrant: self._job(entrant).forecast() for entrant in self.definitions}
 
     def run(self, runs_dir: Path | None = None) -> Record:
         """Fill every entrant's responses file; leaves a record of what was made and paid."""
@@ -190,64 +184,89 @@ class Generation:
                 f"{self.params.max_cost_usd:g} allows; nothing was sent"
             )
 
-    def _job(self, entrant: str) -> _Job:
+    def _job(self, entrant: str) -> Job:
         definition = self.tournament.generate[entrant]
-        questions = [Question(entrant=entrant, prompt=p, definition=definition)
-                     for p in self.prompts]  # fmt: skip
-        base = paid_settings(definition.backend, self.tournament.judge)
+        return Job.of(
+            entrant,
+            definition,
+            self.prompts,
+            self.tournament,
+            self.root,
+            offline=self.params.offline,
+        )
+
+    def _file(self, job: Job) -> Path:
+        return responses_file(self.root / self.tournament.responses, job.entrant)
+
+    def _fill(self, job: Job, record: Record) -> dict[str, Any]:
+        file = self._file(job)
+        cap = self.params.max_cost_usd
+        with judging_progress(record, unit="response", shown=sys.stderr.isatty()) as progress:
+            failed = job.fill(file, job.terms(record.token, cap, progress.say), progress.show)
+        return {
+            "definition": job.definition.digest,
+            "model": job.definition.model,
+            "file": str(file.relative_to(self.root)),
+            "responses": answer_counts(file),
+            "failed": {q: answer.detail for q, answer in failed.items()},
+        }
+
+
+def answer_counts(file: Path) -> dict[str, int]:
+    """How many responses a file that was made here has, by status."""
+    rows, _ = whole_lines(file) if file.is_file() else ([], True)
+    return dict(Counter(str(row["diagnostics"]["status"]) for row in rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One entrant's answers to be made: its questions by cache key, and who is asked.
+
+    `expected` is how many tokens an answer is taken to have until enough of them say better.
+    """
+
+    entrant: str
+    judge: PaidJudge
+    ledger: Ledger
+    questions: dict[str, Question] = field(repr=False)
+    definition: EntrantDefinition
+    max_tries: int
+    offline: bool
+    expected: int
+
+    @classmethod
+    def of(
+        cls,
+        entrant: str,
+        definition: EntrantDefinition,
+        prompts: Sequence[Prompt],
+        tournament: TournamentFile,
+        root: Path,
+        *,
+        offline: bool = False,
+    ) -> Job:
+        """The prompts put to an entrant by its definition, under a tournament file's settings."""
+        questions = [Question(entrant=entrant, prompt=p, definition=definition) for p in prompts]
+        base = paid_settings(definition.backend, tournament.judge)
         shaping = ("max_tokens", "effort", "temperature")
         changes = {n: getattr(definition, n) for n in shaping if n in type(base).model_fields}
         backend = Backend(kind=definition.backend, **definition.shared_with(Backend))
         judge = backend.judge(
             base.model_copy(update=changes),
-            read_prices(self.root / self.tournament.prices),
-            self.root,
+            read_prices(root / tournament.prices),
+            root,
             verdict=False,
         )
-        return _Job(
+        return cls(
+            entrant=entrant,
             judge=judge,
-            ledger=self.ledger,
+            ledger=Ledger(root / tournament.verdicts),
             questions=dict(zip(cache_keys(judge, questions), questions, strict=True)),
-            file=responses_file(self.root / self.tournament.responses, entrant),
             definition=definition,
-            offline=self.params.offline,
+            max_tries=tournament.judge.max_tries,
+            offline=offline,
+            expected=definition.max_tokens // 2,
         )
-
-    def _fill(self, job: _Job, record: Record) -> dict[str, Any]:
-        cap = float("inf") if job.judge.price.free else self.params.max_cost_usd
-        budget = Budget(
-            cap_usd=cap, forecaster=job.forecaster, ledger=self.ledger, run=record.token
-        )
-        with judging_progress(record, unit="response", shown=sys.stderr.isatty()) as progress:
-            terms = AskingTerms(
-                run=record.token,
-                purpose=job.purpose,
-                max_tries=self.tournament.judge.max_tries,
-                allow=budget.allow,
-                forecast=budget.forecast,
-                say=progress.say,
-            )
-            failed = job.fill(terms, progress.show)
-        counts = job.counts()
-        return {
-            "definition": job.definition.digest,
-            "model": job.definition.model,
-            "file": str(job.file.relative_to(self.root)),
-            "responses": counts,
-            "failed": {q: answer.detail for q, answer in failed.items()},
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Job:
-    """One entrant: its questions by cache key, and the file they go into."""
-
-    judge: PaidJudge
-    ledger: Ledger
-    questions: dict[str, Question] = field(repr=False)
-    file: Path
-    definition: EntrantDefinition
-    offline: bool
 
     @property
     def purpose(self) -> str:
@@ -258,29 +277,58 @@ class _Job:
         return {key: q for key, q in self.questions.items() if key not in settled}
 
     @cached_property
-    def _estimator(self) -> Estimator:
+    def estimator(self) -> Estimator:
         return Estimator.of(self.judge, list(self.fresh().values()), ask=not self.offline)
 
     def forecaster(self) -> Forecaster:
-        expected = self.definition.max_tokens // 2
         return Forecaster.of(
-            self.judge, self.ledger, self._estimator, purpose=self.purpose, expected=expected
+            self.judge, self.ledger, self.estimator, purpose=self.purpose, expected=self.expected
         )
 
-    def fill(self, terms: AskingTerms, show: OnProgress) -> dict[str, Answer]:
+    def forecast(self) -> Forecast:
+        """What the answers that the ledger does not have would cost."""
+        fresh = self.fresh()
+        return self.forecaster()(list(fresh.values()), answered=len(self.questions) - len(fresh))
+
+    def terms(self, run: str, cap: float, say: Callable[[str], None]) -> AskingTerms:
+        """Under which terms a run asks; the cap does not bind a model that is free."""
+        cap = float("inf") if self.judge.price.free else cap
+        budget = Budget(cap_usd=cap, forecaster=self.forecaster, ledger=self.ledger, run=run)
+        return AskingTerms(
+            run=run,
+            purpose=self.purpose,
+            max_tries=self.max_tries,
+            allow=budget.allow,
+            forecast=budget.forecast,
+            say=say,
+        )
+
+    def answers(self) -> dict[str, Response]:
+        """What the ledger has of the entrant's own answers, by prompt."""
+        return {
+            self.questions[key].prompt.prompt_id: Response(
+                entrant_id=self.entrant,
+                prompt_id=self.questions[key].prompt.prompt_id,
+                response_text=answer.text,
+            )
+            for key, answer in self.ledger.get(self.questions).items()
+            if answer.status in _RESPONSES
+        }
+
+    def fill(self, file: Path, terms: AskingTerms, show: OnProgress) -> dict[str, Answer]:
         """Write what the ledger has, then ask for the rest, writing as it comes; returns what
         failed, by prompt.
         """
-        written = self._kept_rows()
+        written = self._kept_rows(file)
 
         def write(_n: int) -> None:
-            self._write(written)
+            self._write(file, written)
             show(len(written), len(self.questions))
 
         write(0)
         fresh = self.fresh()
         if fresh and self.offline:
-            raise DataError(f"offline, but {len(fresh)} responses of {self.file} are not made")
+            raise DataError(f"offline, but {len(fresh)} responses of {file} are not made")
         answers = ask(fresh, self.judge, self.ledger, terms, write) if fresh else {}
         answers = self.ledger.get(self.questions) | answers
         return {
@@ -289,29 +337,24 @@ class _Job:
             if answer.status not in _RESPONSES
         }
 
-    def counts(self) -> dict[str, int]:
-        """How many responses the file has, by status."""
-        rows, _ = whole_lines(self.file) if self.file.is_file() else ([], True)
-        return dict(Counter(str(row["diagnostics"]["status"]) for row in rows))
-
-    def _kept_rows(self) -> set[str]:
+    def _kept_rows(self, file: Path) -> set[str]:
         """Prompt ids that the file already answers by this definition; the rest is dropped."""
-        rows, whole = whole_lines(self.file) if self.file.is_file() else ([], True)
+        rows, whole = whole_lines(file) if file.is_file() else ([], True)
         kept = {}
         for row in rows:
             diagnostics = row.get("diagnostics")
             if not isinstance(diagnostics, dict) or "definition" not in diagnostics:
                 raise DataError(
-                    f"{self.file}: holds responses made elsewhere; move the file, or take the "
+                    f"{file}: holds responses made elsewhere; move the file, or take the "
                     "entrant out of `generate`"
                 )
             if diagnostics["definition"] == self.definition.digest:
                 kept[str(row["prompt_id"])] = row
         if len(kept) != len(rows) or not whole:
-            write_jsonl(self.file, kept.values())
+            write_jsonl(file, kept.values())
         return set(kept)
 
-    def _write(self, written: set[str]) -> None:
+    def _write(self, file: Path, written: set[str]) -> None:
         """Append the ledger's new answers to the file; an interrupt may lose a line, which the
         next run writes, but repeats none.
         """
@@ -319,4 +362,4 @@ class _Job:
         answers = self.ledger.get(todo).items()
         rows = [todo[key].row(answer) for key, answer in answers if answer.status in _RESPONSES]
         written |= {str(row["prompt_id"]) for row in rows}
-        append_lines(self.file, [json.dumps(row, ensure_ascii=False) for row in rows])
+        append_lines(file, [json.dumps(row, ensure_ascii=False) for row in rows])

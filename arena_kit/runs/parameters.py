@@ -13,6 +13,7 @@ from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
 from arena_kit.rating.elo import MAX_PERMS
 from arena_kit.rating.placement import Placement
+from arena_kit.runs.arena_params import ArenaParams
 from arena_kit.runs.settings import (
     DEFAULT_POLICY,
     DEFAULT_TOURNAMENT,
@@ -52,6 +53,7 @@ class RunParams(Strict):
     key_variable: str = Field(default="", pattern=VARIABLE)
     n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)
     limit_pairs: int = Field(default=0, ge=0)
+    only_entrant: str = ""
     offline: bool = False
     seed: int = Field(default=-1, ge=-1)
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
@@ -68,7 +70,7 @@ class RunParams(Strict):
         return file.model_copy(update={"elo": elo})
 
 
-class PlacementParams(Strict):
+class PlacementParams(ArenaParams):
     """What a placement may be told; files are relative to the workspace."""
 
     model: str = Field(min_length=1)
@@ -77,11 +79,9 @@ class PlacementParams(Strict):
     human_note: str = ""
     judged: str = "sample/arena/judged_by_baseline.jsonl.gz"
     judged_winner: str = "winner"
-    judge_model: str = ""
     dimension: str = ""
     arena: str = ""
     min_battles: int = Placement(model="").min_battles
-    soft: bool = True
     prior: float = _METHOD.prior
     both_bad: BothBad = _METHOD.both_bad
     inconsistent: Inconsistent = _METHOD.inconsistent

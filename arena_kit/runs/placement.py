@@ -14,8 +14,10 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_csv, write_json
 from arena_kit.rating import claims
-from arena_kit.rating.base import Ratings
+from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.placement import Placed
+from arena_kit.runs.arena_plan import ArenaPlan
+from arena_kit.runs.arena_run import ArenaRun
 from arena_kit.runs.artifacts import rows_with_ranks
 from arena_kit.runs.battles import (
     arena_name,
@@ -36,40 +38,73 @@ MODE = "placement"
 class PlacementStudy(Recorded):
     """One model placed among others; open one with `PlacementStudy.open`, then ask for `placed`
     and `save()` the artifacts.
+
+    `verdicts` were made elsewhere; where there are none, `run` asks for them.
     """
 
     root: Path
     params: PlacementParams
     human: BattleLog = field(repr=False)
-    judged: BattleLog = field(repr=False)
+    verdicts: BattleLog | None = field(repr=False)
+    run: ArenaRun | None = field(repr=False)
 
     @classmethod
     def open(
         cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any
     ) -> PlacementStudy:
-        """Validate parameters, read both files, then claim a record and write its manifest.
+        """Validate parameters and read all inputs, then claim a record and write its manifest.
 
         A notebook passes its `globals()`, of which the parameters are taken.
         """
         root = find_root()
         given = parameters_in(PlacementParams, namespace) | parameters
         params = validated(PlacementParams, given, f"parameters of {MODE}")
-        human = human_votes(params.human, root, winner=params.human_winner)
-        judged = _read_verdicts(root, params)
+        plan = ArenaPlan.read(params, root) if params.judged_here else None
+        if plan is not None:
+            plan.refuse_without_cap()
+        human = plan.human if plan else human_votes(params.human, root, winner=params.human_winner)
+        verdicts = None if plan else _read_verdicts(root, params)
         record = Record.begin(MODE, params.model_dump(mode="json"), root)
-        study = cls(root=root, params=params, human=human, judged=judged, record=record)
+        study = cls(
+            root=root,
+            params=params,
+            human=human,
+            verdicts=verdicts,
+            run=ArenaRun(plan=plan, record=record) if plan else None,
+            record=record,
+        )
         study._describe()
         return study
 
     @cached_property
+    def judged(self) -> BattleLog:
+        """The verdicts as battles: as they were read, or as the judge settles them now."""
+        if self.run is not None:
+            return self.run.battles
+        if self.verdicts is None:
+            raise TypeError("neither verdicts nor a judge")
+        return self.verdicts
+
+    @cached_property
     def placed(self) -> Placed:
-        """The model among the others, placed jointly and with the others held fixed."""
+        """The model among the others, placed jointly and with the others held fixed.
+
+        Verdicts that were made here count in full where too few of them meet people's votes.
+        """
+        judged, placement = self.judged, self.params.placement()
         with self.record.failing():
-            return self.params.placement()(self.human, self.judged)
+            try:
+                return placement(self.human, judged)
+            except RatingError:
+                if not (self.run and placement.soft):
+                    raise
+                return replace(placement, soft=False)(self.human, judged)
 
     @property
     def judge_model(self) -> str:
-        """Who judged: as the parameters say, else as the battles do."""
+        """Who judged: who is asked now, else as the parameters say, else as the battles do."""
+        if self.run is not None:
+            return self.run.plan.judge.model
         column = self.params.judged_winner
         named = self.params.judge_model or next(iter(judges_of(self.judged)), "")
         return named or ("a judge without a name" if column == "winner" else column)
@@ -85,28 +120,60 @@ class PlacementStudy(Recorded):
         return arena_name(self.params.human, self.params.arena, self.note)
 
     def facts(self) -> dict[str, str]:
-        """What is placed where, by whom, in words."""
-        placed, params = self.placed, self.params
+        """What is placed where, by whom and how, in words: what is known before it is judged."""
+        params = self.params
+        lexical = self.judge_model.startswith("baseline/")
         return {
             "model": params.model,
-            "judge": self.judge_model,
+            "judge": self.judge_model + (" (compares words, reads no rubric)" if lexical else ""),
             "arena": self.arena,
-            "human battles": f"{placed.human.n_battles} of {len(self.human)} count, "
-            f"{len(placed.human.models)} models",
-            "judged battles": f"{placed.n_judged} of {len(self.judged)} count",
-            "left out": _listed(placed.left_out, params.min_battles),
+            **(self._asked() if self.run else {}),
             "rating": "Bradley–Terry, ties half a win, "
             f"both-bad votes {'as ties' if params.both_bad == 'tie' else 'left out'}, "
             f"inconsistent judgments {'as ties' if params.inconsistent == 'tie' else 'dropped'}",
             "interval": f"{params.n_bootstraps} resamples of whole questions, seed {params.seed}",
-            "verdicts": _worth(placed),
+        }
+
+    def _asked(self) -> dict[str, str]:
+        """What is drawn from the arena, who answers and what the judge is asked."""
+        if self.run is None:
+            return {}
+        plan = self.run.plan
+        sample, definition = plan.sample, self.params.definition
+        rubric = plan.rubric
+        source = f"read from {self.params.responses}"
+        if definition is not None:
+            source = f"made by {definition.model} ({definition.backend})"
+        return {
+            "answers": f"{len(sample.asked)}, {source}",
+            "battles": f"{len(sample.battles)} against {len(sample.opponents)} opponents, and "
+            f"{len(sample.shared)} that people decided too; drawn with seed {self.params.seed}",
+            "requests": f"{2 * (len(sample.battles) + len(sample.shared))} verdicts, both orders",
+            "rubric": f"{rubric.dimension} v{rubric.version}, reference: {rubric.reference}",
+        }
+
+    def counted(self) -> dict[str, str]:
+        """What counted, and what a verdict was taken to be worth, in words."""
+        placed = self.placed
+        return {
+            "human battles": f"{placed.human.n_battles} of {len(self.human)} count, "
+            f"{len(placed.human.models)} models",
+            "judged battles": f"{placed.n_judged} of {self._n_judged()} count",
+            "left out": _listed(placed.left_out, self.params.min_battles),
+            "verdicts": _worth(placed, wanted=self.params.soft),
             "judge's error": _error(placed),
         }
+
+    def _n_judged(self) -> int:
+        """Judged battles of the model."""
+        return len(self.judged) - self.placed.unused["judged, of other models"]
 
     def save(self) -> Record:
         """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""
         with self.record.failing():
             placed, folder = self.placed, self.record.path
+            if self.run is not None:
+                write_battles(folder / "judged.jsonl", self.judged)
             write_battles(folder / "battles.jsonl", self._written())
             write_json(folder / "elo_ratings.json", self._elo_ratings())
             write_json(folder / "placement.json", placement_summary(placed))
@@ -134,12 +201,16 @@ class PlacementStudy(Recorded):
                 "inlined": params.inline_human,
                 "note": self.note,
             },
-            judged_battles={
+            judged_battles=None
+            if self.run
+            else {
                 "file": params.judged,
                 "sha256": file_hash(battles_file(self.root / params.judged)),
             },
             seeds={"resamples": params.seed},
         )
+        if self.run is not None:
+            self.run.describe()
 
     def _written(self) -> BattleLog:
         """The battles of the joint fit; without people's votes where those are only pinned."""
@@ -236,8 +307,10 @@ def _error(placed: Placed) -> str:
     return f"{error.sd:.0f} points beyond chance, over {error.n_models} other models"
 
 
-def _worth(placed: Placed) -> str:
+def _worth(placed: Placed, *, wanted: bool) -> str:
     fit = placed.calibration
+    if fit is None and wanted:
+        return "count in full, for want of battles that people and the judge both decided"
     if fit is None:
         return "count in full"
     return (

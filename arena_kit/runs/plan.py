@@ -62,6 +62,7 @@ class Plan:
             {name: rubric.needs_gold for name, rubric in rubrics.items()},
             missing=tournament.missing_responses,
             limit=params.limit_pairs,
+            only=params.only_entrant,
         )
         _refuse_too_many(len(pairing.pairs))
         return cls(

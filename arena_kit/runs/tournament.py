@@ -186,13 +186,14 @@ class Study(Recorded):
         strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
         n_pairs = len(plan.pairing.pairs)
         lexical = plan.judge.model.startswith("baseline/")
+        only = f" of {self.params.only_entrant}" if self.params.only_entrant else ""
         return {
             "tournament": tournament.name,
             "judge": plan.judge.model + (" (compares words, reads no rubric)" if lexical else ""),
             "entrants": ", ".join(sorted(tournament.entrants)),
             "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
             "rubrics": rubrics,
-            "requests": f"{2 * n_pairs} ({n_pairs} pairs in both orders)",
+            "requests": f"{2 * n_pairs} ({n_pairs} pairs{only} in both orders)",
             "missing responses": f"{len(plan.pairing.missing)}, treated "
             f"{tournament.missing_responses}",
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "

@@ -1,0 +1,209 @@
+"""A new model's answers made, judged and settled, with all that a record keeps of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from arena_kit.battles.battle import Source
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import write_json, write_jsonl, write_text
+from arena_kit.judging.cost import Spending
+from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
+from arena_kit.judging.prompts import responses_file
+from arena_kit.judging.quality import position_bias, served_by_others, served_warning
+from arena_kit.judging.records import Judgment
+from arena_kit.judging.tournament import OfflineError, judge_pairs
+from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
+from arena_kit.runs.arena_plan import ArenaPlan, Responses
+from arena_kit.runs.artifacts import write_pairs, write_verdicts
+from arena_kit.runs.generation import answer_counts
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.progress import judging_progress
+from arena_kit.runs.record import Record
+
+INPUTS = "inputs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArenaRun:
+    """An arena plan carried out into a record; each step is done once, and again for free after
+    an interruption: the ledger has what was paid for.
+    """
+
+    plan: ArenaPlan
+    record: Record
+
+    @cached_property
+    def answers(self) -> Responses:
+        """The model's answers, read or made; what could not be made is in the manifest."""
+        plan, record = self.plan, self.record
+        with record.failing(self._on_failure):
+            before = record.read().get("cost", {})  # of an earlier try, whose forecast holds
+            record.update(cost={"forecast": plan.forecast.as_dict()} | before)
+            plan.refuse_above_cap(record.token)
+            answers = self._made() if plan.job else self._read()
+            if not answers:
+                raise ServiceError(f"not one answer of {plan.params.model} was made")
+        return answers
+
+    @cached_property
+    def judging(self) -> Plan:
+        """What is judged, and how."""
+        return self.plan.judging(self.answers)
+
+    @cached_property
+    def judgments(self) -> list[Judgment]:
+        """Every pair judged in both orders and settled."""
+        plan, record = self.judging, self.record
+        with record.failing(self._on_failure), judging_progress(record) as progress:
+            write_pairs(record.path, plan.pairing.pairs)
+            judgments = judge_pairs(
+                plan.pairing.pairs,
+                plan.material,
+                plan.judge,
+                plan.ledger,
+                offline=plan.params.offline,
+                max_attempts=plan.tournament.judge.max_attempts,
+                terms=plan.terms(record.token, progress.say),
+                on_progress=progress.show,
+            )
+            if warning := served_warning(judgments):
+                progress.say(warning)
+            write_verdicts(record.path, judgments, list(plan.tournament.dimensions))
+            record.update(
+                counts={
+                    "pairs": plan.pairing.counts(),
+                    "verdicts": status_counts(judgments),
+                    "judgments": settlement_counts(judgments),
+                },
+                cost=self._cost(),
+                position_bias={n: bias.as_dict() for n, bias in position_bias(judgments).items()},
+                served_by_others=served_by_others(judgments),
+            )
+        return judgments
+
+    @cached_property
+    def battles(self) -> BattleLog:
+        """What the judge decided, under the arena's own names."""
+        settled = self.plan.sample.renamed(to_battles(self.judgments))
+        return replace(settled, dimension=None).of_source(Source.LLM_JUDGE, self.plan.judge.model)
+
+    @cached_property
+    def spending(self) -> dict[str, Spending]:
+        """What this run paid for answers and for verdicts; without what is free."""
+        paid = defaultdict(list)
+        for answer in self.plan.ledger.paid(self.record.token):
+            made = answer.request_id.startswith("generate|")
+            paid["answers" if made else "verdicts"].append(answer)
+        asked = {"answers": self.plan.job and self.plan.job.judge, "verdicts": self.plan.judge}
+        return {
+            name: Spending.of(paid[name], judge.price, batch=isinstance(judge, BatchJudge))
+            for name, judge in asked.items()
+            if isinstance(judge, PaidJudge)
+        }
+
+    def describe(self) -> None:
+        """Keep in the record what is judged, by whom and how it was drawn."""
+        plan = self.plan
+        params, sample, rubric = plan.params, plan.sample, plan.rubric
+        self.record.update(
+            tournament=plan.tournament.model_dump(mode="json"),
+            judge={"model": plan.judge.model, "settings": dict(plan.judge.settings)},
+            dimensions=[rubric.dimension],
+            rubrics={
+                rubric.dimension: {
+                    "file": str(params.rubric),
+                    "version": rubric.version,
+                    "sha256": rubric.digest,
+                }
+            },
+            sample={
+                "battles": len(sample.battles),
+                "shared": len(sample.shared),
+                "prompts": len(sample.prompts),
+                "opponents": sample.opponents,
+                "left_out": dict(plan.texts.left_out),
+                "seed": params.seed,
+            },
+            generator=None
+            if plan.job is None
+            else plan.job.definition.model_dump(mode="json") | {"entrant": sample.entrant},
+        )
+        self._keep_inputs()
+
+    def _keep_inputs(self) -> None:
+        """The sampled prompts, the recorded answers and the rubric, so that the record can be read
+        anywhere; the model's own answers come beside them when they are there.
+        """
+        sample, folder = self.plan.sample, self.record.path / INPUTS
+        write_jsonl(folder / "prompts.jsonl", [_row(prompt) for prompt in sample.prompts])
+        by_entrant = defaultdict(list)
+        for (entrant, _), response in sample.recorded.items():
+            by_entrant[entrant].append(_row(response))
+        for entrant, rows in by_entrant.items():
+            write_jsonl(responses_file(folder / "responses", entrant), rows)
+        rubric = folder / "rubrics" / f"{self.plan.rubric.dimension}.md"
+        write_text(rubric, self.plan.rubric.text)
+        names = {"models": dict(sample.models), "questions": dict(sample.questions)}
+        if any(names.values()):
+            write_json(folder / "names.json", names)
+
+    def _read(self) -> Responses:
+        """The model's answers to the sampled prompts, kept beside the recorded ones."""
+        sample = self.plan.sample
+        ids = {prompt.prompt_id for prompt in sample.asked}
+        answers = {cell: each for cell, each in self.plan.given.items() if cell[1] in ids}
+        write_jsonl(self._file, [_row(each) for each in answers.values()])
+        return answers
+
+    def _made(self) -> Responses:
+        job, record = self.plan.job, self.record
+        if job is None:
+            raise TypeError("nobody is defined who could answer")
+        with judging_progress(record, unit="response") as progress:
+            terms = job.terms(record.token, self.plan.params.max_cost_usd, progress.say)
+            failed = job.fill(self._file, terms, progress.show)
+        record.update(
+            answers={
+                "definition": job.definition.digest,
+                "model": job.definition.model,
+                "responses": answer_counts(self._file),
+                "failed": {prompt: answer.detail for prompt, answer in failed.items()},
+            }
+        )
+        return {(job.entrant, prompt): each for prompt, each in job.answers().items()}
+
+    @property
+    def _file(self) -> Path:
+        return responses_file(self.record.path / INPUTS / "responses", self.plan.sample.entrant)
+
+    def _cost(self) -> dict[str, Any]:
+        """What this run paid, for both, held against the forecast and the cap."""
+        ledger, token = self.plan.ledger, self.record.token
+        cost: dict[str, Any] = {
+            "forecast": self.record.read()["cost"]["forecast"],
+            "usd_spent": ledger.spent(token),
+            "usd_unknown": ledger.usd_unknown(token),
+            "answers_paid": {name: each.as_dict() for name, each in self.spending.items()},
+            "attempts": ledger.outcomes(token),
+        }
+        cap = self.plan.params.max_cost_usd
+        cost["over_cap"] = bool(cap) and cost["usd_spent"] + cost["usd_unknown"] > cap
+        return cost
+
+    def _on_failure(self, error: BaseException) -> None:
+        if isinstance(error, OfflineError):
+            missing = ({"request_id": request_id} for request_id in error.missing)
+            write_jsonl(self.record.path / "missing.jsonl", missing)
+        if self.plan.asked:
+            ledger, token = self.plan.ledger, self.record.token
+            self.record.add_spent(ledger.spent(token), ledger.usd_unknown(token))
+
+
+def _row(item: Any) -> dict[str, Any]:
+    """A prompt or response as a line of its file, without what it does not have."""
+    return {name: value for name, value in asdict(item).items() if value not in (None, (), {})}

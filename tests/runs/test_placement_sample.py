@@ -1,0 +1,208 @@
+"""Drawing an arena's recorded answers: what is left out, that opponents are balanced, the ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arena_kit import Battle, BattleLog, DataError, Prompt, Response
+from arena_kit.battles.texts import BattleTexts
+from arena_kit.judging.verdicts import to_battles
+from arena_kit.runs.arena_sample import (
+    ArenaSample,
+    RecordedBattle,
+    RecordedTexts,
+    draw,
+    question_ids,
+    with_question_ids,
+)
+
+Row = tuple[str, str, str | None, dict[str, Any]]
+
+
+def arena(*rows: Row) -> tuple[BattleLog, BattleTexts]:
+    """Battles (model_a, model_b, question) whose texts follow from who answered what."""
+    battles = BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner="model_a", question_id=q)  # type: ignore[arg-type]
+        for a, b, q, _ in rows
+    )
+    given = [
+        {"prompt": f"{q}?", "response_a": f"{a} on {q}", "response_b": f"{b} on {q}"}
+        | {"language": "en", "turns": 1}
+        | changes
+        for a, b, q, changes in rows
+    ]
+    columns = {
+        name: np.array([row[name] for row in given], object)
+        for name in ("prompt", "response_a", "response_b", "language")
+    }
+    turns = np.array([row["turns"] for row in given], np.int32)
+    return battles, BattleTexts(**columns, turns=turns)
+
+
+def grid(models: int, questions: int) -> RecordedTexts:
+    """Every two neighbours met on every question."""
+    names = [f"m{i}" for i in range(models)]
+    rows = [(a, b, f"q{q:03}", {}) for q in range(questions) for a, b in zip(names, names[1:])]  # noqa: B905, RUF007
+    return RecordedTexts.of_file(*arena(*rows))
+
+
+def drawn(texts: RecordedTexts, n: int, **changes: Any) -> ArenaSample:
+    everybody = {model for model, _ in texts.answers}
+    return draw(texts, "new", everybody, **{"dimension": "taste", "n_battles": n} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"prompt": None}, "without a prompt and both answers"),
+        ({"prompt": " "}, "without a prompt and both answers"),
+        ({"response_b": None}, "without a prompt and both answers"),
+        ({"turns": 2}, "more than one turn"),
+        ({"language": "de"}, "another language, or none named"),
+        ({"language": None}, "another language, or none named"),
+        ({"prompt": "other?"}, "another prompt under the same question id"),
+        ({"response_a": "changed"}, "another answer of the same model to the same question"),
+    ],
+)
+def test_what_cannot_be_used_is_counted(changes: dict[str, Any], why: str) -> None:
+    """A battle without texts, of another kind, or at odds with an earlier one is left out by its
+    reason, and leaves no answer behind.
+    """
+    rows = arena(("x", "y", "q1", {}), ("x", "z", "q1", changes))
+    texts = RecordedTexts.of_file(*rows, languages=["en"])
+    assert texts.left_out == {why: 1}
+    assert texts.battles == [RecordedBattle("q1", "x", "y")]
+    assert set(texts.answers) == {("x", "q1"), ("y", "q1")}
+
+
+def test_filters_can_be_lifted() -> None:
+    """Without filters, conversations of any language and length lend their first answers; a file
+    that does not count turns is taken for single ones.
+    """
+    rows = arena(("x", "y", "q1", {"turns": 3, "language": "de"}), ("x", "y", "q2", {"turns": 0}))
+    assert len(RecordedTexts.of_file(*rows, single_turn=False).battles) == 2
+    assert RecordedTexts.of_file(*rows).battles == [RecordedBattle("q2", "x", "y")]
+
+
+def test_nothing_is_left() -> None:
+    """A filter that leaves nothing is refused with the counts and the languages that there are."""
+    rows = arena(("x", "y", "q1", {"language": "de"}), ("x", "y", "q2", {"language": "fr"}))
+    with pytest.raises(DataError, match=r"no battle .*: 2 another language.*named: de, fr$"):
+        RecordedTexts.of_file(*rows, languages=["en"])
+
+
+@pytest.mark.parametrize("n", [1, 7, 35, 60, 200])
+def test_opponents_are_balanced_and_prompts_new(n: int) -> None:
+    """Opponents have equally many battles or one more, prompts come again only when all have
+    come and then about equally often, and no opponent is met twice on one prompt.
+    """
+    sample = drawn(grid(7, 40), n)
+    counts = list(sample.opponents.values())
+    assert sum(counts) == n
+    assert max(counts) - min([*counts, 0] if n < 7 else counts) <= 1
+    assert len({pair.prompt_id for pair in sample.battles}) == min(n, 40)
+    assert len(set(sample.battles)) == n
+    uses = Counter(pair.prompt_id for pair in sample.battles)
+    assert max(uses.values()) - min(uses.values()) <= 2
+
+
+def test_an_opponent_with_few_answers_gives_way() -> None:
+    """An opponent whose answers are used up is made up for by the others."""
+    rows = [("x", "y", f"q{i}", {}) for i in range(10)] + [("z", "x", "q0", {})]
+    sample = drawn(RecordedTexts.of_file(*arena(*rows)), 9)
+    assert sample.opponents == {"x": 4, "y": 4, "z": 1}
+
+
+def test_too_many_are_refused() -> None:
+    """More battles than recorded answers is refused with both numbers."""
+    with pytest.raises(DataError, match=r"n_battles is 15, .*only 14 recorded answers") as caught:
+        drawn(grid(7, 2), 15)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_seed_decides() -> None:
+    """The same seed draws the same battles whatever the order of the file; another one others."""
+    texts = grid(5, 60)
+    turned = RecordedTexts(
+        prompts=dict(reversed(texts.prompts.items())),
+        answers=dict(reversed(texts.answers.items())),
+        battles=texts.battles,
+        left_out={},
+    )
+    assert drawn(texts, 30).battles == drawn(turned, 30).battles
+    assert drawn(texts, 30).battles != drawn(texts, 30, seed=1).battles
+
+
+def test_only_opponents_and_answered_prompts() -> None:
+    """Only named opponents are met, never the model itself, and only on prompts it has answered;
+    shared battles are among opponents, on any prompt.
+    """
+    rows = [(a, b, f"q{i}", {}) for i in range(9) for a, b in (("x", "y"), ("y", "rare"))]
+    rows += [("new", "x", f"q{i}", {}) for i in range(9)]
+    texts = RecordedTexts.of_file(*arena(*rows))
+    sample = draw(texts, "new", ["x", "y", "new"], dimension="taste", n_battles=4, n_shared=50,
+                  answered=["q1", "q2", "q3"])  # fmt: skip
+    assert set(sample.opponents) == {"x", "y"}
+    assert {pair.prompt_id for pair in sample.battles} <= {"q1", "q2", "q3"}
+    assert {(p.entrant_a, p.entrant_b) for p in sample.shared} == {("x", "y")}
+    assert len(sample.shared) == 9
+    assert {entrant for entrant, _ in sample.recorded} == {"x", "y"}
+    assert sample.recorded["x", "q1"].response_text == "x on q1"
+
+
+def test_names_that_are_no_ids_come_back() -> None:
+    """Models and questions with any name are judged under safe ids, and battles have the arena's
+    names again.
+    """
+    rows = [("GPT-4 (turbo)", "y", f"q {i}?", {}) for i in range(3)]
+    sample = draw(RecordedTexts.of_file(*arena(*rows)), "new model", ["GPT-4 (turbo)", "y"],
+                  dimension="taste", n_battles=6)  # fmt: skip
+    assert " " not in "".join(pair.pair_id for pair in sample.battles)
+    judged = BattleLog.from_battles(
+        Battle(model_a=p.entrant_a, model_b=p.entrant_b, winner="tie", question_id=p.prompt_id)  # type: ignore[arg-type]
+        for p in sample.battles
+    )
+    named = sample.renamed(judged)
+    assert set(named.models) == {"GPT-4 (turbo)", "y", "new model"}
+    assert set(named.prompts) == {"q 0?", "q 1?", "q 2?"}
+    assert len(sample.renamed(to_battles([]))) == 0
+
+
+def test_questions_without_an_id_are_known_by_their_prompt() -> None:
+    """Battles on equal prompts are on one question, which also clusters people's votes."""
+    battles, texts = arena(
+        ("x", "y", None, {"prompt": "Why?"}),
+        ("x", "z", None, {"prompt": "Why?"}),
+        ("x", "z", None, {"prompt": "How?", "response_a": "so"}),
+    )
+    one, same, other = question_ids(battles, texts)
+    assert one == same != other
+    assert with_question_ids(battles, texts).clusters().tolist() == [1, 1, 0]
+    assert len(RecordedTexts.of_file(battles, texts).prompts) == 2
+
+
+def test_a_bank_of_ones_own() -> None:
+    """Votes that name their question take prompts and responses from a bank, gold answers too;
+    what the bank lacks is counted.
+    """
+    bank = [
+        Prompt(prompt_id="q1", text="One?", source="s", gold_answer="1"),
+        Prompt(prompt_id="q2", text="Two?", source="s"),
+    ]
+    responses = {
+        (m, q): Response(entrant_id=m, prompt_id=q, response_text=f"{m} on {q}")
+        for m in ("x", "y")
+        for q in ("q1", "q2")
+    }
+    battles, _ = arena(("y", "x", "q1", {}), ("x", "y", "q2", {}), ("x", "z", "q1", {}),
+                       ("x", "y", "q9", {}), ("x", "y", None, {}))  # fmt: skip
+    texts = RecordedTexts.of_bank(battles, bank, responses)
+    assert texts.left_out == {"a question outside the prompt bank": 2, "without both responses": 1}
+    assert texts.battles == [RecordedBattle("q1", "x", "y"), RecordedBattle("q2", "x", "y")]
+    sample = drawn(texts, 2, needs_gold=True, n_shared=9)
+    assert {pair.prompt_id for pair in [*sample.battles, *sample.shared]} == {"q1"}
+    assert sample.prompts[0].gold_answer == "1"
