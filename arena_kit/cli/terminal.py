@@ -26,26 +26,30 @@ _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 def show_board(record: Path) -> None:
     """The leaderboard of a run record."""
     if (record / "elo_ratings.json").is_file():
-        _show_placement(read_json(record / "elo_ratings.json"))
+        _show_placement(record)
     elif (record / "leaderboard.json").is_file():
         _show_policy(read_json(record / "leaderboard.json"))
     elif (record / "elo_results.json").is_file():
         _show_tournament(record)
 
 
-def _show_placement(placement: Mapping[str, Any]) -> None:
+def _show_placement(record: Path) -> None:
+    """The board as the report shows it, and what may be concluded from it."""
+    found = read_json(record / "elo_ratings.json")
+    board = read_json(record / "placement.json")["board"]
     rows = [
         {
             "rank": rank,
-            "model": row["model"] + (" ◀ placed" if row["source"] == "evaluated" else ""),
+            "model": row["model"] + (" ◀ placed" if row["model"] == found["model"] else ""),
             "rating": f"{row['rating']:.0f}",
             "95% interval": span(row["ci_low"], row["ci_high"]),
             "battles": row["n_battles"],
         }
-        for rank, row in enumerate(placement["ratings"], 1)
+        for rank, row in enumerate(board["ratings"], 1)
     ]
-    title = f"{placement['model']} in {placement['arena']}, judged by {placement['judge_model']}"
-    _print(Table(rows=rows, title=title, left=["model"]))
+    title = f"{found['model']} in {found['arena']}, judged by {found['judge_model']}"
+    _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
+    _say(board["caution"])
 
 
 def _show_policy(board: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import log as ln
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,18 +45,33 @@ class Placed:
     battles: BattleLog = field(repr=False)
 
     @property
-    def cautious(self) -> Rating | None:
-        """The joint rating with an interval for where people would put the model: it adds how
-        uncertain the temperature is, and how far this judge's ratings of other models are
-        from people's; None where nothing of this is known.
+    def extra_error(self) -> float:
+        """What is known to be uncertain beside the evidence, as a standard deviation in rating
+        points: the temperature, and how far this judge's ratings of other models are from
+        people's.
         """
-        row, judge = self.joint[self.model], self.judge_error
-        se = row.extra["se"]
-        if (judge is None and self.calibration is None) or se is None or row.ci_low is None:
-            return None
-        wide = float(np.sqrt(se**2 + self.calibration_error**2 + (judge.sd if judge else 0) ** 2))
-        low, high = row.rating - NORMAL_95 * wide, row.rating + NORMAL_95 * wide
-        return replace(row, ci_low=low, ci_high=high, extra=row.extra | {"se": wide})
+        judge = self.judge_error.sd if self.judge_error else 0.0
+        return float(np.hypot(self.calibration_error, judge))
+
+    @property
+    def shown(self) -> Ratings:
+        """The joint ratings as they may be shown: the model's interval, and every gap to it, also
+        hold `extra_error`.
+        """
+        return _widened(self.joint, self.model, self.extra_error)
+
+    @property
+    def shown_anchored(self) -> Ratings:
+        """The same with the others held fixed."""
+        return _widened(self.anchored, self.model, self.extra_error)
+
+    @property
+    def cautious(self) -> Rating | None:
+        """The joint rating with an interval for where people would put the model; None where the
+        judge's own error is not known, for then nobody can say.
+        """
+        row = self.shown[self.model]
+        return None if self.judge_error is None or row.ci_low is None else row
 
     @property
     def n_judged(self) -> int:
@@ -67,8 +83,9 @@ class Placed:
 class Placement:
     """Place `model` by judged battles among the models of an arena of human battles.
 
-    The intervals of both ways do not cover how far the judge differs from people: they say
-    where this judge puts the model. `Placed.cautious` does, where both rated enough models.
+    The intervals of `joint` and `anchored` do not cover how far the judge differs from people:
+    they say where this judge puts the model. Those of `Placed.shown` do, where both rated enough
+    models.
     Ties, both-bad votes and inconsistent judgments are treated as `method` says.
 
     Parameters
@@ -161,6 +178,37 @@ class Placement:
             "judged, against a model left out": int((mine & ~usable).sum()),
         }
         return judged.select(usable), unused
+
+
+def _widened(ratings: Ratings, model: str, extra: float) -> Ratings:
+    """The ratings with a further error of one model's, independent of the evidence."""
+    row = ratings[model]
+    se = row.extra["se"]
+    if not extra or se is None or row.ci_low is None:
+        return ratings
+    wide = float(np.hypot(se, extra))
+    low, high = row.rating - NORMAL_95 * wide, row.rating + NORMAL_95 * wide
+    wider = replace(row, ci_low=low, ci_high=high, extra=row.extra | {"se": wide})
+    at = ratings.models.index(model)
+    replicates, covariance = ratings.replicates.copy(), ratings.covariance
+    if len(replicates):
+        replicates[:, at] += extra * _spread_evenly(replicates[:, at])
+    if covariance is not None:
+        covariance = covariance.copy()
+        covariance[at, at] += extra**2
+    rows = tuple(wider if each is row else each for each in ratings.ratings)
+    return replace(ratings, ratings=rows, replicates=replicates, covariance=covariance)
+
+
+def _spread_evenly(replicates: Floats) -> Floats:
+    """Standard normal errors for replicates, spread over small and large ones by a lattice (the
+    golden ratio's), which is far more even than random draws.
+    """
+    n = len(replicates)
+    share = (np.arange(n) + 0.5) * (5**0.5 - 1) / 2 % 1
+    error = np.empty(n)
+    error[np.argsort(replicates)] = [NormalDist().inv_cdf(each) for each in share]
+    return error
 
 
 def _with_model(battles: BattleLog, model: str) -> NDArray[np.bool_]:

@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import nan
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
+from arena_kit.battles.battle import A_WINS
+from arena_kit.battles.log import BattleLog
+from arena_kit.judging.cost import Forecast, dollars
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating
+from arena_kit.rating.calibration import MIN_MODELS, MIN_SHARED
 from arena_kit.rating.placement import Placed
 from arena_kit.reporting.bradley_terry import share_text
 from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, plot
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text
+from arena_kit.reporting.tournament_tables import forecast_rows
+
+
+def heading(placed: Placed) -> str:
+    """What a board says of the placed model, in a few words."""
+    return "with this judge's error" if placed.judge_error else "where this judge puts it"
+
+
+def caution(placed: Placed) -> str:
+    """What may be concluded about where people would put the model, in one sentence or two."""
+    model, error = placed.model, placed.judge_error
+    if error is not None:
+        return (
+            f"The interval, ranks and probabilities of {model} hold this judge's error: on "
+            f"{error.n_models} other models its ratings are {error.sd:.0f} points (SD) from "
+            "people's, beyond chance."
+        )
+    return (
+        f"The interval, ranks and probabilities of {model} say where this judge puts it. How far "
+        f"that is from where people would is not known: it takes {MIN_SHARED} battles that both "
+        f"decided, among {MIN_MODELS} other models or more."
+    )
 
 
 def board(placed: Placed, note: str = "") -> Table:
     """The leaderboard of the joint fit, the placed model marked; `note` is about the votes."""
-    ranges = claims.rank_ranges(placed.joint)
-    row = claims.above(placed.joint)[placed.joint.models.index(placed.model)]
-    ahead = dict(zip(placed.joint.models, row, strict=True)) | {placed.model: nan}
+    shown = placed.shown
+    ranges = claims.rank_ranges(shown)
+    row = claims.above(shown)[shown.models.index(placed.model)]
+    ahead = dict(zip(shown.models, row, strict=True)) | {placed.model: nan}
     rows = [
         {
             "rank": rank,
@@ -31,32 +60,96 @@ def board(placed: Placed, note: str = "") -> Table:
             "battles": each.n_battles,
             "decided by": "judge" if each.model == placed.model else "people",
         }
-        for rank, each in enumerate(placed.joint.ratings, 1)
+        for rank, each in enumerate(shown.ratings, 1)
     ]
     return Table(
         rows=rows,
         name="placement",
+        title=f"{placed.model} among models that people voted on: {heading(placed)}",
         left=["model", "decided by"],
         marked=placed.joint.order.index(placed.model),
-        notes=[f"People's votes: {note}."] if note else [],
+        notes=[caution(placed), *([f"People's votes: {note}."] if note else [])],
     )
 
 
 def ways(placed: Placed) -> Table:
     """The model's place by each way of placing it, beside people's own votes where there are."""
-    joint, anchored = placed.joint, placed.anchored
+    joint, model = placed.joint, placed.model
+    both = {
+        "joint fit": (placed.shown, joint),
+        "others held fixed": (placed.shown_anchored, placed.anchored),
+    }
     rows = [
-        _way("joint fit", joint[placed.model], claims.rank_ranges(joint)[placed.model]),
-        _way("others held fixed", anchored[placed.model],
-             claims.rank_ranges(anchored)[placed.model]),
-    ]  # fmt: skip
-    if placed.cautious is not None:
-        rows.insert(1, _way(f"joint fit, {_with(placed)}", placed.cautious, None))
+        _way(how, shown[model], claims.rank_ranges(shown)[model], evidence[model])
+        for how, (shown, evidence) in both.items()
+    ]
     if placed.hidden is not None:
-        rows.append(_way("people's own votes, set aside", placed.hidden, None))
+        rows.append(_way("people's own votes, set aside", placed.hidden, None, placed.hidden))
     moved = max(abs(joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     note = f"The joint fit moves the other models by at most {moved:.1f} points."
-    return Table(rows=rows, name="ways", left=["placed by"], notes=[note])
+    return Table(rows=rows, name="ways", left=["placed by"], notes=[_adds(placed), note])
+
+
+def forecast(parts: Mapping[str, Forecast]) -> Table:
+    """What answers and verdicts would cost, side by side, and together; verdicts on answers that
+    are not made yet are priced by their expected length.
+    """
+    columns = {name: forecast_rows(part) for name, part in parts.items()}
+    rows: list[dict[str, object]] = [
+        {"what": what, **{name: column[what] for name, column in columns.items()}}
+        for what in next(iter(columns.values()), {})
+    ]
+    together = [
+        f"{dollars(_sum(parts, field))} {when}"
+        for field, when in (
+            ("usd_all_hits", "with all prompt-cache hits"),
+            ("usd_no_hits", "without one, which is held against max_cost_usd"),
+            ("usd_at_most", "at the very most"),
+        )
+    ]
+    return Table(
+        rows=rows,
+        name="forecast",
+        left=["what", *columns],
+        bold=["what"],
+        notes=[f"Together: {', '.join(together)}."],
+        empty="Nothing is asked over the network, so nothing is paid.",
+    )
+
+
+def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
+    """The model's record against each opponent by the judge; what of the verdicts was unusable."""
+    names = np.array(judged.models, object)
+    left, right = names[judged.a], names[judged.b]
+    flags, tied = judged.flags(), ~judged.decisive()
+    first = np.where(judged.outcome == A_WINS, left, right)
+    rows = []
+    for opponent in sorted({*left[right == model], *right[left == model]}):
+        here = ((left == opponent) & (right == model)) | ((left == model) & (right == opponent))
+        rows.append(
+            {
+                "opponent": opponent,
+                "judged battles": int(here.sum()),
+                "won": int((here & ~tied & (first == model)).sum()),
+                "tied": int((here & tied & ~flags).sum()),
+                "lost": int((here & ~tied & (first == opponent)).sum()),
+                "inconsistent": int((here & flags).sum()),
+            }
+        )
+    others = int(((left != model) & (right != model)).sum())
+    kept = ", ".join(f"{n:,} {status}" for status, n in statuses.items() if n)
+    notes = [f"{others:,} more battles were judged among the other models."] if others else []
+    return Table(
+        rows=rows,
+        name="met",
+        left=["opponent"],
+        notes=[*notes, *([f"Verdicts by status: {kept}."] if kept else [])],
+        empty=f"No battle of {model} was judged.",
+    )
+
+
+def _sum(parts: Mapping[str, Forecast], field: str) -> float:
+    return sum(float(getattr(part, field)) for part in parts.values())
 
 
 def calibration(placed: Placed) -> Table:
@@ -80,44 +173,42 @@ def calibration(placed: Placed) -> Table:
 
 def text(placed: Placed) -> str:
     """The answer, the same on every machine: for quoting and for checks."""
-    joint, anchored = placed.joint[placed.model], placed.anchored[placed.model]
-    ranks = ranks_text(claims.rank_ranges(placed.joint)[placed.model])
-    rank = placed.joint.order.index(placed.model) + 1
+    shown, model = placed.shown, placed.model
+    ranks = ranks_text(claims.rank_ranges(shown)[model])
+    rank = shown.order.index(model) + 1
+    says = "; that is where this judge puts it, how far from people is not known"
+    if placed.judge_error is not None:
+        says = f", this judge's error of {placed.judge_error.sd:.0f} points included"
+    rows = {
+        "joint fit": shown[model],
+        "others held fixed": placed.shown_anchored[model],
+        "evidence alone": placed.joint[model],
+        "people's own votes": placed.hidden,
+    }
     lines = [
-        (
-            f"{placed.model} is placed at rank {rank} of {len(placed.joint.models)} "
-            f"(possible: {ranks}) by {placed.n_judged} judged battles"
-        ),
-        f"  joint fit          {joint.rating:7.1f}  {interval_text(joint):>12}",
-        f"  others held fixed  {anchored.rating:7.1f}  {interval_text(anchored):>12}",
+        f"  {how:<18} {row.rating:7.1f}  {interval_text(row):>12}"
+        for how, row in rows.items()
+        if row is not None
     ]
-    if placed.cautious is not None:
-        wide = placed.cautious
-        lines.append(f"  where people would {wide.rating:7.1f}  {interval_text(wide):>12}")
-    if placed.hidden is not None:
-        lines.append(
-            f"  people's own votes {placed.hidden.rating:7.1f}  {interval_text(placed.hidden):>12}"
-        )
-    return "\n".join(lines)
+    placed_at = f"{model} is placed at rank {rank} of {len(shown.models)} (possible: {ranks})"
+    return "\n".join([f"{placed_at} by {placed.n_judged} judged battles{says}", *lines])
 
 
 @plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
 def forest(placed: Placed, note: str = "") -> Figure:
-    """Everybody's rating with its interval; the placed model both ways."""
-    rows = list(reversed(placed.joint.ratings))
-    figure, (ax,) = panels_of(
-        9, 1.6 + 0.34 * len(rows), 1, f"Where does {placed.model} stand, and how sure is it?"
-    )
+    """Everybody's rating with its interval; the placed model both ways, its evidence in bold."""
+    rows, model = list(reversed(placed.shown.ratings)), placed.model
+    figure, (ax,) = panels_of(9, 1.9 + 0.34 * len(rows), 1, _question(placed))
     for y, row in enumerate(rows):
-        own = row.model == placed.model
+        own = row.model == model
         _bar(ax, row, y + (0.14 if own else 0), WARM if own else ACCENT, "o",
-             "by the judge, joint fit" if own else "")  # fmt: skip
-        if own and placed.cautious is not None:
-            _thin(ax, placed.cautious, y + 0.14)
+             f"joint fit, {heading(placed)}" if own else "")  # fmt: skip
         ax.annotate(f"{row.rating:.0f}", (row.rating, y), (0, 6 if not own else 9),
                     textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
-    at = placed.joint.order[::-1].index(placed.model)
-    _bar(ax, placed.anchored[placed.model], at - 0.08, WARM, "s", "by the judge, others held fixed")
+    at = placed.joint.order[::-1].index(model)
+    if placed.extra_error:
+        _bold(ax, placed.joint[model], at + 0.14)
+    _bar(ax, placed.shown_anchored[model], at - 0.08, WARM, "s", "others held fixed")
     if placed.hidden is not None:
         _bar(ax, placed.hidden, at - 0.3, SOFT, "D", "by people's own votes, set aside")
     ax.axhspan(at - 0.46, at + 0.46, color="#fdebd9", zorder=0)
@@ -127,8 +218,14 @@ def forest(placed: Placed, note: str = "") -> Figure:
     votes = f"; votes {note}" if note else ""
     ax.set_xlabel(f"Bradley–Terry rating (bar: 95% interval{votes})")
     ax.tick_params(length=0)
-    figure.legend(loc="outside lower left", ncols=3, frameon=False, fontsize=8.5)
+    figure.legend(loc="outside lower left", ncols=4, frameon=False, fontsize=8.5)
     return figure
+
+
+def _question(placed: Placed) -> str:
+    if placed.judge_error is None:
+        return f"Where does this judge put {placed.model}?"
+    return f"Where does {placed.model} stand, and how sure is it?"
 
 
 def _bar(ax: Any, row: Rating, y: float, color: str, mark: str, label: str) -> None:
@@ -138,24 +235,31 @@ def _bar(ax: Any, row: Rating, y: float, color: str, mark: str, label: str) -> N
     ax.plot(row.rating, y, mark, color=color, markersize=5.5, label=label or None)
 
 
-def _with(placed: Placed) -> str:
-    """What the wider interval adds."""
-    if placed.judge_error is None:
-        return "with the calibration's error"
-    return "with this judge's error" + (" and the calibration's" if placed.calibration else "")
+def _bold(ax: Any, row: Rating, y: float) -> None:
+    """The interval of the evidence alone, inside the wider one."""
+    if row.ci_low is not None:
+        ax.hlines(y, row.ci_low, row.ci_high, color=WARM, linewidth=6, alpha=0.35,
+                  label="evidence alone")  # fmt: skip
 
 
-def _thin(ax: Any, row: Rating, y: float) -> None:
-    ax.hlines(
-        y, row.ci_low, row.ci_high, color=WARM, linewidth=0.9, label="… and this judge's error"
-    )
+def _adds(placed: Placed) -> str:
+    """What the intervals hold beside the evidence."""
+    error, soft = placed.judge_error, placed.calibration_error > 0
+    parts = [f"this judge's error of {error.sd:.0f} points"] if error else []
+    parts += [f"{placed.calibration_error:.0f} points for the temperature"] if soft else []
+    if not parts:
+        return "The intervals hold the evidence alone."
+    return f"Beside the evidence, the intervals hold {' and '.join(parts)}."
 
 
-def _way(how: str, row: Rating, ranks: tuple[int, int] | None) -> dict[str, object]:
+def _way(
+    how: str, row: Rating, ranks: tuple[int, int] | None, evidence: Rating
+) -> dict[str, object]:
     return {
         "placed by": how,
         "rating": f"{row.rating:.0f}",
         "95% interval": interval_text(row),
+        "evidence alone": interval_text(evidence),
         "possible ranks": ranks_text(ranks),
         "battles": row.n_battles,
     }

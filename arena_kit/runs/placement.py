@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -13,9 +14,13 @@ from arena_kit.battles.battle import Source
 from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_csv, write_json
+from arena_kit.judging.cost import Forecast, dollars
+from arena_kit.judging.records import Judgment
 from arena_kit.rating import claims
-from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.base import Rating, RatingError, Ratings
 from arena_kit.rating.placement import Placed
+from arena_kit.reporting import placement, tournament_tables
+from arena_kit.reporting.tables import Shown
 from arena_kit.runs.arena_plan import ArenaPlan
 from arena_kit.runs.arena_run import ArenaRun
 from arena_kit.runs.artifacts import rows_with_ranks
@@ -91,14 +96,14 @@ class PlacementStudy(Recorded):
 
         Verdicts that were made here count in full where too few of them meet people's votes.
         """
-        judged, placement = self.judged, self.params.placement()
+        judged, place = self.judged, self.params.placement()
         with self.record.failing():
             try:
-                return placement(self.human, judged)
+                return place(self.human, judged)
             except RatingError:
-                if not (self.run and placement.soft):
+                if not (self.run and place.soft):
                     raise
-                return replace(placement, soft=False)(self.human, judged)
+                return replace(place, soft=False)(self.human, judged)
 
     @property
     def judge_model(self) -> str:
@@ -162,7 +167,42 @@ class PlacementStudy(Recorded):
             "left out": _listed(placed.left_out, self.params.min_battles),
             "verdicts": _worth(placed, wanted=self.params.soft),
             "judge's error": _error(placed),
+            "spent": self._spent(),
         }
+
+    def _spent(self) -> str:
+        """What this run paid, for what, in words."""
+        parts = self.run.spending if self.run else {}
+        if not parts:
+            return "nothing"
+        spent = [f"{dollars(each.usd)} on {each.answers:,} {name}" for name, each in parts.items()]
+        unknown = self.record.read()["cost"]["usd_unknown"]
+        aside = [f"about {dollars(unknown)} not told by the service"] if unknown else []
+        return ", ".join([*spent, *aside])
+
+    @property
+    def forecast(self) -> dict[str, Forecast]:
+        """What answers and verdicts would cost, by which of them; empty where nothing is asked."""
+        return self.run.plan.forecast.parts if self.run else {}
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How many verdicts ended in each status; empty where they were made elsewhere."""
+        return dict(Counter(str(v.status) for j in self.judgments for v in j.verdicts))
+
+    @property
+    def judgments(self) -> list[Judgment]:
+        """What was judged here, both orders settled."""
+        return self.run.judgments if self.run else []
+
+    def examples(self) -> Shown:
+        """A clear verdict and an inconsistent one on the model, with all texts."""
+        if self.run is None:
+            elsewhere = "The verdicts were made elsewhere; their texts are not at hand."
+            return Shown(f"<p>{elsewhere}</p>", elsewhere)
+        entrant, plan = self.run.plan.sample.entrant, self.run.judging
+        mine = [j for j in self.judgments if entrant in (j.pair.entrant_a, j.pair.entrant_b)]
+        return tournament_tables.examples(mine, plan.material.prompts, plan.responses)
 
     def _n_judged(self) -> int:
         """Judged battles of the model."""
@@ -228,6 +268,9 @@ class PlacementStudy(Recorded):
             "judge_model": self.judge_model,
             "n_bootstraps": params.n_bootstraps,
             "seed": params.seed,
+            "interval": "ci_low and ci_high of the evaluated model hold the evidence alone: where "
+            "this judge puts it; with_judge_error also holds how far this judge is from people",
+            "with_judge_error": _interval(self.placed.cautious),
             "ratings": [
                 {name: getattr(row, name) for name in names}
                 | {"source": "evaluated" if row.model == params.model else "human"}
@@ -237,17 +280,28 @@ class PlacementStudy(Recorded):
 
 
 def placement_summary(placed: Placed) -> dict[str, Any]:
-    """Both ways of placing with rank ranges and probabilities, plain values for JSON."""
+    """Both ways of placing with rank ranges and probabilities, by the evidence alone, and the
+    board as it is shown, which holds what is known of the judge's error; plain values for JSON.
+    """
     return {
         "model": placed.model,
         "joint": rows_with_ranks(placed.joint),
         "anchored": rows_with_ranks(placed.anchored),
-        "above": _above(placed),
+        "above": {
+            "joint": _above(placed.joint, placed.model),
+            "anchored": _above(placed.anchored, placed.model),
+        },
         "hidden_human_rating": placed.hidden and placed.hidden.as_dict(),
         "calibration": placed.calibration and asdict(placed.calibration),
         "calibration_error": placed.calibration_error,
         "judge_error": placed.judge_error and asdict(placed.judge_error),
         "with_judge_error": placed.cautious and placed.cautious.as_dict(),
+        "board": {
+            "heading": placement.heading(placed),
+            "caution": placement.caution(placed),
+            "ratings": rows_with_ranks(placed.shown),
+            "above": _above(placed.shown, placed.model),
+        },
         "left_out": placed.left_out,
         "unused": placed.unused,
         "n_judged": placed.n_judged,
@@ -256,14 +310,15 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
     }
 
 
-def _above(placed: Placed) -> dict[str, dict[str, float]]:
-    """How probable it is that the model is above each other one, both ways."""
-    ways = {}
-    for name, ratings in (("joint", placed.joint), ("anchored", placed.anchored)):
-        row = claims.above(ratings)[ratings.models.index(placed.model)]
-        pairs = zip(ratings.models, row, strict=True)
-        ways[name] = {m: float(p) for m, p in pairs if m != placed.model and not isnan(p)}
-    return ways
+def _above(ratings: Ratings, model: str) -> dict[str, float]:
+    """How probable it is that the model is above each other one."""
+    row = claims.above(ratings)[ratings.models.index(model)]
+    pairs = zip(ratings.models, row, strict=True)
+    return {m: float(p) for m, p in pairs if m != model and not isnan(p)}
+
+
+def _interval(row: Rating | None) -> dict[str, float | None] | None:
+    return None if row is None else {"ci_low": row.ci_low, "ci_high": row.ci_high}
 
 
 def _resamples(ratings: Ratings) -> list[dict[str, object]]:

@@ -199,7 +199,7 @@ def test_the_temperature_is_not_known_exactly() -> None:
         verdicts = BattleLog.joined(said, own).of_source(Source.LLM_JUDGE)
         found = Placement(model=NEW, min_battles=0, soft=True, method=METHOD)(human, verdicts)
         places.append(found.joint[NEW].rating)
-        errors.append(found.cautious.extra["se"])  # type: ignore[union-attr]
+        errors.append(found.shown[NEW].extra["se"])
     assert np.std(places, ddof=1) < 1.2 * np.mean(errors)
 
 

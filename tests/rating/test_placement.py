@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
 from arena_kit.battles.log import Labels
-from arena_kit.rating.claims import above, rank_ranges
+from arena_kit.rating.calibration import JudgeError
+from arena_kit.rating.claims import above, gaps, rank_ranges
 from tests.samples import NEW, all_pairs, drawn, judged, won
 from tests.samples import log_of as log
 
@@ -616,3 +617,46 @@ def test_wrong_settings_are_refused(changes: dict[str, object], why: str) -> Non
     """A setting that has no meaning here is refused by name."""
     with pytest.raises(ValueError, match=why):
         placement(**changes)
+
+
+# What is known beside the evidence
+
+
+@pytest.mark.parametrize("interval", ["sandwich", "percentile"])
+def test_what_is_shown_holds_the_judges_error(interval: str) -> None:
+    """A judge's error of 120 points makes the shown interval, all gaps to the model and so its
+    ranks and probabilities wider, by the variances' sum; nobody else's, and no rating.
+    """
+    method = BradleyTerry(interval=interval, resamples=500)  # type: ignore[arg-type]
+    plain = placement(method=method)(TRIO, TO_TRIO)
+    placed = replace(plain, judge_error=JudgeError(sd=120.0, n_models=6, n_shared=300))
+    assert plain.shown is plain.joint
+    for shown, evidence in (
+        (placed.shown, placed.joint),
+        (placed.shown_anchored, placed.anchored),
+    ):
+        wide, narrow = gaps(shown), gaps(evidence)
+        at = shown.models.index(NEW)
+        others = [i for i in range(len(shown.models)) if i != at]
+        assert shown.order == evidence.order
+        for i in others:
+            half = (narrow.high[at, i] - narrow.low[at, i]) / 2
+            wanted = math.hypot(half, 1.959963984540054 * 120)
+            assert (wide.high[at, i] - wide.low[at, i]) / 2 == pytest.approx(wanted, rel=0.05)
+            assert abs(wide.above[at, i] - 0.5) < abs(narrow.above[at, i] - 0.5) + 0.02
+            assert shown[shown.models[i]] == evidence[shown.models[i]]
+        pairs = np.ix_(others, others)
+        assert np.array_equal(wide.low[pairs], narrow.low[pairs])
+        se = math.hypot(evidence[NEW].extra["se"] or 0, 120)
+        assert shown[NEW].extra["se"] == pytest.approx(se)
+        assert shown[NEW].ci_high == pytest.approx(shown[NEW].rating + 1.959963984540054 * se)
+
+
+def test_nobody_knows_where_people_would() -> None:
+    """Without the judge's own error there is no interval for where people would put the model,
+    also where the temperature's error is known.
+    """
+    placed = replace(placement()(TRIO, TO_TRIO), calibration_error=30.0)
+    assert placed.cautious is None
+    narrow, wide = placed.joint[NEW], placed.shown[NEW]
+    assert (wide.ci_low or 0) < (narrow.ci_low or 0)

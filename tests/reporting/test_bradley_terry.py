@@ -24,6 +24,7 @@ from arena_kit import BattleLog, BradleyTerry, PermutationElo, Placed, Placement
 from arena_kit import k_sweep as swept
 from arena_kit.cli.main import main
 from arena_kit.rating import claims
+from arena_kit.rating.calibration import JudgeError
 from arena_kit.reporting import bradley_terry, placement
 from arena_kit.reporting.figures import Plot, save_picture
 from arena_kit.reporting.tables import Table, ranks_text
@@ -234,7 +235,8 @@ def test_the_ways_of_placing() -> None:
     ):
         assert rows[name][0] == f"{rating.rating:.0f}"
         assert rows[name][1] == f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
-        assert rows[name][3] == str(rating.n_battles)
+        assert rows[name][2] == rows[name][1], "the evidence alone, where nothing else is known"
+        assert rows[name][4] == str(rating.n_battles)
     moved = max(abs(placed.joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     assert moved > 1
     assert f"by at most {moved:.1f} points" in placement.ways(placed).html
@@ -277,11 +279,11 @@ def test_the_forest_of_a_placement(tmp_path: Path) -> None:
     assert tuple(t.get_text() for t in ax.get_yticklabels()) == placed.joint.order[::-1]
     assert "votes simulated" in ax.get_xlabel()
     assert "votes" not in placement.forest(placed).figure.axes[0].get_xlabel()
-    assert any(f"Where does {NEW} stand" in text for text in texts(plot))
+    assert any(f"Where does this judge put {NEW}?" in text for text in texts(plot))
     labelled = {line.get_label(): line.get_xdata()[0] for line in ax.lines}
     assert placed.hidden is not None
-    assert labelled["by the judge, joint fit"] == placed.joint[NEW].rating
-    assert labelled["by the judge, others held fixed"] == placed.anchored[NEW].rating
+    assert labelled["joint fit, where this judge puts it"] == placed.joint[NEW].rating
+    assert labelled["others held fixed"] == placed.anchored[NEW].rating
     assert labelled["by people's own votes, set aside"] == placed.hidden.rating
     points = {float(line.get_xdata()[0]) for line in ax.lines}
     assert points >= {row.rating for row in placed.joint.ratings}
@@ -431,3 +433,44 @@ def test_ratings_are_not_changed_by_showing() -> None:
     for one, two in zip(before, (placed.joint, placed.anchored), strict=True):
         assert one.ratings == two.ratings
         assert np.array_equal(one.replicates, two.replicates)
+
+
+def told_of(placed: Placed) -> list[str]:
+    """Every text in which a placement is told: tables, picture, answer in words."""
+    tables = [placement.board(placed), placement.ways(placed)]
+    picture = placement.forest(placed)
+    return [*(t.text for t in tables), *texts(picture), placement.text(placed),
+            *[t.get_text() for t in picture.figure.legends[0].get_texts()]]  # fmt: skip
+
+
+def test_a_judge_whose_error_is_unknown_promises_nothing() -> None:
+    """Where the judge's error cannot be estimated, the board's heading, the picture and the answer
+    say that this is where this judge puts it; no sentence says where people would.
+    """
+    told = told_of(placed_among("ann", "bob", "cy", NEW))
+    assert sum("where this judge puts it" in text for text in told) >= 3
+    assert placement.board(placed_among("ann", "bob", "cy", NEW)).title.endswith("puts it")
+    for text in told:
+        assert "with this judge's error" not in text
+        assert "people would" not in text or "is not known" in text
+
+
+def test_a_judge_whose_error_is_known_shows_it_everywhere() -> None:
+    """Where it can, the board, the ways, the picture and the answer show the interval that holds
+    it, and say so.
+    """
+    error = JudgeError(sd=80.0, n_models=6, n_shared=900)
+    placed = replace(placed_among("ann", "bob", "cy", NEW), judge_error=error)
+    wide = placed.cautious
+    assert wide is not None
+    span = f"{wide.ci_low:.0f} to {wide.ci_high:.0f}"
+    board = placement.board(placed)
+    assert board.rows[board.marked or 0]["95% interval"] == span
+    assert span in placement.ways(placed).text
+    assert span in placement.text(placed)
+    bars = [s for c in placement.forest(placed).figure.axes[0].collections
+            for s in getattr(c, "get_segments", list)()]  # fmt: skip
+    assert any(s[0][0] == pytest.approx(wide.ci_low) for s in bars)
+    told = told_of(placed)
+    assert any("6 other models its ratings are 80 points (SD) from people's" in t for t in told)
+    assert not any("where this judge puts it" in text for text in told)

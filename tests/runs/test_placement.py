@@ -182,9 +182,15 @@ def test_every_artifact(record: Path) -> None:
 
 
 def test_the_ratings_file(record: Path) -> None:
-    """elo_ratings.json has exactly the fields of the format, best first, one model evaluated."""
+    """elo_ratings.json has the fields of the format, best first, one model evaluated; two more say
+    what its interval holds, and the one that also holds the judge's error.
+    """
     found = loaded(record / "elo_ratings.json")
-    assert set(found) == {"arena", "model", "judge_model", "n_bootstraps", "seed", "ratings"}
+    format_ = {"arena", "model", "judge_model", "n_bootstraps", "seed", "ratings"}
+    assert set(found) == format_ | {"interval", "with_judge_error"}
+    assert "where this judge puts it" in found["interval"]
+    wide, (own,) = found["with_judge_error"], [r for r in found["ratings"] if r["model"] == "new"]
+    assert wide["ci_low"] < own["ci_low"] < own["ci_high"] < wide["ci_high"]
     assert (found["arena"], found["model"], found["judge_model"]) == ("test arena", "new", JUDGE)
     assert (found["n_bootstraps"], found["seed"]) == (100, 3)
     for row in found["ratings"]:
@@ -386,7 +392,7 @@ def test_verdicts_with_a_dimension(home: Path) -> None:
         ({"judged": "sample"}, r"battles\.jsonl: no such file"),
         ({"human_winner": "human_winner"}, r"votes\.csv: missing column human_winner"),
         ({"judged": "votes.csv", "judged_winner": "gpt"}, r"votes\.csv: missing column gpt"),
-        ({"temperature": 1}, "unknown key 'temperature'; allowed: model, human"),
+        ({"temperature": 1}, "unknown key 'temperature'; allowed: .*model, human"),
         ({"model": ""}, "model: .*at least 1 character"),
         ({"n_bootstraps": 99}, "n_bootstraps: .*greater than or equal to 100"),
         ({"min_battles": -1}, "min_battles must be 0 or more, not -1"),
