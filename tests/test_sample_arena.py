@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from arena_kit import BattleLog, BradleyTerry, PlacementStudy, Study, placement, read_battles
+from arena_kit.battles.texts import read_battle_texts
 from arena_kit.files import read_yaml
 from tests.samples import ROOT
 
@@ -41,7 +42,11 @@ def votes() -> BattleLog:
 
 @pytest.mark.parametrize(
     ("script_name", "name"),
-    [("simulate.py", VOTES.name), ("season.py", "season.csv.gz")],
+    [
+        ("simulate.py", VOTES.name),
+        ("season.py", "season.csv.gz"),
+        ("texts.py", "simulated_texts.jsonl.gz"),
+    ],
 )
 def test_the_script_makes_the_file(workspace: Path, script_name: str, name: str) -> None:
     """The committed votes are what their script writes, byte for byte."""
@@ -103,6 +108,29 @@ def test_one_model_has_too_few(votes: BattleLog) -> None:
     judged = read_battles(VERDICTS)
     assert "dogwood" in judged.models
     assert set(judged.models) < set(votes.models)
+
+
+def test_the_arena_with_texts() -> None:
+    """Its votes are called simulated, nobody voted on the model to be placed, every text is the
+    sample's own or its first two sentences, and it is small.
+    """
+    file = ARENA / "simulated_texts.jsonl.gz"
+    log, texts = read_battle_texts(file)
+    assert log.simulated()
+    assert "dogwood" not in log.models
+    assert file.stat().st_size < 300_000
+    responses = [
+        json.loads(line)["response_text"]
+        for path in sorted((ROOT / "sample" / "responses").glob("*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    whole = {" ".join(text.split()) for text in responses}
+    for text in {*texts.response_a, *texts.response_b}:
+        words = " ".join(text.split())
+        assert words in whole or any(each.startswith(words) for each in whole)
+        assert words in whole or len(re.findall(r"[.!?](?= |$)", words)) <= 3
+    prompts = (ROOT / "sample" / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {*texts.prompt} <= {json.loads(line)["text"] for line in prompts}
 
 
 def test_the_params_file_says_so() -> None:

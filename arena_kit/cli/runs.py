@@ -8,10 +8,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from arena_kit.cli.base import WRONG_INPUT, echo, main, plain_errors
+
+if TYPE_CHECKING:
+    from arena_kit.judging.cost import Forecast
 
 _overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
@@ -48,7 +52,7 @@ def run(
     ask_again: str | None,
     as_json: bool,
 ) -> None:
-    """Run notebook NAME (pilot, headline, k_sweep) into a new record.
+    """Run notebook NAME (pilot, headline, k_sweep, placement, policy_validity) into a new record.
 
     The record holds report.html, the executed notebook and all artifacts; its path is
     the last line printed. Exit codes: 0 finished, 1 failed or without one usable verdict (the
@@ -134,30 +138,52 @@ def _finish(work: Callable[[], object], *, as_json: bool) -> None:
 
 
 @main.command()
-@click.option("--params", "params_file", required=True,
-              type=click.Path(path_type=Path, dir_okay=False),
-              help="YAML file of a run's parameters.")  # fmt: skip
+@click.argument("name", default="headline")
+@click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
+              help="YAML file of a run's parameters (default: params/NAME.yaml).")  # fmt: skip
 @_overrides
 @_json
 @plain_errors
-def cost(params_file: Path, overrides: Overrides, as_json: bool) -> None:
-    """What a run with these parameters would send, and what that costs.
+def cost(name: str, params_file: Path | None, overrides: Overrides, as_json: bool) -> None:
+    """What a run of notebook NAME with these parameters would send, and what that costs.
 
     Tokens are counted by the service where a key is present, else estimated from length.
-    Nothing is spent. Answers that the ledger already has are not counted.
+    Nothing is spent. Answers that the ledger already has are not counted. A placement that makes
+    its own verdicts has a forecast for the new model's answers and one for the verdicts.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.plan import read_plan
 
-    plan = read_plan(params_file, dict(overrides))
-    forecast, cap = plan.forecast, plan.params.max_cost_usd
+    file = params_file or Path("params") / f"{name}.yaml"
+    parts, cap, values = _forecasts(name, file, dict(overrides))
     if as_json:
-        values = {"forecast": forecast and forecast.as_dict(), "max_cost_usd": cap}
-        echo(json.dumps(values, indent=2))
+        echo(json.dumps({"forecast": values, "max_cost_usd": cap}, indent=2))
         return
-    terminal.show_forecast(forecast)
-    if forecast is not None:
-        terminal.show_cap(forecast.usd_no_hits, cap)
+    if not parts:
+        terminal.show_forecast(None)
+    for title, part in parts.items():
+        terminal.show_forecast(part, title=title)
+    if parts:
+        terminal.show_cap(sum(part.usd_no_hits for part in parts.values()), cap)
+
+
+def _forecasts(
+    name: str, file: Path, overrides: dict[str, str]
+) -> tuple[dict[str, Forecast], float, object]:
+    """The forecasts of a run by their titles, its cap, and all of it as plain values."""
+    from arena_kit.runs.arena_plan import ArenaPlan
+    from arena_kit.runs.parameters import PlacementParams
+    from arena_kit.runs.plan import read_given, read_plan
+
+    if name == "placement":
+        arena = ArenaPlan.of(read_given(file, overrides, PlacementParams))
+        if arena is None or not arena.forecast.parts:
+            return {}, 0.0, None
+        titles = {f"Forecast of {what}": part for what, part in arena.forecast.parts.items()}
+        return titles, arena.params.max_cost_usd, arena.forecast.as_dict()
+    plan = read_plan(file, overrides, name)
+    forecast = plan.forecast
+    parts = {"Forecast": forecast} if forecast else {}
+    return parts, plan.params.max_cost_usd, forecast and forecast.as_dict()
 
 
 @main.command()

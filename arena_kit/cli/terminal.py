@@ -168,7 +168,7 @@ def show_comparison(comparison: Comparison) -> None:
 def show_forecast(forecast: Forecast | None, title: str = "Forecast") -> None:
     """What a run would cost."""
     if forecast is None:
-        _say("This run costs nothing: its judge runs in this process.")
+        _say("This run costs nothing: nobody is asked over the network.")
         return
     _print(replace(facts(forecast_rows(forecast), name="forecast"), title=title, labels=True))
 

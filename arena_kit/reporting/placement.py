@@ -90,7 +90,7 @@ def ways(placed: Placed) -> Table:
     return Table(rows=rows, name="ways", left=["placed by"], notes=[_adds(placed), note])
 
 
-def forecast(parts: Mapping[str, Forecast]) -> Table:
+def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Table:
     """What answers and verdicts would cost, side by side, and together; verdicts on answers that
     are not made yet are priced by their expected length.
     """
@@ -99,20 +99,13 @@ def forecast(parts: Mapping[str, Forecast]) -> Table:
         {"what": what, **{name: column[what] for name, column in columns.items()}}
         for what in next(iter(columns.values()), {})
     ]
-    together = [
-        f"{dollars(_sum(parts, field))} {when}"
-        for field, when in (
-            ("usd_all_hits", "with all prompt-cache hits"),
-            ("usd_no_hits", "without one, which is held against max_cost_usd"),
-            ("usd_at_most", "at the very most"),
-        )
-    ]
+    sums = ", ".join(f"{dollars(usd)} {when}" for when, usd in together.items())
     return Table(
         rows=rows,
         name="forecast",
         left=["what", *columns],
         bold=["what"],
-        notes=[f"Together: {', '.join(together)}."],
+        notes=[f"Together: {sums}."],
         empty="Nothing is asked over the network, so nothing is paid.",
     )
 
@@ -148,10 +141,6 @@ def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
     )
 
 
-def _sum(parts: Mapping[str, Forecast], field: str) -> float:
-    return sum(float(getattr(part, field)) for part in parts.values())
-
-
 def calibration(placed: Placed) -> Table:
     """How the judge's verdicts were weighed against people's votes."""
     fit = placed.calibration
@@ -176,9 +165,9 @@ def text(placed: Placed) -> str:
     shown, model = placed.shown, placed.model
     ranks = ranks_text(claims.rank_ranges(shown)[model])
     rank = shown.order.index(model) + 1
-    says = "; that is where this judge puts it, how far from people is not known"
+    says = "this is where this judge puts it; how far that is from people is not known"
     if placed.judge_error is not None:
-        says = f", this judge's error of {placed.judge_error.sd:.0f} points included"
+        says = f"intervals and ranks hold this judge's error of {placed.judge_error.sd:.0f} points"
     rows = {
         "joint fit": shown[model],
         "others held fixed": placed.shown_anchored[model],
@@ -191,7 +180,7 @@ def text(placed: Placed) -> str:
         if row is not None
     ]
     placed_at = f"{model} is placed at rank {rank} of {len(shown.models)} (possible: {ranks})"
-    return "\n".join([f"{placed_at} by {placed.n_judged} judged battles{says}", *lines])
+    return "\n".join([f"{placed_at} by {placed.n_judged} judged battles:", says, *lines])
 
 
 @plot("placement", "Rating of every model with its 95 % interval, the placed model marked")

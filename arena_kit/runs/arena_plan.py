@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,11 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.battles.texts import read_battle_texts
 from arena_kit.files import DataError, read_text
 from arena_kit.judging.cost import CostError, Estimator, Forecast, dollars
-from arena_kit.judging.judges.base import Judge, PaidJudge
+from arena_kit.judging.judges.base import BatchJudge, Judge, PaidJudge
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Response, read_prompts, read_responses
+from arena_kit.judging.records import Status
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.tournament import Material
 from arena_kit.runs.arena_params import ArenaParams
@@ -35,7 +36,13 @@ from arena_kit.runs.generation import Job
 from arena_kit.runs.judges import make_judge
 from arena_kit.runs.parameters import PlacementParams, RunParams
 from arena_kit.runs.plan import Plan
-from arena_kit.runs.settings import DimensionSettings, TournamentFile, read_tournament
+from arena_kit.runs.record import find_root
+from arena_kit.runs.settings import (
+    DimensionSettings,
+    TournamentFile,
+    read_tournament,
+    validated,
+)
 
 Responses = Mapping[tuple[str, str], Response]
 
@@ -48,11 +55,13 @@ class ArenaForecast:
     """What the model's answers and the verdicts on them would cost; None for what is free.
 
     Verdicts on answers that are not made yet are priced with answers of the expected length, and
-    at the very most with the longest that the model may give.
+    at the very most with the longest that the model may give. `usd_at_least` is what asking costs
+    with every prompt-cache hit and next to no answer.
     """
 
     answers: Forecast | None
     verdicts: Forecast | None
+    usd_at_least: float = 0.0
 
     @property
     def parts(self) -> dict[str, Forecast]:
@@ -64,10 +73,21 @@ class ArenaForecast:
         """A sum of dollars over both, by the field's name."""
         return sum(float(getattr(part, name)) for part in self.parts.values())
 
+    @property
+    def together(self) -> dict[str, float]:
+        """Dollars for both, by when they are paid."""
+        return {
+            "at the very least": self.usd_at_least,
+            "with all prompt-cache hits": self.total("usd_all_hits"),
+            "without one, which is held against max_cost_usd": self.total("usd_no_hits"),
+            "at the very most": self.total("usd_at_most"),
+        }
+
     def as_dict(self) -> dict[str, Any]:
         sums = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
         parts = {name: part.as_dict() for name, part in self.parts.items()}
-        return parts | {"total": {name: self.total(name) for name in sums}}
+        total = {name: self.total(name) for name in sums}
+        return parts | {"total": {"usd_at_least": self.usd_at_least} | total}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +142,12 @@ class ArenaPlan:
             job=_job(params, tournament, sample, root),
         )
 
+    @classmethod
+    def of(cls, parameters: dict[str, Any]) -> ArenaPlan | None:
+        """The plan of a placement's parameters; None where its verdicts were made before."""
+        params = validated(PlacementParams, parameters, "parameters of placement")
+        return cls.read(params, find_root()) if params.judged_here else None
+
     @property
     def ledger(self) -> Ledger:
         return Ledger(self.root / self.tournament.verdicts)
@@ -162,14 +188,28 @@ class ArenaPlan:
     @cached_property
     def forecast(self) -> ArenaForecast:
         """What would be sent and what that costs, after all that the ledger already answers."""
+        answers, verdicts = None, self._verdicts_forecast()
+        least = _at_least(verdicts, self.judge)
+        if self.job is not None:
+            answers = self.job.forecast()
+            least += _at_least(answers, self.job.judge)
+        return ArenaForecast(answers=answers, verdicts=verdicts, usd_at_least=least)
+
+    def _verdicts_forecast(self) -> Forecast | None:
         if self.job is None:
-            return ArenaForecast(answers=None, verdicts=self.judging(self.given).forecast)
+            return self.judging(self.given).forecast
         made = {(self.sample.entrant, q): each for q, each in self.job.answers().items()}
         usual = self.judging(self._stand_ins(self.job.forecaster().output_tokens) | made).forecast
         longest = self.judging(self._stand_ins(self.job.definition.max_tokens) | made).forecast
-        if usual is not None and longest is not None:
-            usual = replace(usual, usd_at_most=longest.usd_at_most)
-        return ArenaForecast(answers=self.job.forecast(), verdicts=usual)
+        if usual is None or longest is None:
+            return None
+        return replace(usual, usd_at_most=longest.usd_at_most)
+
+    def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
+        """Have the next run ask the judge again for what has this final status in the ledger."""
+        made = self.job.answers() if self.job else {}
+        mine = {(self.sample.entrant, prompt): each for prompt, each in made.items()}
+        self.judging({**self.given, **mine}).ask_again(status, say)
 
     def judging(self, answers: Responses) -> Plan:
         """The plan of judging these answers of the model, and the battles that people decided."""
@@ -213,6 +253,14 @@ class ArenaPlan:
                 entrant_id=cell[0], prompt_id=cell[1], response_text=_of_length(text, n_bytes)
             )
         return stand_ins
+
+
+def _at_least(forecast: Forecast | None, judge: Judge) -> float:
+    """Dollars with every prompt-cache hit and without the answers' tokens."""
+    if forecast is None or not isinstance(judge, PaidJudge):
+        return 0.0
+    usage = {"output_tokens": forecast.output_tokens}
+    return forecast.usd_all_hits - judge.price.usd(usage, batch=isinstance(judge, BatchJudge))
 
 
 def _run_params(params: PlacementParams) -> RunParams:

@@ -16,7 +16,8 @@ from arena_kit.judging.batching import left_running
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import Status
 from arena_kit.reporting.html import export_report
-from arena_kit.runs.parameters import RunParams, parameters_of
+from arena_kit.runs.arena_plan import ArenaPlan
+from arena_kit.runs.parameters import PlacementParams, RunParams, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import watching
 from arena_kit.runs.record import TOKEN_VARIABLE, Record, open_record, runs_folder
@@ -118,9 +119,15 @@ def _ask_again(
 ) -> None:
     if status is None:
         return
-    if parameters_of(notebook.stem) is not RunParams:
+    whole, kind = notebook_defaults(notebook) | parameters, parameters_of(notebook.stem)
+    plan: Plan | ArenaPlan | None = None
+    if kind is RunParams:
+        plan = Plan.read(notebook.stem, whole)
+    elif kind is PlacementParams:
+        plan = ArenaPlan.of(whole)
+    if plan is None:
         raise DataError(f"{notebook.stem} asks no judge, so nothing can be asked again")
-    Plan.read(notebook.stem, notebook_defaults(notebook) | parameters).ask_again(status, say)
+    plan.ask_again(status, say)
 
 
 def _run(

@@ -14,14 +14,14 @@ from arena_kit.battles.battle import Source
 from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_csv, write_json
-from arena_kit.judging.cost import Forecast, dollars
+from arena_kit.judging.cost import dollars
 from arena_kit.judging.records import Judgment
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, RatingError, Ratings
 from arena_kit.rating.placement import Placed
 from arena_kit.reporting import placement, tournament_tables
 from arena_kit.reporting.tables import Shown
-from arena_kit.runs.arena_plan import ArenaPlan
+from arena_kit.runs.arena_plan import ArenaForecast, ArenaPlan
 from arena_kit.runs.arena_run import ArenaRun
 from arena_kit.runs.artifacts import rows_with_ranks
 from arena_kit.runs.battles import (
@@ -181,9 +181,9 @@ class PlacementStudy(Recorded):
         return ", ".join([*spent, *aside])
 
     @property
-    def forecast(self) -> dict[str, Forecast]:
-        """What answers and verdicts would cost, by which of them; empty where nothing is asked."""
-        return self.run.plan.forecast.parts if self.run else {}
+    def forecast(self) -> ArenaForecast:
+        """What answers and verdicts would cost; nothing where both were made before."""
+        return self.run.plan.forecast if self.run else ArenaForecast(answers=None, verdicts=None)
 
     @property
     def statuses(self) -> dict[str, int]:

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from arena_kit.files import DataError, file_hash, read_value, read_yaml
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster, dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
@@ -192,12 +194,17 @@ def _refuse_too_many(n_pairs: int) -> None:
         )
 
 
-def read_plan(file: Path, overrides: Mapping[str, str]) -> Plan:
+def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "headline") -> Plan:
     """The plan of a parameter file, with some parameters overridden as on a command line."""
-    fields = RunParams.model_fields
+    return Plan.read(mode, read_given(file, overrides, RunParams))
+
+
+def read_given(file: Path, overrides: Mapping[str, str], kind: type[BaseModel]) -> dict[str, Any]:
+    """What a parameter file and a command line say; the latter wins and is read by type."""
+    fields = kind.model_fields
     given = read_yaml(file if file.is_file() else find_root() / file)
     for key, text in overrides.items():
         if key not in fields:
             raise DataError(f"-p: unknown parameter {key!r}; allowed: {', '.join(fields)}")
-        given[key] = text if fields[key].annotation is str else read_value(key, text)
-    return Plan.read("headline", given)
+        given[key] = text if fields[key].annotation in (str, Path) else read_value(key, text)
+    return given
