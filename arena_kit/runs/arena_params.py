@@ -63,6 +63,7 @@ class ArenaParams(Strict):
     def _can_be_judged(self) -> ArenaParams:
         definition = self.definition
         if not self.judged_here:
+            self._refuse_idle()
             return self
         if bool(self.responses) == bool(definition):
             both = "both are given" if definition else "neither is given"
@@ -76,3 +77,17 @@ class ArenaParams(Strict):
                 f"n_shared to more than that, or soft to false; n_shared is {self.n_shared}"
             )
         return self
+
+    def _refuse_idle(self) -> None:
+        """Refuse settings that say how to judge where verdicts are read."""
+        fields = ArenaParams.model_fields
+        idle = [
+            name
+            for name in ("texts", "responses", "generate", "judge", "max_cost_usd")
+            if getattr(self, name) != fields[name].get_default(call_default_factory=True)
+        ]
+        if idle:
+            raise ValueError(
+                f"{', '.join(idle)} say how to judge here, but judged names verdicts made before, "
+                f"{self.judged!r}: set judged to an empty text, or leave the others out"
+            )

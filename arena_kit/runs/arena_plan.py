@@ -297,6 +297,11 @@ def _read_arena(params: PlacementParams, root: Path) -> tuple[BattleLog, Recorde
         return human, RecordedTexts.of_bank(human, bank, responses), known
     battles, said = read_battle_texts(battles_file(root / params.human))
     if human.question_id is None and len(human) == len(said):
+        if not params.inline_human:
+            raise DataError(
+                f"{params.human}: battles without a question_id are known by their prompts, so "
+                "they must stand in the record: set inline_human to true"
+            )
         human = with_question_ids(human, said)
     texts = RecordedTexts.of_file(
         battles, said, languages=params.languages, single_turn=params.single_turn

@@ -104,6 +104,9 @@ def test_the_sample_from_an_arena_file_to_a_place(
         for side in ("entrant_a", "entrant_b"):
             assert (row[side], row["prompt_id"]) in kept
 
+    told = CliRunner().invoke(main, ["rate", str(record.path), "--json"]).stdout
+    ratings = json.loads((record.path / "elo_ratings.json").read_text())["ratings"]
+    assert [row["rating"] for row in json.loads(told)["ratings"]] == [r["rating"] for r in ratings]
     judged = read_battles(record.path / "judged.jsonl")
     again = PlacementStudy.open(**sample_params | {"n_bootstraps": 100, "responses": "",
                                 "judged": str(record.path / "judged.jsonl")})  # fmt: skip
@@ -172,6 +175,7 @@ def test_prompts_and_responses_of_ones_own(workspace: Path) -> None:
         ({"judge": "anthropic"}, "needs judge_model"),
         ({"responses": "params"}, r"responses_dogwood\.jsonl: no such file"),
         ({"judge": "replay"}, "judge: .*'baseline', 'anthropic' or 'openai_compatible'"),
+        ({"judged": "v.jsonl"}, "responses say how to judge here, but judged names verdicts"),
     ],
 )
 def test_refused_before_a_record(
@@ -182,6 +186,24 @@ def test_refused_before_a_record(
         PlacementStudy.open(**sample_params | changes)
     assert "\n" not in str(caught.value)
     assert not (workspace / "runs").exists()
+
+
+def test_battles_without_a_question_id(workspace: Path, sample_params: dict[str, Any]) -> None:
+    """An arena that names no questions is known by its prompts: people's and the judge's battles
+    on equal prompts meet, and the record gives its ratings again; only pinning is refused.
+    """
+    rows = map(json.loads, gzip.decompress((workspace / ARENA).read_bytes()).splitlines())
+    bare = [json.dumps({k: v for k, v in row.items() if k != "question_id"}) for row in rows]
+    (workspace / "bare.jsonl").write_text("\n".join(bare) + "\n", encoding="utf-8")
+    made = {"backend": "openai_compatible", "model": "own", "base_url": "http://127.0.0.1:9/v1"}
+    given = sample_params | {"human": "bare.jsonl", "responses": "", "generate": made}
+    with pytest.raises(DataError, match=r"bare\.jsonl: .*set inline_human to true"):
+        PlacementStudy.open(**given | {"inline_human": False})
+    study = PlacementStudy.open(**given)
+    sample = study.run.plan.sample  # type: ignore[union-attr]
+    assert all(prompt.prompt_id.startswith("prompt-") for prompt in sample.prompts)
+    assert {prompt.prompt_id for prompt in sample.prompts} <= {*study.human.prompts}
+    assert len(study.human.prompts) <= 143
 
 
 def test_too_few_shared_battles_after_all(workspace: Path, sample_params: dict[str, Any]) -> None:
