@@ -163,7 +163,8 @@ class PlacementStudy(Recorded):
         return {
             "human battles": f"{placed.human.n_battles} of {len(self.human)} count, "
             f"{len(placed.human.models)} models",
-            "judged battles": f"{placed.n_judged} of {self._n_judged()} count",
+            **self._answered(),
+            "judged battles": self._judged_battles(),
             "left out": _listed(placed.left_out, self.params.min_battles),
             "verdicts": _worth(placed, wanted=self.params.soft),
             "judge's error": _error(placed),
@@ -204,9 +205,24 @@ class PlacementStudy(Recorded):
         mine = [j for j in self.judgments if entrant in (j.pair.entrant_a, j.pair.entrant_b)]
         return tournament_tables.examples(mine, plan.material.prompts, plan.responses)
 
-    def _n_judged(self) -> int:
-        """Judged battles of the model."""
-        return len(self.judged) - self.placed.unused["judged, of other models"]
+    def _judged_battles(self) -> str:
+        """How many of the model's judged battles count, and what became of the others."""
+        placed = self.placed
+        settled = len(self.judged) - placed.unused["judged, of other models"]
+        if self.run is None:
+            return f"{placed.n_judged} of {settled} count"
+        drawn = len(self.run.plan.sample.battles)
+        lost = f", {drawn - settled} lack a usable verdict" if drawn > settled else ""
+        return f"{placed.n_judged} of {drawn} drawn count{lost}"
+
+    def _answered(self) -> dict[str, str]:
+        """What became of the answers that were made here."""
+        made = self.record.read().get("answers")
+        if made is None:
+            return {}
+        counts = ", ".join(f"{n} {status}" for status, n in sorted(made["responses"].items()))
+        failed = f"; {len(made['failed'])} could not be made" if made["failed"] else ""
+        return {"answers made": f"{counts or 'none'}{failed}"}
 
     def save(self) -> Record:
         """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""

@@ -27,8 +27,8 @@ from arena_kit.judging.judges.base import PausedError
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.prompts import read_prompts, read_responses
 from arena_kit.judging.tournament import OfflineError
-from tests.emulator import Emulator, Fault
-from tests.samples import KEY, edited
+from tests.emulator import Emulator, Fault, Reply
+from tests.samples import KEY, edited, verdict
 
 ARENA = "sample/arena/simulated_texts.jsonl.gz"
 LEDGER = Path(".arena_kit") / "verdicts.sqlite"
@@ -263,11 +263,11 @@ def test_answers_as_long_as_forecast_cost_what_was_forecast(
     """
     _, texts = read_battle_texts(workspace / ARENA)
     said = dict(zip(texts.prompt, texts.response_a, strict=True))
-    verdict = json.dumps({"justification": "It does better. " * 20, "winner": "A"})
+    long = json.dumps({"justification": "It does better. " * 20, "winner": "A"})
 
     def answer(params: Any) -> str:
         asked = params["messages"][0]["content"]
-        return str(said[asked]) if asked in said else verdict
+        return str(said[asked]) if asked in said else long
 
     edited(workspace, judge__anthropic__expected_output_tokens=90, judge__anthropic__effort="")
     emulator.settings.behaviour = answer
@@ -333,6 +333,33 @@ def test_live_messages(workspace: Path, emulator: Emulator) -> None:
     manifest = PlacementStudy.open(**given).save().read()
     assert {row.transport for row in emulator.billing.accepted} == {"messages"}
     assert manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd, abs=1e-12)
+
+
+def test_answers_and_verdicts_that_failed(workspace: Path, emulator: Emulator) -> None:
+    """An answer that the model refuses is judged as it is; one that the service never gave and a
+    pair without both verdicts give no battle, and all of it is told.
+    """
+    study = PlacementStudy.open(**claude(emulator, n_battles=21))
+    entrant = study.run.plan.sample.asked  # type: ignore[union-attr]
+    refused, lost = entrant[0].text, entrant[1].text
+
+    def answer(params: Any) -> Reply | str:
+        asked = params["messages"][0]["content"]
+        if asked == refused:
+            return Reply(text="", stop_reason="refusal")
+        if "response_a" in asked:
+            return "no verdict" if lost in asked else verdict("tie")
+        return "An answer."
+
+    emulator.settings.behaviour = answer
+    told = study.counted()
+    assert told["answers made"] == "20 ok, 1 refused"
+    uses = sum(p.prompt_id == entrant[1].prompt_id for p in study.run.plan.sample.battles)  # type: ignore[union-attr]
+    assert f"of 21 drawn count, {uses} lack a usable verdict" in told["judged battles"]
+    rows = read_rows(study.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
+    assert len(rows) == 21
+    assert [r["response_text"] for r in rows if r["diagnostics"]["status"] == "refused"] == [""]
+    assert "unparsable" in placement.met(study.judged, "newcomer", study.statuses).text
 
 
 # Killed and resumed
