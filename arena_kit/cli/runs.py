@@ -52,7 +52,7 @@ def run(
     ask_again: str | None,
     as_json: bool,
 ) -> None:
-    """Run notebook NAME (pilot, headline, k_sweep, placement, policy_validity) into a new record.
+    """Run notebook NAME (pilot, headline, k_sweep) into a new record.
 
     The record holds report.html, the executed notebook and all artifacts; its path is
     the last line printed. Exit codes: 0 finished, 1 failed or without one usable verdict (the

@@ -71,6 +71,8 @@ class ArenaParams(Strict):
                 "judged is empty, so the model's answers are judged here: set responses, the "
                 f"folder that holds them, or generate, how they are made; {both}"
             )
+        if self.texts and self.languages:
+            raise ValueError("languages has no effect with texts: a prompt bank names none")
         if self.soft and self.n_shared < MIN_SHARED:
             raise ValueError(
                 f"soft needs {MIN_SHARED} battles that people and the judge both decide: set "

@@ -60,30 +60,22 @@ class RecordedTexts:
             Leaves out battles of which the file says that the user wrote more than once: people
             then voted on more than the first answer.
         """
-        questions = question_ids(battles, texts)
-        prompts: dict[str, Prompt] = {}
-        answers: dict[tuple[str, str], str] = {}
-        recorded: dict[RecordedBattle, None] = {}
-        left_out: Counter[str] = Counter()
-        for row, question in enumerate(questions):
-            sides = [battles.models[battles.a[row]], battles.models[battles.b[row]]]
-            said = [texts.response_a[row], texts.response_b[row]]
+        gathered, left_out = _Gathered(), Counter[str]()
+        for row, question in enumerate(question_ids(battles, texts)):
+            sides = (battles.models[battles.a[row]], battles.models[battles.b[row]])
             why = _unusable(texts, row, languages, single_turn=single_turn)
             if not why:
-                known = [answers.get((m, question), t) for m, t in zip(sides, said, strict=True)]
-                prompt = prompts.get(question) or _prompt(question, texts.prompt[row])
-                if prompt.text != texts.prompt[row]:
-                    why = "another prompt under the same question id"
-                elif known != said:
-                    why = "another answer of the same model to the same question"
+                said = dict(zip(sides, (texts.response_a[row], texts.response_b[row]), strict=True))
+                why = gathered.add(question, texts.prompt[row], said)
             if why:
                 left_out[why] += 1
-                continue
-            prompts[question] = prompt
-            answers |= {(m, question): t for m, t in zip(sides, said, strict=True)}
-            recorded[RecordedBattle(question, *sorted(sides))] = None
-        _refuse_nothing(recorded, left_out, texts)
-        return cls(prompts=prompts, answers=answers, battles=list(recorded), left_out=left_out)
+        _refuse_nothing(gathered.battles, left_out, texts)
+        return cls(
+            prompts=gathered.prompts,
+            answers=gathered.answers,
+            battles=list(gathered.battles),
+            left_out=left_out,
+        )
 
     @classmethod
     def of_bank(
@@ -107,6 +99,30 @@ class RecordedTexts:
             else:
                 recorded[RecordedBattle(str(question), *sides)] = None
         return cls(prompts=prompts, answers=answers, battles=list(recorded), left_out=left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """Texts of an arena's battles as they come; the first prompt and answer under an id count."""
+
+    prompts: dict[str, Prompt] = field(default_factory=dict)
+    answers: dict[tuple[str, str], str] = field(default_factory=dict)
+    battles: dict[RecordedBattle, None] = field(default_factory=dict)
+
+    def add(self, question: str, prompt: str, said: Mapping[str, str]) -> str:
+        """Take in a battle; returns why it cannot be, where it cannot."""
+        known = self.prompts.get(question)
+        if known is not None and known.text != prompt:
+            return "another prompt under the same question id"
+        if any(self.answers.get((model, question), text) != text for model, text in said.items()):
+            return "another answer of the same model to the same question"
+        if known is None:
+            self.prompts[question] = Prompt(
+                prompt_id=prompt_id(question), text=prompt, source=SOURCE
+            )
+        self.answers.update({(model, question): text for model, text in said.items()})
+        self.battles[RecordedBattle(question, *sorted(said))] = None
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,10 +341,6 @@ def entrant_id(model: str) -> str:
         return check_entrant_id(model, "model")
     except DataError:
         return _hashed("model", model)
-
-
-def _prompt(question: str, text: str) -> Prompt:
-    return Prompt(prompt_id=prompt_id(question), text=text, source=SOURCE)
 
 
 def _hashed(kind: str, text: str) -> str:

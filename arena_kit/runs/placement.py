@@ -37,6 +37,11 @@ from arena_kit.runs.record import Record, Recorded, find_root
 from arena_kit.runs.settings import validated
 
 MODE = "placement"
+_PLAIN = (
+    "ci_low, ci_high, ranks and above of the placed model hold the evidence alone: where this "
+    "judge puts it; with_judge_error also holds how far this judge is from people, null where "
+    "unknown, and is what the board shows"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,8 +289,7 @@ class PlacementStudy(Recorded):
             "judge_model": self.judge_model,
             "n_bootstraps": params.n_bootstraps,
             "seed": params.seed,
-            "interval": "ci_low and ci_high of the evaluated model hold the evidence alone: where "
-            "this judge puts it; with_judge_error also holds how far this judge is from people",
+            "interval": _PLAIN,
             "with_judge_error": _interval(self.placed.cautious),
             "ratings": [
                 {name: getattr(row, name) for name in names}
@@ -312,6 +316,7 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
         "calibration_error": placed.calibration_error,
         "judge_error": placed.judge_error and asdict(placed.judge_error),
         "with_judge_error": placed.cautious and placed.cautious.as_dict(),
+        "interval": _PLAIN,
         "board": {
             "heading": placement.heading(placed),
             "caution": placement.caution(placed),

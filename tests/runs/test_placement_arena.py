@@ -173,6 +173,7 @@ def test_prompts_and_responses_of_ones_own(workspace: Path) -> None:
         ({"rubric": "params/nothing.md"}, "nothing.md: no such file"),
         ({"dimension": "a/b"}, "dimension 'a/b' must not hold a slash"),
         ({"judge": "anthropic"}, "needs judge_model"),
+        ({"texts": "params/tournament.yaml"}, "languages has no effect with texts"),
         ({"responses": "params"}, r"responses_dogwood\.jsonl: no such file"),
         ({"judge": "replay"}, "judge: .*'baseline', 'anthropic' or 'openai_compatible'"),
         ({"judged": "v.jsonl"}, "responses say how to judge here, but judged names verdicts"),
