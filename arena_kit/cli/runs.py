@@ -138,7 +138,7 @@ def _finish(work: Callable[[], object], *, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("name", default="headline")
+@click.argument("name", default="")
 @click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
               help="YAML file of a run's parameters (default: params/NAME.yaml).")  # fmt: skip
 @_overrides
@@ -153,6 +153,8 @@ def cost(name: str, params_file: Path | None, overrides: Overrides, as_json: boo
     """
     from arena_kit.cli import terminal
 
+    if not (name or params_file):
+        raise click.UsageError("name a notebook, or a parameter file with --params")
     file = params_file or Path("params") / f"{name}.yaml"
     parts, cap, values = _forecasts(name, file, dict(overrides))
     if as_json:
@@ -172,15 +174,16 @@ def _forecasts(
     """The forecasts of a run by their titles, its cap, and all of it as plain values."""
     from arena_kit.runs.arena_plan import ArenaPlan
     from arena_kit.runs.parameters import PlacementParams
-    from arena_kit.runs.plan import read_given, read_plan
+    from arena_kit.runs.plan import read_file, read_given, read_plan
 
-    if name == "placement":
+    of_a_model = not name and "model" in read_file(file)  # which only a placement names
+    if name == "placement" or of_a_model:
         arena = ArenaPlan.of(read_given(file, overrides, PlacementParams))
         if arena is None or not arena.forecast.parts:
             return {}, 0.0, None
         titles = {f"Forecast of {what}": part for what, part in arena.forecast.parts.items()}
         return titles, arena.params.max_cost_usd, arena.forecast.as_dict()
-    plan = read_plan(file, overrides, name)
+    plan = read_plan(file, overrides, name or "headline")
     forecast = plan.forecast
     parts = {"Forecast": forecast} if forecast else {}
     return parts, plan.params.max_cost_usd, forecast and forecast.as_dict()

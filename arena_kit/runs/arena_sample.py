@@ -18,6 +18,8 @@ from arena_kit.judging.prompts import Pair, Prompt, Response
 
 #: What the prompts of an arena have for a stratum.
 SOURCE = "arena"
+#: Models among which a judge's error is looked for, where they have battles enough.
+FEW = 10
 
 
 class RecordedBattle(NamedTuple):
@@ -200,6 +202,8 @@ def draw(
         Battles of the model; refused where the arena has fewer recorded answers.
     n_shared
         Recorded battles among the opponents, drawn at random; fewer where the arena has fewer.
+        They are among the ten opponents with the most, or as many more as it takes: a judge's
+        error shows on models with many battles, not on many models with a few.
     answered
         Question ids that the model has answered; None where it can answer any.
     needs_gold
@@ -217,7 +221,7 @@ def draw(
         if name in cells and question in mine:
             cells[name].append(question)
     drawn = _balanced(cells, n_battles, seed)
-    among = [b for b in texts.battles if b.question in usable and {*b[1:]} <= {*others}]
+    among = _among_few([b for b in texts.battles if b.question in usable], others, n_shared)
     order = np.random.default_rng([seed, 1]).permutation(len(among))[:n_shared]
     shared = [among[i] for i in sorted(order)]
     return _sample(texts, model, drawn, shared, dimension)
@@ -282,6 +286,22 @@ def _balanced(cells: Mapping[str, list[str]], n: int, seed: int) -> list[tuple[s
                 uses[question] += 1
                 drawn.append((question, name))
     return drawn
+
+
+def _among_few(
+    battles: Sequence[RecordedBattle], models: Sequence[str], n: int
+) -> list[RecordedBattle]:
+    """The battles among the models with the most of them: as few models as have `n`, and at least
+    `FEW`; all where even that is too little.
+    """
+    mine = {*models}
+    known = [b for b in battles if b.model_a in mine and b.model_b in mine]
+    counts = Counter(model for battle in known for model in battle[1:])
+    ranked = sorted(counts, key=lambda model: (-counts[model], model))
+    place = {model: rank for rank, model in enumerate(ranked, 1)}
+    needed = [max(place[b.model_a], place[b.model_b]) for b in known]  # models until it is among
+    most = max(FEW, sorted(needed)[n - 1]) if 0 < n <= len(needed) else len(ranked)
+    return [battle for battle, rank in zip(known, needed, strict=True) if rank <= most]
 
 
 def _shuffled(questions: Sequence[str], seed: int, name: str) -> list[str]:

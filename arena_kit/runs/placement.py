@@ -132,10 +132,9 @@ class PlacementStudy(Recorded):
     def facts(self) -> dict[str, str]:
         """What is placed where, by whom and how, in words: what is known before it is judged."""
         params = self.params
-        lexical = self.judge_model.startswith("baseline/")
         return {
             "model": params.model,
-            "judge": self.judge_model + (" (compares words, reads no rubric)" if lexical else ""),
+            "judge": f"{self.judge_model}{self._about_judge()}",
             "arena": self.arena,
             **(self._asked() if self.run else {}),
             "rating": "Bradley–Terry, ties half a win, "
@@ -143,6 +142,14 @@ class PlacementStudy(Recorded):
             f"inconsistent judgments {'as ties' if params.inconsistent == 'tie' else 'dropped'}",
             "interval": f"{params.n_bootstraps} resamples of whole questions, seed {params.seed}",
         }
+
+    def _about_judge(self) -> str:
+        """What is to be known about the judge beside its name."""
+        if self.judge_model.startswith("baseline/"):
+            return " (compares words, reads no rubric)"
+        definition = self.params.definition
+        own = definition is not None and definition.model == self.judge_model
+        return " (judges its own answers, which judges tend to favour)" if own else ""
 
     def _asked(self) -> dict[str, str]:
         """What is drawn from the arena, who answers and what the judge is asked."""

@@ -202,9 +202,14 @@ def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "headline") 
 def read_given(file: Path, overrides: Mapping[str, str], kind: type[BaseModel]) -> dict[str, Any]:
     """What a parameter file and a command line say; the latter wins and is read by type."""
     fields = kind.model_fields
-    given = read_yaml(file if file.is_file() else find_root() / file)
+    given = read_file(file)
     for key, text in overrides.items():
         if key not in fields:
             raise DataError(f"-p: unknown parameter {key!r}; allowed: {', '.join(fields)}")
         given[key] = text if fields[key].annotation in (str, Path) else read_value(key, text)
     return given
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    """A parameter file, from here or from the workspace."""
+    return read_yaml(file if file.is_file() else find_root() / file)

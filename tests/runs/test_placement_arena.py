@@ -229,6 +229,9 @@ def test_the_bill_is_within_the_forecast(workspace: Path, emulator: Emulator) ->
     given = claude(emulator)
     code = CliRunner().invoke(main, ["cost", "placement", "--params", _file(given), "--json"])
     told = json.loads(code.stdout)["forecast"]
+    unnamed = CliRunner().invoke(main, ["cost", "--params", _file(given)])
+    assert "Forecast of answers" in unnamed.stdout, unnamed.stderr
+    assert "is within max_cost_usd 20" in unnamed.stdout
     study = PlacementStudy.open(**given)
     assert study.forecast.as_dict() == told
     manifest = study.save().read()

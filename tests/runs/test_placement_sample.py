@@ -154,6 +154,26 @@ def test_only_opponents_and_answered_prompts() -> None:
     assert sample.recorded["x", "q1"].response_text == "x on q1"
 
 
+def test_shared_battles_are_among_few_models() -> None:
+    """Shared battles are among the ten models with the most, or more where it takes more: models
+    with a few battles each would not show a judge's error.
+    """
+    pairs = [(f"m{i:02}", f"m{j:02}") for i in range(20) for j in range(i)]
+    rows = [(a, b, f"q{a}{b}{k}", {}) for a, b in pairs for k in range(2 if a < "m12" else 1)]
+    texts = RecordedTexts.of_file(*arena(*rows))
+    assert len(rows) == 66 * 2 + (190 - 66)
+
+    def models(n: int) -> set[str]:
+        sample = drawn(texts, 1, n_shared=n)
+        assert len(sample.shared) == min(n, len(rows))
+        return {side for pair in sample.shared for side in (pair.entrant_a, pair.entrant_b)}
+
+    assert models(80) <= {f"m{i:02}" for i in range(10)}, "45 pairs of ten, twice each"
+    assert models(132) == {f"m{i:02}" for i in range(12)}
+    assert len(models(133)) == 13
+    assert len(models(999)) == 20
+
+
 def test_names_that_are_no_ids_come_back() -> None:
     """Models and questions with any name are judged under safe ids, and battles have the arena's
     names again.
