@@ -32,9 +32,9 @@ def caution(placed: Placed) -> str:
     model, error = placed.model, placed.judge_error
     if error is not None:
         return (
-            f"The interval, ranks and probabilities of {model} hold this judge's error: on "
-            f"{error.n_models} other models its ratings are {error.sd:.0f} points (SD) from "
-            "people's, beyond chance."
+            f"The interval, ranks and probabilities of {model} hold this judge's error: "
+            f"{error.sd:.0f} points (SD) from people's ratings, as {error.n_models} other models "
+            "show that both rated."
         )
     return (
         f"The interval, ranks and probabilities of {model} say where this judge puts it. How far "

@@ -387,7 +387,7 @@ def _error(placed: Placed) -> str:
         return (
             "unknown: needs 5 other models that people and the judge compared on the same battles"
         )
-    return f"{error.sd:.0f} points beyond chance, over {error.n_models} other models"
+    return f"{error.sd:.0f} points (SD), as {error.n_models} other models show that both rated"
 
 
 def _worth(placed: Placed, *, wanted: bool) -> str:

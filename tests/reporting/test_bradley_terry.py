@@ -472,5 +472,5 @@ def test_a_judge_whose_error_is_known_shows_it_everywhere() -> None:
             for s in getattr(c, "get_segments", list)()]  # fmt: skip
     assert any(s[0][0] == pytest.approx(wide.ci_low) for s in bars)
     told = told_of(placed)
-    assert any("6 other models its ratings are 80 points (SD) from people's" in t for t in told)
+    assert any("80 points (SD) from people's ratings, as 6 other models show" in t for t in told)
     assert not any("where this judge puts it" in text for text in told)
