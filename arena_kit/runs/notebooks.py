@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from ast import literal_eval
@@ -205,7 +206,8 @@ def _execute(
     import papermill
     from traitlets.config import Config
 
-    with _kernel_environment(record), tempfile.TemporaryDirectory(prefix="arena-kit-") as private:
+    folder = tempfile.TemporaryDirectory(prefix="arena-kit-")
+    with _kernel_environment(record), folder as private, _kernel_errors(Path(private)) as quiet:
         short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
         manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
         papermill.execute_notebook(
@@ -215,8 +217,42 @@ def _execute(
             cwd=str(root),
             progress_bar={"desc": "cells", "unit": "cell"} if progress else False,
             config=Config({"KernelManager": manager}),
+            kernel_manager_class=quiet,
             log_output=False,
         )
+
+
+@contextmanager
+def _kernel_errors(private: Path) -> Iterator[str | type]:
+    """A kernel manager whose kernel writes its own errors into a file, of which the last line is
+    told when the kernel dies: on Ctrl-C, kernel, client and event loop would each print a
+    traceback besides the sentence that we print.
+    """
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient.exceptions import DeadKernelError
+
+    with (private / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
+
+        class QuietKernelManager(AsyncKernelManager):
+            async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+                await super().start_kernel(**options, stderr=log)
+
+        loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
+        before = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield QuietKernelManager
+        except DeadKernelError as error:
+            log.seek(0)
+            last = next((line for line in reversed(log.read().splitlines()) if line.strip()), "")
+            raise RuntimeError(f"{error}{': ' if last else ''}{last}") from None
+        except KeyboardInterrupt:
+            before[-1] = logging.CRITICAL  # tasks that nobody awaited are noticed later
+            raise
+        finally:
+            for logger, level in zip(loggers, before, strict=True):
+                logger.setLevel(level)
 
 
 @contextmanager
