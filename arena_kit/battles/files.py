@@ -7,7 +7,7 @@ codes. Only when something is wrong is the file walked again, to name the line.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,23 +27,25 @@ from arena_kit.battles.battle import (
 )
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels
 from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
+from arena_kit.battles.readers.format import Columns, Format
+from arena_kit.battles.readers.formats import format_of
+from arena_kit.battles.readers.own import OPTIONAL, mapped
+from arena_kit.battles.readers.rows import file_rows, lay_out, table_in
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import (
+    check_json,
     column_name,
     connection,
-    csv_line,
-    is_jsonl,
-    table_of,
+    place_of,
     write_columns,
 )
-from arena_kit.files import DataError, read_lines
+from arena_kit.files import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REQUIRED = ("model_a", "model_b", "winner")
-OPTIONAL = (*TEXT_COLUMNS, "battle_id", "timestamp", "weight", "inconsistent", "share_a")
-TEXTS = ("response_a", "response_b")
+RESPONSES = ("response_a", "response_b")
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 _MOMENT = (
     f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
@@ -51,61 +53,109 @@ _MOMENT = (
 )
 
 
-def read_battles(
-    path: str | Path, *, winner: str = "winner", covariates: Sequence[str] = ()
-) -> BattleLog:
-    """A battle log from JSONL, CSV (either may be gzipped) or Parquet.
+class LeftOutWarning(UserWarning):
+    """Rows of a file that are no battles, and how many they are."""
 
-    Needs the columns model_a, model_b, winner; takes the other `Battle` fields where
-    present; ignores columns it does not know, refuses values it does not know. `winner`
-    names the column of the outcome, where a file has several voters. A covariate is a
-    column of numbers or, where the file has response_a and response_b, a feature of style
-    (see `arena_kit.battles.style`). A battle id may come once per source, judge and dimension;
-    battles without an id are counted as they are.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What was read from a file: its battles, the format it is in, how many rows were left out
+    for which reason, and, where asked for, what was said in each battle.
     """
-    path = Path(path)
-    wanted = Wanted(winner, tuple(covariates))
+
+    log: BattleLog
+    format: Format
+    left_out: Mapping[str, int]
+    texts: Mapping[str, NDArray[Any]]
+
+
+def read_battles(
+    path: str | Path,
+    *,
+    winner: str = "winner",
+    covariates: Sequence[str] = (),
+    format: str | None = None,  # noqa: A002 (what --format takes)
+    columns: Columns | None = None,
+) -> BattleLog:
+    """A battle log from JSONL, a JSON array, CSV (each may be gzipped) or Parquet.
+
+    A file has the columns model_a, model_b, winner and what else of the `Battle` fields it
+    knows, or is in one of the formats of other tools (`docs/formats.md`), which is seen from
+    its columns. Columns nobody knows are ignored, values nobody knows refused. A battle id may
+    come once per source, judge and dimension; battles without an id are counted as they are.
+
+    Parameters
+    ----------
+    winner
+        The column of the outcome, where a file has several voters.
+    covariates
+        Columns of numbers or, where the file has the responses, features of style (see
+        `arena_kit.battles.style`).
+    format
+        The name of the format, where looking at the file does not tell.
+    columns
+        Which columns are the battle's, where the file is in no known format.
+    """
+    columns = columns or Columns()
+    columns = columns if winner == "winner" else replace(columns, winner=winner)
+    return read_file(Path(path), format_of(Path(path), format, columns), covariates).log
+
+
+def read_file(
+    path: Path, fmt: Format, covariates: Sequence[str] = (), *, texts: bool = False
+) -> Reading:
+    """The battles of a file in this format; rows that are left out are warned about."""
+    chosen = _chosen(fmt, covariates, texts=texts)
     with connection() as con:
-        return _log(con, table_of(path, wanted.columns), path, wanted)
+        try:
+            left_out = lay_out(con, table_in(con, path, fmt, chosen), fmt, chosen)
+        except duckdb.Error as error:
+            check_json(path)
+            raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
+        except DataError as error:
+            named = str(error).startswith(str(path))
+            raise DataError(str(error) if named else f"{path}: {error}") from None
+        log = _log(con, path, chosen, covariates)
+        said = {name: _values(con, column_name(name)) for name in fmt.texts} if texts else {}
+    for reason, n in left_out.items():
+        warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
+    return Reading(log, fmt, left_out, said)
 
 
 def battles_from_frame(
     frame: pd.DataFrame, *, winner: str = "winner", covariates: Sequence[str] = ()
 ) -> BattleLog:
     """A battle log from a pandas frame with the same columns as a file."""
-    wanted = Wanted(winner, tuple(covariates))
+    fmt = mapped(Columns(winner=winner))
+    chosen = _chosen(fmt, covariates)
+    known = {*fmt.columns, *covariates}
     with connection() as con:
-        con.register("incoming", frame[[c for c in frame.columns if c in wanted.columns]])
-        return _log(con, "incoming", None, wanted)
+        con.register("incoming", frame[[name for name in frame.columns if name in known]])
+        try:
+            lay_out(con, "incoming", fmt, chosen)
+        except (duckdb.Error, DataError) as error:
+            raise DataError(f"the frame: {str(error).splitlines()[0]}") from None
+        return _log(con, None, chosen, covariates)
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which columns of a table are read as what."""
-
-    winner: str = "winner"
-    covariates: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Every column that may be read, under its name in the table."""
-        texts = TEXTS if self.covariates else ()
-        known = [self.winner if c == "winner" else c for c in (*REQUIRED, *OPTIONAL)]
-        return tuple(dict.fromkeys([*known, *texts, *self.covariates]))
-
-    def selected(self, present: Sequence[str]) -> list[str]:
-        """Expressions that pick the columns that are there, as text, under our names."""
-        ours = {self.winner: "winner"}
-        kept = [column for column in self.columns if column in present]
-        return [f"CAST({column_name(c)} AS VARCHAR) AS {column_name(ours.get(c, c))}" for c in kept]
+def _chosen(fmt: Format, covariates: Sequence[str], *, texts: bool = False) -> dict[str, str]:
+    """The columns to read, with their expressions; style is measured from the responses."""
+    responses = RESPONSES if covariates else ()
+    said = {name: x for name, x in fmt.texts.items() if texts or name in responses}
+    numbers = {name: column_name(name) for name in covariates}
+    return {**numbers, **said, **fmt.battles}
 
 
-def write_battles(path: str | Path, log: BattleLog) -> None:
-    """Write a battle log as JSONL, CSV (either gzipped by its name) or Parquet."""
+def write_battles(
+    path: str | Path, log: BattleLog, texts: Mapping[str, NDArray[Any]] | None = None
+) -> None:
+    """Write a battle log as JSONL, a JSON array, CSV (each gzipped by its name) or Parquet; with
+    columns of what was said in each battle, where they are given.
+    """
     columns: dict[str, Any] = dict(log.columns())
     if "timestamp" in columns:
         columns["timestamp"] = _iso(columns["timestamp"])
-    write_columns(Path(path), columns)
+    write_columns(Path(path), columns | dict(texts or {}))
 
 
 class _RowError(DataError):
@@ -113,43 +163,35 @@ class _RowError(DataError):
 
     def __init__(self, row: int, message: str, other: int | None = None) -> None:
         super().__init__(message)
-        self.row = row
-        self.other = other
+        self.rows = [row] if other is None else [row, other]
 
-    def told(self, path: Path | None) -> str:
+    def told(self, con: duckdb.DuckDBPyConnection, path: Path | None) -> str:
         """The sentence, with the place of each row in a file or, without one, in a frame."""
-        name = str(path) if path else "the frame"
-        other = "" if self.other is None else f" {name}{_place(path, self.other)}"
-        return f"{name}{_place(path, self.row)}: {self}{other}"
+        places = [
+            f"{path}{place_of(path, row)}" if path else f"the frame row {row}"
+            for row in file_rows(con, self.rows)
+        ]
+        return " ".join([f"{places[0]}: {self}", *places[1:]])
 
 
 def _log(
-    con: duckdb.DuckDBPyConnection, table: str, path: Path | None, wanted: Wanted
+    con: duckdb.DuckDBPyConnection,
+    path: Path | None,
+    chosen: Mapping[str, str],
+    covariates: Sequence[str],
 ) -> BattleLog:
+    """The log of the table `raw`, once every value in it has been checked."""
     name = str(path) if path else "the frame"
     try:
-        present = [row[0] for row in con.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
-        needed = [wanted.winner if column == "winner" else column for column in REQUIRED]
-        if missing := [column for column in needed if column not in present]:
-            raise DataError(f"{name}: missing column {', '.join(missing)}")
-        texts = ", ".join(wanted.selected(present))
-        con.execute(f"CREATE TEMP TABLE raw AS SELECT {texts} FROM {table}")
-    except duckdb.Error as error:
-        if path and is_jsonl(path):
-            for _ in read_lines(path):  # raises at the line that DuckDB stumbled over
-                pass
-        raise DataError(f"{name}: {str(error).splitlines()[0]}") from None
-    try:
-        log = _encode(con, _filled(con, [c for c in OPTIONAL if c in present]))
-        if wanted.covariates:
-            log = replace(log, covariates=_covariates(con, wanted.covariates, present, name))
+        log = _encode(con, _filled(con, [column for column in OPTIONAL if column in chosen]))
+        if covariates:
+            log = replace(log, covariates=_covariates(con, covariates, chosen, name))
     except _RowError as error:
-        raise DataError(error.told(path)) from None
+        raise DataError(error.told(con, path)) from None
     if sentence := look_alikes(log.models):
-        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=3)
-    if path and is_jsonl(path) and _has_constants(log):
-        for _ in read_lines(path):  # refuses a bare NaN, which DuckDB reads as a name
-            pass
+        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=4)
+    if path and _has_constants(log):
+        check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
     return log
 
 
@@ -157,15 +199,6 @@ def _has_constants(log: BattleLog) -> bool:
     columns = [getattr(log, column) for column in TEXT_COLUMNS]
     names = {*log.models, *(name for c in columns if c is not None for name in c.names)}
     return not names.isdisjoint(("NaN", "Infinity", "-Infinity"))
-
-
-def _place(path: Path | None, row: int) -> str:
-    """Where a row stands: `:line` in a text file, its number elsewhere."""
-    if path is None or path.suffix == ".parquet":
-        return f" row {row}"
-    if is_jsonl(path):
-        return f":{next(line for n, (line, _) in enumerate(read_lines(path)) if n == row)}"
-    return f":{csv_line(path, row)}"
 
 
 def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
@@ -326,19 +359,19 @@ def _shares(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64]:
 
 
 def _covariates(
-    con: duckdb.DuckDBPyConnection, names: Sequence[str], present: Sequence[str], table: str
+    con: duckdb.DuckDBPyConnection, names: Sequence[str], present: Mapping[str, str], table: str
 ) -> dict[str, NDArray[np.float64]]:
     """Numbers per battle: columns of the table, or features of the two responses."""
-    given = {name: _numbers(con, name) for name in names if name in present and _any(con, name)}
+    given = {name: _numbers(con, name) for name in names if _any(con, name)}
     rest = [name for name in names if name not in given]
-    texts = all(text in present and _any(con, text) for text in TEXTS)
+    texts = all(text in present and _any(con, text) for text in RESPONSES)
     if strangers := [name for name in rest if not texts or name not in FEATURES]:
         raise DataError(
             f"{table}: no covariate {', '.join(strangers)}; allowed: a column of numbers or, in a "
             f"table with response_a and response_b, {', '.join(FEATURES)}"
         )
     if rest:
-        styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in TEXTS))
+        styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in RESPONSES))
         given |= {name: styles[name] for name in rest}
     return {name: given[name] for name in names}
 

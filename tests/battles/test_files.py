@@ -511,7 +511,7 @@ def test_a_model_name_of_a_megabyte_is_refused(kind: str, tmp_path: Path) -> Non
 def test_an_unknown_kind_of_file_is_refused(tmp_path: Path) -> None:
     """A file whose name tells no known kind is neither read nor written; the kinds are listed."""
     path = jsonl(tmp_path / "battles.txt", GOOD)
-    kinds = r"allowed: \.jsonl, \.jsonl\.gz, \.csv, \.csv\.gz, \.parquet"
+    kinds = r"allowed: \.jsonl, \.jsonl\.gz, \.json, \.json\.gz, \.csv, \.csv\.gz, \.parquet"
     with pytest.raises(DataError, match=rf"battles\.txt: unknown kind of battle file; {kinds}"):
         read_battles(path)
     with pytest.raises(DataError, match=rf"out\.xlsx: unknown kind of battle file; {kinds}"):

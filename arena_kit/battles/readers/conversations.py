@@ -1,0 +1,31 @@
+"""What was said in a conversation, as SQL over its JSON text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def texts_of(conversation_a: str, conversation_b: str) -> Mapping[str, str]:
+    """The first message of the user, the first answer of each side, and the user's messages.
+
+    A message is {role, content}; the content is a text, or a list of parts {type, text} of which
+    the texts count.
+    """
+    return {
+        "prompt": _first(conversation_a, "user"),
+        "response_a": _first(conversation_a, "assistant"),
+        "response_b": _first(conversation_b, "assistant"),
+        "turns": f"len({_messages(conversation_a, 'user')})",
+    }
+
+
+def _messages(conversation: str, role: str) -> str:
+    every = f"CAST({conversation} AS JSON[])"
+    return f"list_filter({every}, lambda message: message->>'$.role' = '{role}')"
+
+
+def _first(conversation: str, role: str) -> str:
+    content = f"({_messages(conversation, role)}[1]->'$.content')"
+    parts = f"list_transform(CAST({content} AS JSON[]), lambda part: part->>'$.text')"
+    joined = f"array_to_string({parts}, chr(10))"
+    return f"CASE json_type({content}) WHEN 'ARRAY' THEN {joined} ELSE {content}->>'$' END"

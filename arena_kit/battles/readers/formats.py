@@ -1,0 +1,66 @@
+"""All formats, and which one a file is in: by looking at it, or by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from arena_kit.battles.readers.fastchat import CLEAN_BATTLES, CONVERSATIONS
+from arena_kit.battles.readers.format import Columns, Format
+from arena_kit.battles.readers.own import OWN, mapped
+from arena_kit.battles.tabular import columns_of
+from arena_kit.files import DataError
+
+FORMATS: tuple[Format, ...] = (
+    OWN,
+    CLEAN_BATTLES,
+    CONVERSATIONS,
+)
+_SHOWN = 12
+
+
+def format_of(path: Path, name: str | None = None, columns: Columns | None = None) -> Format:
+    """The format of a file: the one that is named, the columns that are mapped, or else the one
+    its columns show.
+    """
+    if name and columns:
+        raise DataError(f"{path}: a format ({name}) and columns are named; allowed: one of them")
+    if name:
+        return _named(path, name)
+    return mapped(columns) if columns else _seen(path, columns_of(path))
+
+
+def _named(path: Path, name: str) -> Format:
+    for each in FORMATS:
+        if each.name == name:
+            return each
+    known = ", ".join(each.name for each in FORMATS)
+    raise DataError(f"{path}: unknown format {name!r}; allowed: {known}")
+
+
+def _seen(path: Path, columns: tuple[str, ...]) -> Format:
+    """The format that needs most of those whose columns are all there; a file without columns is
+    an empty one of ours.
+    """
+    if not columns:
+        return OWN
+    fitting = [each for each in FORMATS if set(each.needs) <= set(columns)]
+    if not fitting:
+        raise DataError(f"{path}: {_unknown(columns)}")
+    most = max(len(each.needs) for each in fitting)
+    best = [each for each in fitting if len(each.needs) == most]
+    if len(best) > 1:
+        names = " or ".join(each.name for each in best)
+        raise DataError(f"{path}: could be {names} by its columns; say which with --format")
+    return best[0]
+
+
+def _unknown(columns: tuple[str, ...]) -> str:
+    """A sentence on columns that no format fits: the nearest one, and what to do."""
+    nearest = min(FORMATS, key=lambda each: len(set(each.needs) - set(columns)))
+    lacking = [name for name in nearest.needs if name not in columns]
+    shown = ", ".join(columns[:_SHOWN]) + (", …" if len(columns) > _SHOWN else "")
+    return (
+        f"missing column {', '.join(lacking)} for the nearest format, {nearest.name}; found: "
+        f"{shown}; name the format with --format or the columns with --model-a, --model-b, "
+        "--winner, --question, --voter and labels with --value 'left=model_a'"
+    )
