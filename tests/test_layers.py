@@ -34,7 +34,6 @@ FILES = {
     "battles.json_rows",
     "battles.tabular",
     "battles.texts",
-    "battles.readers.pair_counts",
 }
 HARMLESS = {("files", "DataError"), ("files", "whole_text")}
 #: Pure folders and modules; of `FILES` they may import only what opens none.

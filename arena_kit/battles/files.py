@@ -30,13 +30,13 @@ from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
 from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.readers.own import OPTIONAL, mapped
-from arena_kit.battles.readers.rows import file_rows, lay_out, table_in
+from arena_kit.battles.readers.pair_counts import PAIR_COUNTS
+from arena_kit.battles.readers.rows import RowError, file_rows, lay_out, table_in
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import (
     check_json,
     column_name,
     connection,
-    place_of,
     write_columns,
 )
 from arena_kit.files import DataError
@@ -112,6 +112,8 @@ def read_file(
         except duckdb.Error as error:
             check_json(path)
             raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
+        except RowError as error:
+            raise DataError(error.told(path, error.rows)) from None
         except DataError as error:
             named = str(error).startswith(str(path))
             raise DataError(str(error) if named else f"{path}: {error}") from None
@@ -158,20 +160,16 @@ def write_battles(
     write_columns(Path(path), columns | dict(texts or {}))
 
 
-class _RowError(DataError):
-    """A complaint about one row, counted from 0; it may end in another row that it names."""
+def read_pair_counts(path: str | Path) -> BattleLog:
+    """A weighted log from a table with a row per pair: model_a, model_b, a_wins, b_wins and,
+    where counted, tie (or ties) and both_bad (or tie_bothbad).
+    """
+    return read_file(Path(path), PAIR_COUNTS).log
 
-    def __init__(self, row: int, message: str, other: int | None = None) -> None:
-        super().__init__(message)
-        self.rows = [row] if other is None else [row, other]
 
-    def told(self, con: duckdb.DuckDBPyConnection, path: Path | None) -> str:
-        """The sentence, with the place of each row in a file or, without one, in a frame."""
-        places = [
-            f"{path}{place_of(path, row)}" if path else f"the frame row {row}"
-            for row in file_rows(con, self.rows)
-        ]
-        return " ".join([f"{places[0]}: {self}", *places[1:]])
+def write_pair_counts(path: str | Path, log: BattleLog) -> None:
+    """Write the counts of every pair of a log, as `read_pair_counts` reads them."""
+    write_columns(Path(path), log.pair_counts())
 
 
 def _log(
@@ -186,8 +184,8 @@ def _log(
         log = _encode(con, _filled(con, [column for column in OPTIONAL if column in chosen]))
         if covariates:
             log = replace(log, covariates=_covariates(con, covariates, chosen, name))
-    except _RowError as error:
-        raise DataError(error.told(con, path)) from None
+    except RowError as error:
+        raise DataError(error.told(path, file_rows(con, error.rows))) from None
     if sentence := look_alikes(log.models):
         warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=4)
     if path and _has_constants(log):
@@ -225,7 +223,7 @@ def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
     a, b = np.split(sides.codes, 2)
     if np.any(same := a == b):
         row = int(np.argmax(same))
-        raise _RowError(row, f"both models are {sides.names[a[row]]!r}")
+        raise RowError(row, f"both models are {sides.names[a[row]]!r}")
     return BattleLog(
         models=tuple(sides.names),
         a=a,
@@ -252,7 +250,7 @@ def _outcomes(con: duckdb.DuckDBPyConnection) -> NDArray[np.int8]:
         try:
             read_outcome(_values(con, "winner")[row])
         except DataError as error:
-            raise _RowError(row, str(error)) from None
+            raise RowError(row, str(error)) from None
     return codes
 
 
@@ -306,7 +304,7 @@ def _checked(name: str, labels: Labels) -> Labels:
         except DataError as error:
             first = int(np.argmax(labels.codes == code))
             rows = len(labels.codes) // (2 if name == "model" else 1)
-            raise _RowError(first % rows, str(error)) from None
+            raise RowError(first % rows, str(error)) from None
     return labels
 
 
@@ -331,7 +329,7 @@ def _ids(con: duckdb.DuckDBPyConnection, filled: set[str]) -> NDArray[Any]:
         rows = f"SELECT rowid AS n, min(rowid) OVER (PARTITION BY {parts}) AS earlier, battle_id"
         again = f"SELECT * FROM ({rows} FROM raw WHERE battle_id <> '') WHERE n > earlier"
         if (row := con.execute(f"{again} ORDER BY n LIMIT 1").fetchone()) is not None:
-            raise _RowError(row[0], f"battle_id {row[2][:60]!r} was there before, at", row[1])
+            raise RowError(row[0], f"battle_id {row[2][:60]!r} was there before, at", row[1])
     return _values(con, "battle_id")
 
 
@@ -391,7 +389,7 @@ def _inconsistent(
     _refuse_value(con, "inconsistent", f"NOT {known}", "true or false")
     flags = _values(con, "coalesce(lower(inconsistent) = 'true', false)").astype(bool)
     if np.any(wrong := flags & (outcome != TIE)):
-        raise _RowError(int(np.argmax(wrong)), "an inconsistent battle must have winner 'tie'")
+        raise RowError(int(np.argmax(wrong)), "an inconsistent battle must have winner 'tie'")
     return flags if flags.any() else None
 
 
@@ -402,7 +400,7 @@ def _refuse_value(con: duckdb.DuckDBPyConnection, column: str, wrong: str, allow
 def _refuse(con: duckdb.DuckDBPyConnection, column: str, wrong: str, message: str) -> None:
     query = f"SELECT rowid, {column} FROM raw WHERE {wrong} ORDER BY rowid LIMIT 1"
     if (row := con.execute(query).fetchone()) is not None:
-        raise _RowError(row[0], message.format(str(row[1])[:60]))
+        raise RowError(row[0], message.format(str(row[1])[:60]))
 
 
 def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:

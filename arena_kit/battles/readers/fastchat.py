@@ -13,7 +13,8 @@ _BATTLES = {
     "timestamp": "tstamp",
     "source": "'human'",
 }
-_NAMES_SHOWN = {"votes with the models' names shown (anony is false)": "lower(anony) = 'false'"}
+#: Votes that arenas leave out of their own ratings.
+NAMES_SHOWN = {"votes with the models' names shown (anony is false)": "lower(anony) = 'false'"}
 
 CLEAN_BATTLES = Format(
     name="fastchat",
@@ -23,7 +24,7 @@ CLEAN_BATTLES = Format(
     also=("language",),
     battles=_BATTLES,
     texts={"language": "language", "turns": "turn"},
-    left_out=_NAMES_SHOWN,
+    left_out=NAMES_SHOWN,
 )
 
 CONVERSATIONS = Format(
@@ -34,5 +35,5 @@ CONVERSATIONS = Format(
     also=CLEAN_BATTLES.also,
     battles=_BATTLES | {"question_id": "question_id"},
     texts={**texts_of("conversation_a", "conversation_b"), "language": "language"},
-    left_out=_NAMES_SHOWN,
+    left_out=NAMES_SHOWN,
 )

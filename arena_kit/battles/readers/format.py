@@ -36,8 +36,10 @@ class Format:
     rows, row
         Where one row of the file is not one battle: the rows to read, as SQL over the table
         `file`, and an expression for the `rowid` in `file` that errors are told by.
+    refused
+        Rows of `file` that are wrong: what is said of the first of them, and the condition.
     left_out
-        Rows that are no battle: the sentence that tells how many, and the condition.
+        Rows that are no battle: the words that follow their number, and the condition.
     load
         Reads a file that is no table, such as a database: the columns of `file` by name.
     note
@@ -53,6 +55,7 @@ class Format:
     texts: Expressions = field(default_factory=dict)
     rows: str = "file"
     row: str = "rowid"
+    refused: Expressions = field(default_factory=dict)
     left_out: Expressions = field(default_factory=dict)
     load: Callable[[Path], Mapping[str, NDArray[Any]]] | None = None
     note: str = ""
@@ -61,6 +64,11 @@ class Format:
     def columns(self) -> tuple[str, ...]:
         """Every column that may be read."""
         return (*self.needs, *self.also)
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether each row of the file is one battle, so that it need not be kept."""
+        return self.rows == "file" and not self.refused and not self.left_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

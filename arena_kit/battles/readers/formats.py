@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arena_kit.battles.readers.fastchat import CLEAN_BATTLES, CONVERSATIONS
+from arena_kit.battles.readers import (
+    comparia,
+    evalscope,
+    fastchat,
+    lmarena,
+    mt_bench,
+    pair_counts,
+    scores,
+)
 from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.own import OWN, mapped
 from arena_kit.battles.tabular import columns_of
@@ -12,8 +20,20 @@ from arena_kit.files import DataError
 
 FORMATS: tuple[Format, ...] = (
     OWN,
-    CLEAN_BATTLES,
-    CONVERSATIONS,
+    fastchat.CLEAN_BATTLES,
+    fastchat.CONVERSATIONS,
+    lmarena.VOTES_55K,
+    lmarena.VOTES_100K,
+    lmarena.VOTES_140K,
+    comparia.COMPARIA,
+    mt_bench.PAIRS,
+    mt_bench.GRADES,
+    mt_bench.VOTES,
+    evalscope.BOTH_ORDERS,
+    evalscope.ONE_ORDER,
+    evalscope.GRADES,
+    pair_counts.PAIR_COUNTS,
+    scores.SCORES,
 )
 _SHOWN = 12
 

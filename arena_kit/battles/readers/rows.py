@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import duckdb
 
 from arena_kit.battles.readers.format import Expressions, Format
-from arena_kit.battles.tabular import column_name, table_of, types_of
+from arena_kit.battles.tabular import column_name, place_of, table_of, types_of
 from arena_kit.files import DataError
+
+
+class RowError(DataError):
+    """A complaint about one row, counted from 0; it may end in another row that it names."""
+
+    def __init__(self, row: int, message: str, other: int | None = None) -> None:
+        super().__init__(message)
+        self.rows = [row] if other is None else [row, other]
+
+    def told(self, path: Path | None, rows: Sequence[int]) -> str:
+        """The sentence, with the place of each row in a file or, without one, in a frame."""
+        where = [f"{path}{place_of(path, r)}" if path else f"the frame row {r}" for r in rows]
+        return " ".join([f"{where[0]}: {self}", *where[1:]])
 
 
 def table_in(con: duckdb.DuckDBPyConnection, path: Path, fmt: Format, chosen: Expressions) -> str:
@@ -25,7 +38,8 @@ def used(fmt: Format, chosen: Expressions) -> list[str]:
     """The columns of a file that expressions speak of; a conversation is long, so it is left
     unread where nobody asks.
     """
-    words = " ".join([*chosen.values(), *fmt.left_out.values(), fmt.rows])
+    conditions = (*fmt.refused.values(), *fmt.left_out.values())
+    words = " ".join([*chosen.values(), *conditions, fmt.rows])
     named = [name for name in fmt.columns if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words)]
     quoted = [name for name in chosen if chosen[name] == column_name(name)]
     return list(dict.fromkeys([*named, *quoted]))
@@ -43,18 +57,29 @@ def lay_out(
         raise DataError(f"missing column {', '.join(missing)}; found: {', '.join(kinds)}")
     file = f"SELECT {_texts(used(fmt, chosen), kinds)} FROM {table}"
     values = ", ".join(f"CAST({x} AS VARCHAR) AS {column_name(n)}" for n, x in chosen.items())
-    if fmt.rows == "file" and not fmt.left_out:
+    if fmt.row_by_row:
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {values} FROM ({file}) AS file")
         return {}
     con.execute(f"CREATE TEMP TABLE file AS {file}")
-    conditions = [f"coalesce({condition}, false)" for condition in fmt.left_out.values()]
-    kept = f"WHERE NOT ({' OR '.join(conditions)})" if conditions else ""
-    con.execute(
-        f"CREATE TEMP TABLE raw AS SELECT {values}, {fmt.row} AS file_row FROM {fmt.rows} {kept}"
-    )
-    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in conditions)
-    numbers = con.execute(f"SELECT {counts or '0'} FROM {fmt.rows}").fetchone() or ()
-    return {told: n for told, n in zip(fmt.left_out, numbers, strict=False) if n}
+    _refuse(con, fmt.refused)
+    out = [f"coalesce({condition}, false)" for condition in fmt.left_out.values()]
+    kept = f"SELECT {values}, {fmt.row} AS file_row FROM {fmt.rows} WHERE NOT {_any(out)}"
+    con.execute(f"CREATE TEMP TABLE raw AS {kept}")
+    counts = ", ".join(["0", *(f"count(*) FILTER ({condition})" for condition in out)])
+    _, *numbers = con.execute(f"SELECT {counts} FROM {fmt.rows}").fetchall()[0]
+    return {told: n for told, n in zip(fmt.left_out, numbers, strict=True) if n}
+
+
+def _refuse(con: duckdb.DuckDBPyConnection, refused: Expressions) -> None:
+    """Raise for the first row of `file` that is wrong, if there is one."""
+    for sentence, condition in refused.items():
+        query = f"SELECT rowid FROM file WHERE {condition} ORDER BY rowid LIMIT 1"
+        if (row := con.execute(query).fetchone()) is not None:
+            raise RowError(row[0], sentence)
+
+
+def _any(conditions: Sequence[str]) -> str:
+    return f"({' OR '.join(['false', *conditions])})"
 
 
 def file_rows(con: duckdb.DuckDBPyConnection, rows: Iterable[int]) -> list[int]:
