@@ -7,7 +7,7 @@ codes. Only when something is wrong is the file walked again, to name the line.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,7 +60,7 @@ class LeftOutWarning(UserWarning):
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
     """What was read from a file: its battles, the format it is in, how many rows were left out
-    for which reason, and, where asked for, what was said in each battle.
+    for which reason, and, where asked for, columns of what was said in each battle.
     """
 
     log: BattleLog
@@ -118,10 +118,19 @@ def read_file(
             named = str(error).startswith(str(path))
             raise DataError(str(error) if named else f"{path}: {error}") from None
         log = _log(con, path, chosen, covariates)
-        said = {name: _values(con, column_name(name)) for name in fmt.texts} if texts else {}
+        said = _said(con, fmt.texts) if texts else {}
     for reason, n in left_out.items():
         warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
     return Reading(log, fmt, left_out, said)
+
+
+def _said(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """The columns of what was said that hold anything; turns are numbers."""
+    kept = [name for name in names if _any(con, name)]
+    return {
+        name: _values(con, "try_cast(turns AS INTEGER)" if name == "turns" else name)
+        for name in kept
+    }
 
 
 def battles_from_frame(

@@ -52,7 +52,7 @@ def line_of(path: Path, row: int, *, array: bool) -> int:
 
 
 def check_json(path: Path, *, array: bool) -> None:
-    """Refuse a file at the line that is not JSON, or that holds a bare NaN."""
+    """Refuse a file at the line that is not a JSON object, or that holds a bare NaN."""
     if not array:
         for _ in read_lines(path):
             pass
@@ -60,10 +60,15 @@ def check_json(path: Path, *, array: bool) -> None:
     try:
         with opened(path) as text:
             json.loads(text.read(), parse_constant=_refuse_constant)
+            text.seek(0)
+            strangers = ((n, row) for n, row in elements(text) if not isinstance(row, dict))
+            line, row = next(strangers, (0, {}))
     except json.JSONDecodeError as error:
         raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
     except BROKEN as error:
         raise DataError(f"{path}: not valid JSON ({error})") from None
+    if line:
+        raise DataError(f"{path}:{line}: expected a JSON object, got {type(row).__name__}")
 
 
 def elements(text: IO[str], size: int = 1 << 20) -> Iterator[tuple[int, Any]]:

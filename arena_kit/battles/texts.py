@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,19 +48,10 @@ def read_battle_texts(
     """
     path = Path(path)
     reading = read_file(path, format_of(path, format, columns), texts=True)
-    said = reading.texts
-    if missing := [name for name in _NEEDED if name not in said or not _any(said[name])]:
+    said, n = reading.texts, len(reading.log)
+    if missing := [name for name in _NEEDED if n and name not in said]:
         raise DataError(f"{path}: no texts of battles: missing column {', '.join(missing)}")
-    nothing = np.full(len(reading.log), None, object)
+    nothing = np.full(n, None, object)
     texts = {name: said.get(name, nothing) for name in (*_NEEDED, "language")}
-    turns = [_number(turn) for turn in said.get("turns", nothing)]
+    turns = [turn or 0 for turn in said.get("turns", nothing)]
     return reading.log, BattleTexts(**texts, turns=np.array(turns, np.int32))
-
-
-def _any(column: NDArray[Any]) -> bool:
-    return len(column) == 0 or any(text is not None for text in column)
-
-
-def _number(text: str | None) -> int:
-    """A number of turns; whatever is none is 0."""
-    return int(text) if text is not None and text.isdecimal() else 0

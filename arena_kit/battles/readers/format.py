@@ -74,7 +74,8 @@ class Format:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
     """Which columns of a file are the battle's, and what its labels of outcomes mean, where a
-    file is in no known format.
+    file is in no known format. A label that means the empty text is no outcome: its rows are
+    left out and counted.
     """
 
     model_a: str = "model_a"
@@ -87,7 +88,7 @@ class Columns:
     def __post_init__(self) -> None:
         for label, outcome in self.values.items():
             try:
-                read_outcome(outcome)
+                read_outcome(outcome or "tie")
             except DataError as error:
                 raise DataError(f"value {label!r}: {error}") from None
 
@@ -98,5 +99,10 @@ class Columns:
     def outcome(self) -> str:
         """The expression of the outcome."""
         cell = column_name(self.winner)
-        cases = [f"WHEN {quoted(x)} THEN {quoted(y)}" for x, y in self.values.items()]
+        cases = [f"WHEN {quoted(x)} THEN {quoted(y)}" for x, y in self.values.items() if y]
         return f"CASE {cell} {' '.join(cases)} ELSE {cell} END" if cases else cell
+
+    def no_outcome(self) -> Expressions:
+        """The rows whose label is no outcome, as `Format.left_out`."""
+        cell, labels = column_name(self.winner), [x for x, y in self.values.items() if not y]
+        return {f"rows with {self.winner} {x!r}": f"{cell} = {quoted(x)}" for x in labels}

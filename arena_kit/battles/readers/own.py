@@ -17,7 +17,7 @@ def mapped(columns: Columns) -> Format:
     asked = [name for name in named.values() if name not in OPTIONAL]
     return Format(
         name="arena-kit",
-        title="battles under our own names",
+        title="columns as they were named" if columns else "battles under our own names",
         follows="arena-kit 0.1",
         needs=(columns.model_a, columns.model_b, columns.winner, *asked),
         also=(*optional.values(), *TEXTS),
@@ -28,6 +28,7 @@ def mapped(columns: Columns) -> Format:
             **{name: column_name(column) for name, column in optional.items()},
         },
         texts={name: column_name(name) for name in TEXTS},
+        left_out=columns.no_outcome(),
     )
 
 

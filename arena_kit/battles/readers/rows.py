@@ -65,7 +65,7 @@ def lay_out(
     out = [f"coalesce({condition}, false)" for condition in fmt.left_out.values()]
     kept = f"SELECT {values}, {fmt.row} AS file_row FROM {fmt.rows} WHERE NOT {_any(out)}"
     con.execute(f"CREATE TEMP TABLE raw AS {kept}")
-    counts = ", ".join(["0", *(f"count(*) FILTER ({condition})" for condition in out)])
+    counts = ", ".join(["count(*)", *(f"count(*) FILTER ({condition})" for condition in out)])
     _, *numbers = con.execute(f"SELECT {counts} FROM {fmt.rows}").fetchall()[0]
     return {told: n for told, n in zip(fmt.left_out, numbers, strict=True) if n}
 
