@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,10 +28,13 @@ from arena_kit.battles.files import LeftOutWarning
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.formats import FORMATS, format_of
 from arena_kit.battles.texts import read_battle_texts
+from arena_kit.cli.main import main
 from arena_kit.files import DataError
+from tests.samples import ROOT
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
+PAGE = ROOT / "docs" / "formats.md"
 TEXT_FILES = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 
 
@@ -368,20 +372,28 @@ def test_a_game_without_a_known_end_is_refused(game: str | None, tmp_path: Path)
         read_battles(path)
 
 
+GRADES: Rows = [
+    {
+        "question_id": 81, "model": model, "judge": ["gpt-4", "single-v1"], "turn": turn,
+        "user_prompt": "…", "judgment": "[[9]]", "score": score, "tstamp": 1687222800.0,
+    }
+    for turn, scores in {1: {"a": 9, "b": 7, "c": 7}, 2: {"a": 5, "b": -1, "c": 8}}.items()
+    for model, score in scores.items()
+]  # fmt: skip
+VOTES: Rows = [
+    {
+        "question_id": 81, "model_a": "a", "model_b": "b", "turn": 1, **TALKS[1],
+        "winner": winner, "judge": judge,
+    }
+    for winner, judge in [("model_b", "expert_17"), ("tie (inconsistent)", "gpt4_pair")]
+]  # fmt: skip
+
+
 def test_mt_bench_grades_become_battles(tmp_path: Path) -> None:
     """Grades of one turn meet each other: of two turns and three models there are 2 x 3 battles
     less the two of a grade that is an error.
     """
-    grades = {1: {"a": 9, "b": 7, "c": 7}, 2: {"a": 5, "b": -1, "c": 8}}
-    rows = [
-        {
-            "question_id": 81, "model": model, "judge": ["gpt-4", "single-v1"], "turn": turn,
-            "user_prompt": "…", "judgment": "[[9]]", "score": score, "tstamp": 1687222800.0,
-        }
-        for turn, scores in grades.items()
-        for model, score in scores.items()
-    ]  # fmt: skip
-    path = written(tmp_path / "gpt-4_single.jsonl", rows)
+    path = written(tmp_path / "gpt-4_single.jsonl", GRADES)
     with pytest.warns(LeftOutWarning, match="left out 2 pairs with an error for a grade"):
         log = read_battles(path)
     assert format_of(path).name == "mt-bench-grades"
@@ -396,12 +408,7 @@ def test_mt_bench_grades_become_battles(tmp_path: Path) -> None:
 
 def test_mt_bench_votes_by_hand(tmp_path: Path) -> None:
     """A person is a voter and GPT-4 a judge; its flipped verdict is an inconsistent tie."""
-    vote = {"question_id": 81, "model_a": "a", "model_b": "b", "turn": 1, **TALKS[1]}
-    rows = [
-        {**vote, "winner": "model_b", "judge": "expert_17"},
-        {**vote, "winner": "tie (inconsistent)", "judge": "gpt4_pair"},
-    ]
-    path = written(tmp_path / "human.parquet", rows)
+    path = written(tmp_path / "human.parquet", VOTES)
     log, texts = read_battle_texts(path)
     assert format_of(path).name == "mt-bench-votes"
     assert records(log) == [
@@ -480,26 +487,29 @@ def test_evalscope_reviews_by_hand(tmp_path: Path) -> None:
     assert log.prompts == ("7",)
 
 
-def test_evalscope_reviews_in_one_order_by_hand(tmp_path: Path) -> None:
-    """Where each pair was reviewed once, that review decides."""
-    once = {name: value for name, value in review("", "").items() if "_1" not in name}
-    rows = [{**once, "win": "model_b", "scores": [8, 9], "review_text": "8 9"}]
-    path = written(tmp_path / "review.jsonl", [{k: v for k, v in rows[0].items() if "_2" not in k}])
-    assert format_of(path).name == "evalscope-one-order"
-    assert outcomes(read_battles(path)) == [("model_b", False)]
+REVIEWED_ONCE: Rows = [
+    {
+        "model_a": "qwen", "model_b": "llama", "scores": [8, 9], "win": "model_b", "anony": True,
+        "tstamp": 1687222800.0, "language": "en", "question_id": 7, "category": "math",
+        "question": "1 + 1?", "review_text": "8 9",
+    }
+]  # fmt: skip
+GRADED: Rows = [
+    {
+        "model": model, "score": score, "anony": True, "tstamp": 1.0, "language": "en",
+        "question_id": 7, "category": "math", "question": "1 + 1?", "review_text": "[[8]]",
+    }
+    for model, score in [("qwen", 8), ("llama", 9.5)]
+]  # fmt: skip
 
 
-def test_evalscope_grades_by_hand(tmp_path: Path) -> None:
-    """Grades of single answers meet on their question."""
-    rows = [
-        {
-            "model": model, "score": score, "anony": True, "tstamp": 1.0, "language": "en",
-            "question_id": 7, "category": "math", "question": "1 + 1?", "review_text": "[[8]]",
-        }
-        for model, score in [("qwen", 8), ("llama", 9.5)]
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "name"), [(REVIEWED_ONCE, "evalscope-one-order"), (GRADED, "evalscope-grades")]
+)
+def test_other_evalscope_reviews_by_hand(rows: Rows, name: str, tmp_path: Path) -> None:
+    """A pair reviewed once is decided by that, and grades of single answers meet."""
     path = written(tmp_path / "review.jsonl", rows)
-    assert format_of(path).name == "evalscope-grades"
+    assert format_of(path).name == name
     assert outcomes(read_battles(path)) == [("model_b", False)]
 
 
@@ -574,19 +584,48 @@ def test_pair_counts_are_recognised(data: Path) -> None:
 
 # Recognising, naming and mapping
 
-EXAMPLES: dict[str, Row] = {
-    "arena-kit": {"model_a": "x", "model_b": "y", "winner": "tie"},
-    "fastchat": CLEAN[0],
-    "fastchat-conversations": CONVERSATIONS[0],
-    "lmarena-55k": vote_55k(1, "winner_tie"),
-    "lmarena-100k": VOTES_100K[0],
-    "lmarena-140k": VOTES_140K[0],
-    "comparia": COMPARIA[0],
-    "mt-bench-pairs": judged(81, "tie", "tie"),
-    "evalscope": review("tie", "tie"),
-    "scores": SCORES[0],
-    "pair-counts": {"model_a": "x", "model_b": "y", "a_wins": 1, "b_wins": 2},
+#: A file of each format, called as docs/formats.md calls it.
+EXAMPLES: dict[str, tuple[str, Rows]] = {
+    "fastchat": ("clean_battle.json", CLEAN),
+    "fastchat-conversations": ("chatbot_arena_conversations.parquet", CONVERSATIONS),
+    "lmarena-55k": ("train.csv", [vote_55k(1, "winner_tie")]),
+    "lmarena-100k": ("arena-human-preference-100k.parquet", VOTES_100K),
+    "lmarena-140k": ("arena-human-preference-140k.parquet", VOTES_140K),
+    "comparia": ("comparia-votes.parquet", COMPARIA),
+    "mt-bench-pairs": ("gpt-4_pair.jsonl", [judged(81, "tie", "model_1")]),
+    "mt-bench-grades": ("gpt-4_single.jsonl", GRADES),
+    "mt-bench-votes": ("mt_bench_human_judgments.parquet", VOTES),
+    "evalscope": ("review_gpt4.jsonl", [review("tie", "tie")]),
+    "evalscope-one-order": ("review_gpt4_once.jsonl", REVIEWED_ONCE),
+    "evalscope-grades": ("review_gpt4_grades.jsonl", GRADED),
+    "scores": ("scores.csv", SCORES),
+    "pair-counts": (
+        "pair_counts.csv",
+        [{"model_a": "x", "model_b": "y", "a_wins": 1, "b_wins": 2}],
+    ),
 }
+
+
+@pytest.mark.parametrize("name", list(EXAMPLES))
+def test_the_documented_import_works(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command of docs/formats.md imports the file it names, and says which format it is."""
+    monkeypatch.chdir(tmp_path)
+    file, rows = EXAMPLES[name]
+    written(Path(file), rows)
+    command = f"arena-kit import {file} --out battles.parquet"
+    assert f"$ {command}\n" in PAGE.read_text()
+    done = CliRunner().invoke(main, command.split()[1:])
+    assert done.exit_code == 0, done.stderr
+    assert f"({name})" in done.stdout
+    assert len(read_battles("battles.parquet")) > 0
+
+
+def test_every_format_is_documented() -> None:
+    """Each format has a row in the table of docs/formats.md."""
+    for each in FORMATS:
+        assert f"\n| `{each.name}` |" in PAGE.read_text(), each.name
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
@@ -597,14 +636,14 @@ def test_a_format_is_recognised_in_any_order_and_file(
     folder = tmp_path_factory.mktemp("formats")
 
     @settings(max_examples=6, deadline=None)
-    @given(st.permutations([*EXAMPLES[name].items(), ("x", "new")]), st.sampled_from(TEXT_FILES))
+    @given(st.permutations([*EXAMPLES[name][1][0].items(), ("x", 1)]), st.sampled_from(TEXT_FILES))
     def recognised(cells: list[tuple[str, Any]], suffix: str) -> None:
         assert format_of(written(folder / f"votes{suffix}", [dict(cells)])).name == name
 
     recognised()
 
 
-def test_every_format_is_documented_and_named_once() -> None:
+def test_every_format_is_named_once() -> None:
     """A format has a name of its own, a title, and the version that it follows."""
     names = [each.name for each in FORMATS]
     assert len(set(names)) == len(names)

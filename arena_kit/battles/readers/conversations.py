@@ -25,21 +25,21 @@ def texts_of(conversation_a: str, conversation_b: str) -> Mapping[str, str]:
     A message is {role, content}; the content is a text, or a list of parts {type, text} of which
     the texts count.
     """
+    asked = f"list_filter({_roles(conversation_a)}, lambda role: role = 'user')"
     return {
         "prompt": _first(conversation_a, "user"),
         "response_a": _first(conversation_a, "assistant"),
         "response_b": _first(conversation_b, "assistant"),
-        "turns": f"len({_messages(conversation_a, 'user')})",
+        "turns": f"len({asked})",
     }
 
 
-def _messages(conversation: str, role: str) -> str:
-    every = f"CAST({conversation} AS JSON[])"
-    return f"list_filter({every}, lambda message: message->>'$.role' = '{role}')"
+def _roles(conversation: str) -> str:
+    return f"json_extract_string({conversation}, '$[*].role')"
 
 
 def _first(conversation: str, role: str) -> str:
-    content = f"({_messages(conversation, role)}[1]->'$.content')"
-    parts = f"list_transform(CAST({content} AS JSON[]), lambda part: part->>'$.text')"
-    joined = f"array_to_string({parts}, chr(10))"
+    place = f"list_position({_roles(conversation)}, '{role}')"
+    content = f"json_extract({conversation}, '$[' || (nullif({place}, 0) - 1) || '].content')"
+    joined = f"array_to_string(json_extract_string({content}, '$[*].text'), chr(10))"
     return f"CASE json_type({content}) WHEN 'ARRAY' THEN {joined} ELSE {content}->>'$' END"
