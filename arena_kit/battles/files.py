@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.readers.own import OPTIONAL, mapped
 from arena_kit.battles.readers.pair_counts import PAIR_COUNTS
-from arena_kit.battles.readers.rows import RowError, file_rows, lay_out, table_in
+from arena_kit.battles.readers.rows import RowError, broken_row, file_rows, lay_out, table_in
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import (
     check_json,
@@ -107,21 +108,40 @@ def read_file(
     """The battles of a file in this format; rows that are left out are warned about."""
     chosen = _chosen(fmt, covariates, texts=texts)
     with connection() as con:
-        try:
-            left_out = lay_out(con, table_in(con, path, fmt, chosen), fmt, chosen)
-        except duckdb.Error as error:
-            check_json(path)
-            raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
-        except RowError as error:
-            raise DataError(error.told(path, error.rows)) from None
-        except DataError as error:
-            named = str(error).startswith(str(path))
-            raise DataError(str(error) if named else f"{path}: {error}") from None
+        left_out = _laid_out(con, path, fmt, chosen)
         log = _log(con, path, chosen, covariates)
         said = _said(con, fmt.texts) if texts else {}
     for reason, n in left_out.items():
         warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
     return Reading(log, fmt, left_out, said)
+
+
+def _laid_out(
+    con: duckdb.DuckDBPyConnection, path: Path, fmt: Format, chosen: Mapping[str, str]
+) -> dict[str, int]:
+    """Make the table `raw` of a file; whatever is wrong is told with the file, and the line if it
+    can be found.
+    """
+    table = ""
+    try:
+        table = table_in(con, path, fmt, chosen)
+        return lay_out(con, table, fmt, chosen)
+    except RowError as error:
+        raise DataError(error.told(path, error.rows)) from None
+    except DataError as error:
+        raise DataError(_about(path, str(error))) from None
+    except duckdb.Error as error:
+        check_json(path)
+        told = str(error).splitlines()[0]
+        with suppress(duckdb.Error):
+            if table and (row := broken_row(con, table, fmt, chosen)) is not None:
+                told = f"{row.told(path, row.rows)} ({told})"
+        raise DataError(_about(path, told)) from None
+
+
+def _about(path: Path, sentence: str) -> str:
+    """A sentence that begins with the file."""
+    return sentence if sentence.startswith(str(path)) else f"{path}: {sentence}"
 
 
 def _said(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> dict[str, NDArray[Any]]:

@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -764,6 +765,32 @@ def test_lines_of_an_array_are_those_of_an_editor(
     opening = text[: text.index('"WRONG"')].rindex("{")
     with pytest.raises(DataError, match=rf":{text[:opening].count(chr(10)) + 1}: unknown winner"):
         read_battles(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "line"), [("lmarena-55k", "prompt", 3), ("comparia", "conversation_a", 6)]
+)
+def test_a_damaged_conversation_is_named_with_its_line(
+    name: str, column: str, line: int, tmp_path: Path
+) -> None:
+    """A conversation in a cell of a CSV file that is not JSON is refused where texts are asked
+    for; the votes are read without them.
+    """
+    rows = EXAMPLES[name][1]
+    path = written(tmp_path / "cut.csv", [*rows, {**rows[0], "id": 99, column: '["cut sho'}])
+    with pytest.raises(DataError, match=rf"cut\.csv:{line}: prompt cannot be read from {column}"):
+        read_battle_texts(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)
+        assert len(read_battles(path)) > 1
+
+
+def test_a_column_may_have_any_name(tmp_path: Path) -> None:
+    """Quotes and SQL in the name of a column or a label are part of it."""
+    awkward = """vo"te'; DROP TABLE raw --"""
+    path = written(tmp_path / "v.jsonl", [{"model_a": "x", "model_b": "y", awkward: "it's"}])
+    columns = Columns(winner=awkward, values={"it's": "model_b"})
+    assert outcomes(read_battles(path, columns=columns)) == [("model_b", False)]
 
 
 def test_a_file_without_texts_says_so(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import PermutationElo, read_battles
+from arena_kit import DataError, PermutationElo, Source, read_battles
 from arena_kit.battles.texts import read_battle_texts
 from arena_kit.cli.main import main
+from arena_kit.runs.battles import battles_of, human_votes
 
 CROWD = "left,right,vote,item,worker\nx,y,left,q1,ann\ny,x,right,q2,bob\nx,y,skip,q2,bob\n"
 MAPPED = (
@@ -143,6 +144,18 @@ def test_wrong_options_are_one_sentence(words: list[str], why: str, crowd: Path)
     assert done.exit_code == 2
     assert why in done.stderr
     assert not (crowd.parent / "out.csv").exists()
+
+
+def test_notebooks_take_other_tools_files(tmp_path: Path) -> None:
+    """The door of all notebooks and commands reads such a file like ours: votes of people."""
+    fastchat(tmp_path / "conv.json")
+    votes = human_votes("conv.json", tmp_path, winner="winner")
+    assert [(b.model_a, str(b.winner), b.voter) for b in votes.to_battles()] == [
+        ("x", "model_a", "arena_user_1"),
+        ("z", "both_bad", "arena_user_1"),
+    ]
+    with pytest.raises(DataError, match="all battles have source 'human', none 'llm-judge'"):
+        battles_of("conv.json", tmp_path, source=Source.LLM_JUDGE)
 
 
 # Real files in no format but their own

@@ -10,13 +10,11 @@ _LONE = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 
 
 def mended(text: str) -> str:
-    """A JSON text whose lone surrogates, which JSON forbids, are replaced; NULL where it is not
-    JSON all the same.
-    """
+    """A JSON text whose lone surrogates, which JSON forbids, are replaced."""
     pairs = rf"regexp_replace({text}, '{_HIGH}{_LOW}', chr(1) || '\1' || chr(2) || '\2', 'g')"
     whole = rf"regexp_replace({pairs}, '{_LONE}', '\\ufffd', 'g')"
     again = rf"regexp_replace({whole}, chr(1) || '(....)' || chr(2), '\\u\1\\u', 'g')"
-    return f"CASE WHEN json_valid({text}) THEN {text} WHEN json_valid({again}) THEN {again} END"
+    return f"CASE WHEN json_valid({text}) THEN {text} ELSE {again} END"
 
 
 def texts_of(conversation_a: str, conversation_b: str) -> Mapping[str, str]:

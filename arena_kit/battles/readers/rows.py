@@ -40,9 +40,14 @@ def used(fmt: Format, chosen: Expressions) -> list[str]:
     """
     conditions = (*fmt.refused.values(), *fmt.left_out.values())
     words = " ".join([*chosen.values(), *conditions, fmt.rows])
-    named = [name for name in fmt.columns if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words)]
-    quoted = [name for name in chosen if chosen[name] == column_name(name)]
-    return list(dict.fromkeys([*named, *quoted]))
+    named = [name for name in fmt.columns if _names(words, name)]
+    covariates = [name for name in chosen if chosen[name] == column_name(name)]
+    return list(dict.fromkeys([*named, *covariates]))
+
+
+def _names(words: str, column: str) -> bool:
+    plain = rf"(?<!\w){re.escape(column)}(?!\w)"
+    return column_name(column) in words or re.search(plain, words) is not None
 
 
 def lay_out(
@@ -55,7 +60,7 @@ def lay_out(
     kinds = types_of(con, table)
     if missing := [name for name in fmt.needs if name not in kinds and name in used(fmt, chosen)]:
         raise DataError(f"missing column {', '.join(missing)}; found: {', '.join(kinds)}")
-    file = f"SELECT {_texts(used(fmt, chosen), kinds)} FROM {table}"
+    file = _file(table, fmt, chosen, kinds)
     values = ", ".join(f"CAST({x} AS VARCHAR) AS {column_name(n)}" for n, x in chosen.items())
     if fmt.row_by_row:
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {values} FROM ({file}) AS file")
@@ -68,6 +73,30 @@ def lay_out(
     counts = ", ".join(["count(*)", *(f"count(*) FILTER ({condition})" for condition in out)])
     _, *numbers = con.execute(f"SELECT {counts} FROM {fmt.rows}").fetchall()[0]
     return {told: n for told, n in zip(fmt.left_out, numbers, strict=True) if n}
+
+
+def broken_row(
+    con: duckdb.DuckDBPyConnection, table: str, fmt: Format, chosen: Expressions
+) -> RowError | None:
+    """The first row on which an expression fails, such as a conversation that is not JSON."""
+    rows, row = fmt.rows, fmt.row
+    if fmt.row_by_row:
+        file = _file(table, fmt, chosen, types_of(con, table))
+        rows, row = f"(SELECT *, row_number() OVER () - 1 AS file_row FROM ({file}))", "file_row"
+    for name, value in chosen.items():
+        works = f"TRY(coalesce(CAST({value} AS VARCHAR), ''))"
+        query = f"SELECT {row} AS n FROM {rows} WHERE {works} IS NULL ORDER BY n LIMIT 1"
+        if (first := con.execute(query).fetchone()) is not None:
+            return RowError(first[0], f"{name} cannot be read from {', '.join(_of(fmt, value))}")
+    return None
+
+
+def _of(fmt: Format, value: str) -> list[str]:
+    return [name for name in fmt.columns if _names(value, name)]
+
+
+def _file(table: str, fmt: Format, chosen: Expressions, kinds: dict[str, str]) -> str:
+    return f"SELECT {_texts(used(fmt, chosen), kinds)} FROM {table}"
 
 
 def _refuse(con: duckdb.DuckDBPyConnection, refused: Expressions) -> None:
