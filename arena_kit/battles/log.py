@@ -329,7 +329,8 @@ class BattleLog:
         known = set(columns) - set(self.covariates or {})
         lists = {name: column.tolist() for name, column in columns.items() if name in known}
         for row in zip(*lists.values(), strict=True):
-            yield Battle(**dict(zip(lists, row, strict=True)))
+            given = zip(lists, row, strict=True)
+            yield Battle(**{name: value for name, value in given if value is not None})
 
     def to_frame(self) -> pd.DataFrame:
         """The log as a pandas frame with the names used on disk."""

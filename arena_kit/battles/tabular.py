@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,12 @@ def _csv_line(path: Path, row: int) -> int:
             return next(line for n, line in enumerate(filled) if n == row + 1)
     finally:
         csv.field_size_limit(longest)
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Names of columns as an error lists them; a wide table is cut."""
+    every = list(names)
+    return ", ".join(every[:most]) + (", …" if len(every) > most else "")
 
 
 def column_name(name: str) -> str:

@@ -422,6 +422,15 @@ def test_mt_bench_votes_by_hand(tmp_path: Path) -> None:
     assert texts.turns.tolist() == [1, 1]
 
 
+def test_a_stranger_among_the_judges_has_no_source(tmp_path: Path) -> None:
+    """Whether a judge of another name is a person or a model is not guessed."""
+    rows = [{**VOTES[0], "judge": "gpt-4o"}, *VOTES]
+    log = read_battles(written(tmp_path / "votes.jsonl", rows))
+    assert log.source is not None
+    assert log.source.values().tolist() == [None, "human", "llm-judge"]
+    assert len(records(log)) == 3
+
+
 Votes = dict[tuple[str, str, str], list[str]]
 
 
@@ -695,6 +704,8 @@ def test_columns_may_be_mapped(tmp_path: Path) -> None:
         read_battles(path, columns=replace(columns, values=labels))
     with pytest.raises(DataError, match="missing column voters; found: l, r, vote"):
         read_battles(path, columns=Columns(model_a="l", model_b="r", winner="vote", voter="voters"))
+    with pytest.raises(DataError, match=r"v\.jsonl: missing column vote; found: model_a, "):
+        read_battles(written(tmp_path / "v.jsonl", CLEAN), winner="vote")
     with pytest.raises(DataError, match="value 'left': unknown winner 'a_model'"):
         Columns(values={"left": "a_model"})
 

@@ -15,7 +15,7 @@ from arena_kit.battles.readers import (
 )
 from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.own import OWN, mapped
-from arena_kit.battles.tabular import columns_of
+from arena_kit.battles.tabular import columns_of, listed
 from arena_kit.files import DataError
 
 FORMATS: tuple[Format, ...] = (
@@ -35,7 +35,6 @@ FORMATS: tuple[Format, ...] = (
     pair_counts.PAIR_COUNTS,
     scores.SCORES,
 )
-_SHOWN = 12
 
 
 def format_of(path: Path, name: str | None = None, columns: Columns | None = None) -> Format:
@@ -46,7 +45,7 @@ def format_of(path: Path, name: str | None = None, columns: Columns | None = Non
         raise DataError(f"{path}: a format ({name}) and columns are named; allowed: one of them")
     if name:
         return _named(path, name)
-    return mapped(columns) if columns else _seen(path, columns_of(path))
+    return _mapped(path, columns) if columns else _seen(path, columns_of(path))
 
 
 def _named(path: Path, name: str) -> Format:
@@ -55,6 +54,14 @@ def _named(path: Path, name: str) -> Format:
             return each
     known = ", ".join(each.name for each in FORMATS)
     raise DataError(f"{path}: unknown format {name!r}; allowed: {known}")
+
+
+def _mapped(path: Path, columns: Columns) -> Format:
+    """Our format with these columns, of which those that make a battle have to be there."""
+    present, needed = columns_of(path), (columns.model_a, columns.model_b, columns.winner)
+    if present and (missing := [name for name in needed if name not in present]):
+        raise DataError(f"{path}: missing column {', '.join(missing)}; found: {listed(present)}")
+    return mapped(columns)
 
 
 def _seen(path: Path, columns: tuple[str, ...]) -> Format:
@@ -78,9 +85,8 @@ def _unknown(columns: tuple[str, ...]) -> str:
     """A sentence on columns that no format fits: the nearest one, and what to do."""
     nearest = min(FORMATS, key=lambda each: len(set(each.needs) - set(columns)))
     lacking = [name for name in nearest.needs if name not in columns]
-    shown = ", ".join(columns[:_SHOWN]) + (", …" if len(columns) > _SHOWN else "")
     return (
-        f"missing column {', '.join(lacking)} for the nearest format, {nearest.name}; found: "
-        f"{shown}; name the format with --format or the columns with --model-a, --model-b, "
-        "--winner, --question, --voter and labels with --value 'left=model_a'"
+        f"missing column {', '.join(lacking)} for the nearest format, {nearest.name}; "
+        f"found: {listed(columns)}; name the format with --format or the columns with --model-a, "
+        "--model-b, --winner, --question, --voter and labels with --value 'left=model_a'"
     )

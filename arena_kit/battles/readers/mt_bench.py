@@ -15,6 +15,7 @@ _JUDGED = {
     "source": "'llm-judge'",
 }
 _BY_JUDGE = "ends_with(judge, '_pair')"
+_BY_PERSON = "regexp_matches(judge, '^(expert|author)_')"
 _FLIPPED = "winner = 'tie (inconsistent)'"
 
 PAIRS = Format(
@@ -61,7 +62,7 @@ VOTES = Format(
         "winner": f"CASE WHEN {_FLIPPED} THEN 'tie' ELSE winner END",
         "inconsistent": _FLIPPED,
         "question_id": "question_id",
-        "source": f"CASE WHEN {_BY_JUDGE} THEN 'llm-judge' ELSE 'human' END",
+        "source": f"CASE WHEN {_BY_JUDGE} THEN 'llm-judge' WHEN {_BY_PERSON} THEN 'human' END",
         "voter": f"CASE WHEN NOT {_BY_JUDGE} THEN judge END",
         "judge_model": f"CASE WHEN {_BY_JUDGE} THEN judge END",
     },

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from arena_kit.battles.readers.format import Expressions, Format
-from arena_kit.battles.tabular import column_name, place_of, table_of, types_of
+from arena_kit.battles.tabular import column_name, listed, place_of, table_of, types_of
 from arena_kit.files import DataError
 
 
@@ -59,7 +59,7 @@ def lay_out(
     """
     kinds = types_of(con, table)
     if missing := [name for name in fmt.needs if name not in kinds and name in used(fmt, chosen)]:
-        raise DataError(f"missing column {', '.join(missing)}; found: {', '.join(kinds)}")
+        raise DataError(f"missing column {', '.join(missing)}; found: {listed(kinds)}")
     file = _file(table, fmt, chosen, kinds)
     values = ", ".join(f"CAST({x} AS VARCHAR) AS {column_name(n)}" for n, x in chosen.items())
     if fmt.row_by_row:
@@ -68,7 +68,8 @@ def lay_out(
     con.execute(f"CREATE TEMP TABLE file AS {file}")
     _refuse(con, fmt.refused)
     out = [f"coalesce({condition}, false)" for condition in fmt.left_out.values()]
-    kept = f"SELECT {values}, {fmt.row} AS file_row FROM {fmt.rows} WHERE NOT {_any(out)}"
+    either = " OR ".join(["false", *out])
+    kept = f"SELECT {values}, {fmt.row} AS file_row FROM {fmt.rows} WHERE NOT ({either})"
     con.execute(f"CREATE TEMP TABLE raw AS {kept}")
     counts = ", ".join(["count(*)", *(f"count(*) FILTER ({condition})" for condition in out)])
     _, *numbers = con.execute(f"SELECT {counts} FROM {fmt.rows}").fetchall()[0]
@@ -105,10 +106,6 @@ def _refuse(con: duckdb.DuckDBPyConnection, refused: Expressions) -> None:
         query = f"SELECT rowid FROM file WHERE {condition} ORDER BY rowid LIMIT 1"
         if (row := con.execute(query).fetchone()) is not None:
             raise RowError(row[0], sentence)
-
-
-def _any(conditions: Sequence[str]) -> str:
-    return f"({' OR '.join(['false', *conditions])})"
 
 
 def file_rows(con: duckdb.DuckDBPyConnection, rows: Iterable[int]) -> list[int]:
