@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli import export, imports, ledger, rate, runs, simulate
+from arena_kit.cli import export, import_responses, imports, ledger, rate, runs, simulate
 from arena_kit.cli.base import echo, main, plain_errors
 
-__all__ = ["export", "imports", "ledger", "main", "rate", "runs", "simulate"]
+__all__ = ["export", "import_responses", "imports", "ledger", "main", "rate", "runs", "simulate"]
 
 
 @main.command()
