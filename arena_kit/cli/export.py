@@ -68,11 +68,12 @@ def export(
 
 
 def _export_battles(source: Path, out: Path, dimension: str | None) -> None:
-    from arena_kit.battles.writers import write_fastchat
+    from arena_kit.battles.writers import spoken, write_fastchat
     from arena_kit.runs.battles import battles_of
 
     battles = battles_of(source, dimension=dimension)
-    for sentence in write_fastchat(out, battles):
+    said = spoken(source) if source.is_file() and dimension is None else {}
+    for sentence in write_fastchat(out, battles, said):
         echo(sentence, err=True)
     echo(f"{len(battles)} battles: {out}")
 

@@ -6,12 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pytest
 
 from arena_kit import Battle, BattleLog, DataError, Outcome, Source, read_battles
-from arena_kit.battles.texts import BattleTexts
-from arena_kit.battles.writers import write_fastchat
+from arena_kit.battles.writers import spoken, write_fastchat
 
 MOMENT = datetime(2023, 6, 1, 12, 0, tzinfo=UTC)
 VOTES = [
@@ -45,18 +43,18 @@ def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> N
     ]
 
 
-def test_language_and_turns_come_from_the_texts(tmp_path: Path) -> None:
-    """Language and turn are written where the battles' texts know them."""
-    nothing = np.array([None] * 4, object)
-    texts = BattleTexts(
-        nothing, nothing, nothing, np.array(["English", None, "German", None], object),
-        np.array([1, 2, 1, 3], np.int32),
-    )  # fmt: skip
+def test_language_and_turns_come_from_the_file(tmp_path: Path) -> None:
+    """Language and turn are written where the file of the battles has them."""
+    file = tmp_path / "votes.jsonl"
+    file.write_text(
+        '{"model_a": "x", "model_b": "y", "winner": "tie", "language": "English", "turns": 2}\n'
+        '{"model_a": "x", "model_b": "y", "winner": "tie", "language": null, "turns": 1}\n'
+    )
     out = tmp_path / "votes.parquet"
-    write_fastchat(out, BattleLog.from_battles(VOTES), texts)
+    write_fastchat(out, read_battles(file), spoken(file))
     columns, rows = table(out)
-    assert columns[-2:] == ["language", "turn"]
-    assert [row[-2:] for row in rows] == [("English", 1), (None, 2), ("German", 1), (None, 3)]
+    assert columns == ["model_a", "model_b", "winner", "language", "turn"]
+    assert [row[-2:] for row in rows] == [("English", 2), (None, 1)]
 
 
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:
