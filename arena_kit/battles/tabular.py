@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.json_rows import BROKEN, LONGEST, first_keys, is_array, line_of, opened
 from arena_kit.battles.json_rows import check_json as check_rows
+from arena_kit.battles.sqlite_tables import table_names
 from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 _APOSTROPHE = "''''"  # as SQL spells it
@@ -21,6 +22,7 @@ _SUFFIXES = {
     "json": (".json", ".json.gz"),
     "csv": (".csv", ".csv.gz"),
     "parquet": (".parquet",),
+    "sqlite": (".sqlite", ".sqlite3", ".db"),
 }
 
 
@@ -32,8 +34,8 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def kind_of(path: Path) -> str:
-    """What a file is by its name: `jsonl`, `json` (an array), `csv` or `parquet`; a file called
-    .json may hold lines as well.
+    """What a file is by its name: `jsonl`, `json` (an array), `csv`, `parquet` or `sqlite`; a
+    file called .json may hold lines as well.
     """
     for kind, suffixes in _SUFFIXES.items():
         if path.name.lower().endswith(suffixes):
@@ -59,6 +61,8 @@ def table_of(path: Path, columns: Sequence[str]) -> str:
     if kind == "csv":
         form = "delim = ',', quote = '\"', escape = '\"', comment = '', skip = 0"
         return _unguarded(f"read_csv({file}, header = true, all_varchar = true, {form})")
+    if kind == "sqlite":
+        raise DataError(f"{path}: a database is not one table")
     layout = "newline_delimited" if kind == "jsonl" else "array"
     kinds = ", ".join(f"{quoted(column)}: 'VARCHAR'" for column in columns)
     form = f"columns = {{{kinds}}}, maximum_object_size = {LONGEST}"
@@ -66,13 +70,17 @@ def table_of(path: Path, columns: Sequence[str]) -> str:
 
 
 def columns_of(path: Path) -> tuple[str, ...]:
-    """The names of a file's columns, by a look at its beginning; none in an empty JSON file."""
+    """The names of a file's columns, by a look at its beginning; none in an empty JSON file, and
+    those of the tables in a database.
+    """
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     if (kind := kind_of(path)) in ("jsonl", "json"):
         return first_keys(path, array=kind == "json")
     if kind == "csv":
         return _csv_header(path)
+    if kind == "sqlite":
+        return table_names(path)
     with connection() as con:
         try:
             return tuple(types_of(con, table_of(path, ())))
@@ -106,6 +114,8 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     `table_of` takes away again.
     """
     kind = kind_of(path)
+    if kind == "sqlite":
+        raise DataError(f"{path}: SQLite is read, not written; allowed: another suffix")
     form = {"csv": "csv, HEADER", "parquet": "parquet", "json": "json, ARRAY"}.get(kind, "json")
     if path.name.lower().endswith(".gz"):
         form += ", COMPRESSION gzip"

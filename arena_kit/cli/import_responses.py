@@ -31,7 +31,7 @@ def import_responses(logs: tuple[str, ...], out: Path) -> None:
     for what, n in answers.left_out.items():
         echo(f"left out: {n} {what}", err=True)
     if answers.scores:
-        echo(f"the logs' own scores are in {out / 'scores.csv'}", err=True)
+        echo(f"the logs' own scores: arena-kit rate {out / 'scores.csv'}", err=True)
     if len(answers.entrants) < 2:
         echo("a tournament needs a second entrant's answers to the same samples", err=True)
     echo(

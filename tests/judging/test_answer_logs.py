@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import zipfile
 from importlib.util import find_spec
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import DataError
+from arena_kit import DataError, read_battles
 from arena_kit.cli.main import main
 from arena_kit.judging.answer_logs.collection import Collection, collect
 from arena_kit.judging.prompts import read_prompts, read_responses
@@ -305,8 +304,8 @@ def test_names_become_ids(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
-    """prompts.jsonl and responses/ are read by a tournament's own readers, scores.csv holds the
-    logs' scores, and a folder in use is refused.
+    """prompts.jsonl and responses/ are read by a tournament's own readers, scores.csv is a
+    table of scores, whose battles are won by the higher one, and a folder in use is refused.
     """
     a = plain(tmp_path / "a.json", "org/a", [sample(1, "2"), sample(2, "5")])
     b = plain(tmp_path / "b.json", "org/b", [sample(1, "2", epoch=2), sample(2, "4")])
@@ -319,9 +318,9 @@ def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
     ids = [prompt.prompt_id for prompt in bank]
     cache = read_responses(out / "responses", ["bee", "org/a"], ids)
     assert cache["bee", "sums:2"].response_text == "4"
-    with (out / "scores.csv").open(newline="") as table:
-        marks = list(csv.DictReader(table))
-    assert {"question_id": "sums:2", "model": "org/a", "score": "0.0", "scorer": "match"} in marks
+    (by_score,) = read_battles(out / "scores.csv").to_battles()
+    assert (by_score.question_id, by_score.dimension) == ("sums:2", "match")
+    assert {by_score.model_a: "model_a", by_score.model_b: "model_b"}["bee"] == by_score.winner
     again = call("import-responses", a, "--out", out)
     assert again.exit_code == 2
     assert "holds files of its own" in again.stderr

@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from arena_kit.battles.readers import (
+    alpaca_eval,
+    arena_hard,
+    autoarena,
     comparia,
     evalscope,
     fastchat,
     lmarena,
     mt_bench,
+    open_webui,
+    orq_arena,
     pair_counts,
     scores,
 )
@@ -32,6 +37,11 @@ FORMATS: tuple[Format, ...] = (
     evalscope.BOTH_ORDERS,
     evalscope.ONE_ORDER,
     evalscope.GRADES,
+    arena_hard.JUDGMENTS,
+    alpaca_eval.ANNOTATIONS,
+    open_webui.FEEDBACK,
+    orq_arena.BATTLES,
+    autoarena.PROJECT,
     pair_counts.PAIR_COUNTS,
     scores.SCORES,
 )

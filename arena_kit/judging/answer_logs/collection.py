@@ -16,7 +16,8 @@ from arena_kit.judging.answer_logs.lm_eval import LmEvalSamples, first_row
 from arena_kit.judging.prompts import Prompt, Response, responses_file
 
 LOGS: tuple[AnswerLog, ...] = (InspectLog(), LmEvalSamples(), ArenaHardAnswers())
-SCORE_COLUMNS = ("question_id", "model", "score", "scorer")
+#: A table of scores as `read_battles` takes it: the scorer is the dimension.
+SCORE_COLUMNS = ("question_id", "model", "score", "dimension")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,7 @@ def _scores(answer: Answer) -> Iterator[dict[str, Any]]:
             "question_id": answer.prompt_id,
             "model": answer.model,
             "score": score,
-            "scorer": scorer,
+            "dimension": scorer,
         }
 
 
