@@ -18,6 +18,7 @@ COLUMNS = (
     "dimension", "model", "method", "settings", "rating", "ci_low", "ci_high", "interval",
     "best_rank", "worst_rank", "n_battles",
 )  # fmt: skip
+_CLUSTERS = {"both": "question and, where known, voter"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,8 @@ def _computed(dimension: str, ratings: Ratings) -> Iterator[RatingRow]:
 def _interval(method: str, settings: Mapping[str, Any]) -> str:
     """What made the interval of a method with these settings."""
     if method == "bradley-terry":
-        return f"{settings['interval']}, clustered by {settings['cluster']}"
+        cluster = str(settings["cluster"])
+        return f"{settings['interval']}, clustered by {_CLUSTERS.get(cluster, cluster)}"
     return "bootstrap, clustered by question"
 
 
