@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ _NAMES = {
     "glicko2": "Glicko-2 rating",
     "conservative-score": "Glicko-2 rating less two rating deviations",
 }
+_INPUTS = ("prompt_set", "human_battles", "judged_battles", "battles")
 _UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 
@@ -56,23 +58,25 @@ class Provenance:
     placed: str = ""
     evaluated_at: str | None = None
 
+    def judge_of(self, row: RatingRow) -> Judging | None:
+        """Who judged what a rating rests on; None where people did, or nobody knows."""
+        if self.placed not in ("", row.model):
+            return None
+        only = next(iter(self.judging.values())) if len(self.judging) == 1 else None
+        return self.judging.get(row.dimension, only)
+
 
 def record_provenance(record: Path) -> Provenance:
     """Where the ratings of a run record come from, by its manifest."""
     manifest = open_record(record)
     tournament = manifest.get("tournament", {})
     arena = str(manifest.get("arena") or tournament.get("name") or record.name)
-    pins = {
-        "prompts_sha256": manifest.get("prompt_set", {}).get("sha256"),
-        "human_battles_sha256": manifest.get("human_battles", {}).get("sha256"),
-        "judged_battles_sha256": manifest.get("judged_battles", {}).get("sha256"),
-        "battles_sha256": manifest.get("battles", {}).get("sha256"),
-    }
+    pins = {name: (manifest.get(name) or {}).get("sha256") for name in _INPUTS}
     return Provenance(
         collection=arena,
         dataset=arena,
         token=f"{manifest.get('mode')}_{manifest.get('started_at')}",
-        details={name: pin for name, pin in pins.items() if pin},
+        details={f"{name}_sha256": pin for name, pin in pins.items() if pin},
         judging=_judging(record, manifest),
         placed=str(manifest.get("model") or ""),
         evaluated_at=manifest.get("finished_at"),
@@ -169,8 +173,8 @@ def _metric(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
         "min_score": "-Infinity",
         "max_score": "Infinity",
     }
-    judging = provenance.judging.get(row.dimension)
-    if judging is not None and provenance.placed in ("", row.model):
+    judging = provenance.judge_of(row)
+    if judging is not None:
         config["llm_scoring"] = {
             "judges": [{"model_info": _model_info(judging.model)}],
             "input_prompt": judging.prompt,
@@ -242,11 +246,9 @@ def _rubric(record: Path, manifest: Mapping[str, Any], dimension: str) -> str:
     """
     pin = manifest["rubrics"][dimension]["sha256"]
     files = sorted(record.glob("inputs/**/*.md"))
-    try:
-        settings = manifest.get("tournament", {}).get("dimensions", {}).get(dimension, {})
+    settings = manifest.get("tournament", {}).get("dimensions", {}).get(dimension, {})
+    with suppress(DataError):  # a record may stand alone
         files.append(find_root(record) / settings.get("rubric", ""))
-    except DataError:
-        pass
     for file in files:
         if file.is_file() and file_hash(file) == pin:
             return read_text(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -288,6 +289,38 @@ def test_a_placement_record_was_judged_in_its_model_alone(workspace: Path, tmp_p
     }
     assert judged == {"dogwood"}
     assert len(found) == 13
+
+
+def test_a_record_that_stands_alone_has_its_rubric(tmp_path: Path) -> None:
+    """A placement that judged by itself keeps its rubric in inputs/, found by its SHA-256; it has
+    no file of verdicts.
+    """
+    record = tmp_path / "placement_x"
+    rubric = "Which answer would a reader prefer?\n"
+    (record / "inputs" / "rubrics").mkdir(parents=True)
+    (record / "inputs" / "rubrics" / "preference.md").write_text(rubric)
+    (record / "inputs" / "rubrics" / "other.md").write_text("Which is shorter?\n")
+    pin = hashlib.sha256(rubric.encode()).hexdigest()
+    manifest = {
+        "mode": "placement", "status": "finished", "started_at": "2026-01-02T03:04:05Z",
+        "finished_at": "2026-01-02T03:05:05Z", "arena": "votes", "model": "new",
+        "judge": {"model": "acme/judge-1", "settings": {"effort": "low"}}, "judged_battles": None,
+        "rubrics": {"preference": {"version": "1", "sha256": pin}},
+        "rating": {"settings": {"interval": "percentile", "cluster": "question"}},
+    }  # fmt: skip
+    rows = [
+        {"model": m, "rating": r, "ci_low": r - 9, "ci_high": r + 9, "se": 4.5, "n_battles": 50}
+        for m, r in (("new", 1010.0), ("old", 990.0))
+    ]
+    (record / "manifest.json").write_text(json.dumps(manifest))
+    placed = {"joint": rows, "anchored": rows, "with_judge_error": None}
+    (record / "placement.json").write_text(json.dumps(placed))
+    call("export", record, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    found = documents(tmp_path / "e")
+    (joint, _) = found["new"]["evaluation_results"]
+    assert joint["metric_config"]["llm_scoring"]["input_prompt"] == rubric
+    assert joint["metric_config"]["llm_scoring"]["judges"][0]["model_info"]["developer"] == "acme"
+    assert "llm_scoring" not in found["old"]["evaluation_results"][0]["metric_config"]
 
 
 def test_a_policy_record_gives_its_board(workspace: Path, tmp_path: Path) -> None:
