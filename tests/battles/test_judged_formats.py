@@ -86,15 +86,23 @@ def test_arena_hard_without_a_verdict_is_left_out(tmp_path: Path) -> None:
         assert len(read_battles(file)) == 1
 
 
-def test_arena_hards_own_win_rate_comes_out(tmp_path: Path) -> None:
-    """With contradictions counted, the shares of judgments without strong verdicts average to
-    Arena-Hard's score, the mean over both games of all: here (2 + 1 + 1 + 1½) / 8.
+@pytest.mark.parametrize(
+    ("pairs", "rate"),
+    [
+        ([("B>A", "A>B"), ("A>B", "A>B"), ("A=B", "A=B"), ("B>A", "A=B")], (2 + 1 + 1 + 1.5) / 8),
+        ([("A>B", "A>>B")], 3 / 4),
+    ],
+)
+def test_arena_hards_own_win_rate_comes_out(
+    tmp_path: Path, pairs: list[tuple[str, str]], rate: float
+) -> None:
+    """With contradictions counted, the model's expected share is Arena-Hard's score, the mean over
+    both games of all, strong verdicts thrice.
     """
-    pairs = [("B>A", "A>B"), ("A>B", "A>B"), ("A=B", "A=B"), ("B>A", "A=B")]
     file = lines(tmp_path / "m.jsonl", [judgment(str(n), *p) for n, p in enumerate(pairs)])
     ratings = BradleyTerry(inconsistent="tie", prior=0)(read_battles(file))
     gap = ratings["m"].rating - ratings["o3"].rating
-    assert 1 / (1 + 10 ** (-gap / 400)) == pytest.approx(5.5 / 8)
+    assert 1 / (1 + 10 ** (-gap / 400)) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(
