@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import Outcome
 from arena_kit.battles.files import read_file
 from arena_kit.battles.log import BattleLog, Labels, Strings
-from arena_kit.battles.readers.formats import format_of
+from arena_kit.battles.readers.format import Format
 from arena_kit.battles.tabular import write_columns
 from arena_kit.files import DataError
 
-Columns = Mapping[str, NDArray[Any]]
+Texts = Mapping[str, NDArray[Any]]
 _SPOKEN = ("language", "turns")
 #: FastChat's labels, in the order of `OUTCOMES`; arena-rank counts the last two as half a win.
 _FASTCHAT = {
@@ -29,16 +29,15 @@ _FASTCHAT = {
 }
 
 
-def spoken(path: Path) -> Columns:
+def spoken(path: Path, fmt: Format) -> Texts:
     """The language and the number of turns of each battle of a file, as far as it says."""
-    fmt = format_of(path)
     kept = {name: cell for name, cell in fmt.texts.items() if name in _SPOKEN}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # who read the battles was warned
         return read_file(path, replace(fmt, texts=kept), texts=True).texts
 
 
-def write_fastchat(path: str | Path, log: BattleLog, said: Columns | None = None) -> list[str]:
+def write_fastchat(path: str | Path, log: BattleLog, said: Texts | None = None) -> list[str]:
     """Write battles as FastChat's `clean_battle` table, which arena-rank reads too, and say in a
     sentence each what the format cannot hold.
 
@@ -52,9 +51,8 @@ def write_fastchat(path: str | Path, log: BattleLog, said: Columns | None = None
     return _lost(log)
 
 
-def _columns(log: BattleLog, said: Columns) -> dict[str, NDArray[Any]]:
+def _columns(log: BattleLog, said: Texts) -> dict[str, NDArray[Any]]:
     names = np.array(log.models, object)
-    nothing: Strings = np.full(len(log), None, object)
     columns: dict[str, Any] = {
         "question_id": _strings(log.question_id),
         "model_a": names[log.a],
@@ -63,18 +61,10 @@ def _columns(log: BattleLog, said: Columns) -> dict[str, NDArray[Any]]:
         "judge": _strings(log.voter),
         "judge_model": _strings(log.judge_model),
         "tstamp": None if log.timestamp is None else _seconds(log.timestamp),
-        "language": _filled(said.get("language", nothing)),
-        "turn": _filled(_whole_numbers(said.get("turns", nothing))),
+        "language": said.get("language"),
+        "turn": said.get("turns"),
     }
     return {name: column for name, column in columns.items() if column is not None}
-
-
-def _filled(column: NDArray[Any]) -> NDArray[Any] | None:
-    return column if any(cell is not None for cell in column) else None
-
-
-def _whole_numbers(texts: NDArray[Any]) -> Strings:
-    return np.array([int(x) if x is not None and x.isdecimal() else None for x in texts], object)
 
 
 def _strings(labels: Labels | None) -> Strings | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate import METHODS
 from arena_kit.files import DataError
 from arena_kit.runs.every_eval_ever import Relationship
@@ -36,6 +37,7 @@ _RELATIONSHIPS = get_args(Relationship)
 @click.option("--relationship", type=click.Choice(_RELATIONSHIPS),
               help="For every-eval-ever: that organization's relation to the models.")  # fmt: skip
 @plain_errors
+@reading_options
 def export(
     source: Path,
     target: str,
@@ -44,15 +46,16 @@ def export(
     methods: tuple[str, ...],
     organization: str,
     relationship: Relationship | None,
+    how: HowToRead,
 ) -> None:
     """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
 
     What the other format cannot hold is said on stderr; what a record does not know is left out.
     """
     if target == "fastchat":
-        _export_battles(source, out, dimension)
+        _export_battles(source, out, dimension, how)
         return
-    rows = _rows(source, dimension, methods)
+    rows = _rows(source, dimension, methods, how)
     if target == "csv":
         from arena_kit.runs.exports import write_ratings_csv
 
@@ -67,18 +70,22 @@ def export(
     _export_documents(source, out, rows, organization, relationship)
 
 
-def _export_battles(source: Path, out: Path, dimension: str | None) -> None:
+def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
+    from arena_kit.battles.readers.formats import format_of
     from arena_kit.battles.writers import spoken, write_fastchat
     from arena_kit.runs.battles import battles_of
 
-    battles = battles_of(source, dimension=dimension)
-    said = spoken(source) if source.is_file() and dimension is None else {}
+    battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
+    whole_file = source.is_file() and dimension is None
+    said = spoken(source, format_of(source, how.format, how.columns)) if whole_file else {}
     for sentence in write_fastchat(out, battles, said):
         echo(sentence, err=True)
     echo(f"{len(battles)} battles: {out}")
 
 
-def _rows(source: Path, dimension: str | None, methods: tuple[str, ...]) -> list[RatingRow]:
+def _rows(
+    source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
+) -> list[RatingRow]:
     from arena_kit.runs.battles import battles_of
     from arena_kit.runs.exports import rated_rows, recorded_rows
 
@@ -91,7 +98,7 @@ def _rows(source: Path, dimension: str | None, methods: tuple[str, ...]) -> list
             found = ", ".join(sorted({row.dimension for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
         return kept
-    battles = battles_of(source, dimension=dimension)
+    battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     named = [METHODS[name]() for name in methods or ("bradley-terry",)]
     rows, unrated = rated_rows(battles, named)
     for sentence in unrated:

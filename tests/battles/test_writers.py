@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from arena_kit import Battle, BattleLog, DataError, Outcome, Source, read_battles
+from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.writers import spoken, write_fastchat
 
 MOMENT = datetime(2023, 6, 1, 12, 0, tzinfo=UTC)
@@ -51,7 +52,7 @@ def test_language_and_turns_come_from_the_file(tmp_path: Path) -> None:
         '{"model_a": "x", "model_b": "y", "winner": "tie", "language": null, "turns": 1}\n'
     )
     out = tmp_path / "votes.parquet"
-    write_fastchat(out, read_battles(file), spoken(file))
+    write_fastchat(out, read_battles(file), spoken(file, format_of(file)))
     columns, rows = table(out)
     assert columns == ["model_a", "model_b", "winner", "language", "turn"]
     assert [row[-2:] for row in rows] == [("English", 2), (None, 1)]

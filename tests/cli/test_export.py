@@ -368,3 +368,18 @@ def test_a_record_without_ratings_is_refused(tmp_path: Path) -> None:
     done = call("export", tmp_path, "--to", "csv", "--out", tmp_path / "r.csv")
     assert done.exit_code == 2
     assert "a record of generate, status finished, without ratings" in done.stderr
+
+
+def test_other_tools_files_are_exported_too(tmp_path: Path) -> None:
+    """A file under other names is read as for `rate`, and leaves under FastChat's."""
+    file = tmp_path / "mine.csv"
+    file.write_text("left,right,better,language\nx,y,first,German\ny,x,second,English\n")
+    words = ("--model-a", "left", "--model-b", "right", "--winner", "better")
+    labels = ("--value", "first=model_a", "--value", "second=model_b")
+    out = tmp_path / "votes.csv"
+    done = call("export", file, "--to", "fastchat", "--out", out, *words, *labels)
+    assert done.exit_code == 0, done.stderr
+    assert rows_of(out) == [
+        {"model_a": "x", "model_b": "y", "winner": "model_a", "language": "German"},
+        {"model_a": "y", "model_b": "x", "winner": "model_b", "language": "English"},
+    ]
