@@ -12,7 +12,7 @@ from arena_kit.cli.base import echo, main, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate import METHODS
 from arena_kit.files import DataError
-from arena_kit.runs.every_eval_ever import Relationship
+from arena_kit.runs.every_eval_ever import Provenance, Relationship
 
 if TYPE_CHECKING:
     from arena_kit.runs.exports import RatingRow
@@ -55,10 +55,10 @@ def export(
     if target == "fastchat":
         _export_battles(source, out, dimension, how)
         return
-    rows = _rows(source, dimension, methods, how)
     if target == "csv":
         from arena_kit.runs.exports import write_ratings_csv
 
+        rows, _ = _ratings(source, dimension, methods, how)
         write_ratings_csv(out, rows)
         echo(f"{len(rows)} ratings: {out}")
         return
@@ -67,7 +67,8 @@ def export(
             "every-eval-ever needs --organization (who publishes these ratings) and "
             f"--relationship ({', '.join(_RELATIONSHIPS)}), which no record knows"
         )
-    _export_documents(source, out, rows, organization, relationship)
+    rows, provenance = _ratings(source, dimension, methods, how)
+    _export_documents(out, rows, provenance, organization, relationship)
 
 
 def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
@@ -83,10 +84,12 @@ def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRe
     echo(f"{len(battles)} battles: {out}")
 
 
-def _rows(
+def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
-) -> list[RatingRow]:
+) -> tuple[list[RatingRow], Provenance]:
+    """The ratings of a record or file, and where they come from."""
     from arena_kit.runs.battles import battles_of
+    from arena_kit.runs.every_eval_ever import file_provenance, record_provenance
     from arena_kit.runs.exports import rated_rows, recorded_rows
 
     if source.is_dir():
@@ -97,25 +100,24 @@ def _rows(
         if not kept:
             found = ", ".join(sorted({row.dimension for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
-        return kept
+        return kept, record_provenance(source)
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     named = [METHODS[name]() for name in methods or ("bradley-terry",)]
     rows, unrated = rated_rows(battles, named)
     for sentence in unrated:
         echo(f"not rated: {sentence}", err=True)
-    return rows
+    return rows, file_provenance(source, battles)
 
 
 def _export_documents(
-    source: Path, out: Path, rows: list[RatingRow], organization: str, relationship: Relationship
+    out: Path,
+    rows: list[RatingRow],
+    provenance: Provenance,
+    organization: str,
+    relationship: Relationship,
 ) -> None:
-    from arena_kit.runs.every_eval_ever import (
-        file_provenance,
-        record_provenance,
-        write_documents,
-    )
+    from arena_kit.runs.every_eval_ever import write_documents
 
-    provenance = record_provenance(source) if source.is_dir() else file_provenance(source)
     files = write_documents(
         out,
         rows,
@@ -124,8 +126,6 @@ def _export_documents(
         relationship=relationship,
         now=datetime.now(UTC),
     )
-    flat = [row.model for row in rows if "/" not in row.model]
-    if flat:
-        n = len(set(flat))
+    if n := len({row.model for row in rows if "/" not in row.model}):
         echo(f"{n} models have no developer in their name and are filed under unknown", err=True)
     echo(f"{len(files)} documents: {out}")

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
+from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_text, write_json
+from arena_kit.runs.battles import judges_of
 from arena_kit.runs.exports import RatingRow
 from arena_kit.runs.record import find_root, open_record, package_versions
 
@@ -35,9 +37,9 @@ _UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """The judge of one dimension and what it was told; `prompt` is the rubric."""
+    """The judges of one dimension and what they were told; `prompt` is the rubric."""
 
-    model: str
+    models: tuple[str, ...]
     prompt: str
     details: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,8 +64,9 @@ class Provenance:
         """Who judged what a rating rests on; None where people did, or nobody knows."""
         if self.placed not in ("", row.model):
             return None
-        only = next(iter(self.judging.values())) if len(self.judging) == 1 else None
-        return self.judging.get(row.dimension, only)
+        if self.placed:
+            return next(iter(self.judging.values()), None)
+        return self.judging.get(row.dimension)
 
 
 def record_provenance(record: Path) -> Provenance:
@@ -83,11 +86,20 @@ def record_provenance(record: Path) -> Provenance:
     )
 
 
-def file_provenance(file: Path) -> Provenance:
-    """Where the ratings of a battles file come from: its name and its bytes."""
+def file_provenance(file: Path, battles: BattleLog) -> Provenance:
+    """Where the ratings of a battles file come from: its name, its bytes, the judges it names."""
     digest, name = file_hash(file), file.name.partition(".")[0]
+    judges = {dimension: judges_of(log) for dimension, log in battles.by_dimension().items()}
     return Provenance(
-        collection=name, dataset=name, token=digest[:12], details={"battles_sha256": digest}
+        collection=name,
+        dataset=name,
+        token=digest[:12],
+        details={"battles_sha256": digest},
+        judging={
+            dimension: Judging(models=tuple(models), prompt="not in the file")
+            for dimension, models in judges.items()
+            if models
+        },
     )
 
 
@@ -176,7 +188,7 @@ def _metric(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
     judging = provenance.judge_of(row)
     if judging is not None:
         config["llm_scoring"] = {
-            "judges": [{"model_info": _model_info(judging.model)}],
+            "judges": [{"model_info": _model_info(model)} for model in judging.models],
             "input_prompt": judging.prompt,
             "additional_details": dict(judging.details),
         }
@@ -223,10 +235,10 @@ def _judging(record: Path, manifest: Mapping[str, Any]) -> dict[str, Judging]:
     rubrics = manifest.get("rubrics", {})
     if not rubrics:
         unknown = "not in the record: these battles were judged elsewhere"
-        return {"": Judging(model=model, prompt=unknown, details=shared)}
+        return {"": Judging(models=(model,), prompt=unknown, details=shared)}
     return {
         name: Judging(
-            model=model,
+            models=(model,),
             prompt=_rubric(record, manifest, name),
             details=shared
             | {

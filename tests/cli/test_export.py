@@ -383,3 +383,23 @@ def test_other_tools_files_are_exported_too(tmp_path: Path) -> None:
         {"model_a": "x", "model_b": "y", "winner": "model_a", "language": "German"},
         {"model_a": "y", "model_b": "x", "winner": "model_b", "language": "English"},
     ]
+
+
+def test_judges_that_a_file_names_stand_in_its_documents(tmp_path: Path) -> None:
+    """Each dimension's result names its own judges; what they were told is not in the file."""
+    file = tmp_path / "judged.jsonl"
+    row = {"model_a": "x", "model_b": "y", "source": "llm-judge"}
+    rows = [
+        row | {"winner": winner, "dimension": dimension, "judge_model": judge}
+        for dimension, judge in (("tone", "acme/one"), ("tone", "acme/two"), ("wit", "acme/one"))
+        for winner in ("model_a", "model_b")
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    call("export", file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    judges = {
+        result["evaluation_name"]: [
+            judge["model_info"]["id"] for judge in result["metric_config"]["llm_scoring"]["judges"]
+        ]
+        for result in documents(tmp_path / "e")["x"]["evaluation_results"]
+    }
+    assert judges == {"judged.tone": ["acme/one", "acme/two"], "judged.wit": ["acme/one"]}
