@@ -19,25 +19,18 @@ _GRADES = {
 }
 
 
-def _grade(game: int, part: int) -> str:
+_ALLOWED = ", ".join(f"'{verdict}'" for verdict in _GRADES)
+
+
+def _grade(game: str, part: int) -> str:
     cases = " ".join(f"WHEN '{verdict}' THEN {grade[part]}" for verdict, grade in _GRADES.items())
-    return f"(CASE {_verdict(game)} {cases} END)"
+    return f"(CASE {game} {cases} END)"
 
 
-def _verdict(game: int) -> str:
-    return f"games->>'$[{game}].score'"
-
-
-def _unknown(game: int) -> str:
-    allowed = ", ".join(f"'{verdict}'" for verdict in _GRADES)
-    return f"{_verdict(game)} NOT IN ({allowed})"
-
-
-_FIRST, _SECOND = f"(1 - {_grade(0, 0)})", _grade(1, 0)  # in the first game, A is the baseline
-_SHARE = (
-    f"(({_FIRST} * {_grade(0, 1)} + {_SECOND} * {_grade(1, 1)}) / "
-    f"({_grade(0, 1)} + {_grade(1, 1)}))"
-)
+_SCORES = "games->>['$[0].score', '$[1].score']"
+_FIRST, _SECOND = f"(1 - {_grade('first', 0)})", _grade("second", 0)  # first, A is the baseline
+_WEIGHTS = _grade("first", 1), _grade("second", 1)
+_SHARE = f"(({_FIRST} * {_WEIGHTS[0]} + {_SECOND} * {_WEIGHTS[1]}) / ({' + '.join(_WEIGHTS)}))"
 _CONTRADICTING = f"(abs({_FIRST} - {_SECOND}) = 1)"
 
 JUDGMENTS = Format(
@@ -58,14 +51,17 @@ JUDGMENTS = Format(
         "judge_model": "judge",
         "source": "'llm-judge'",
     },
+    rows=f"(SELECT rowid AS judgment, scores[1] AS first, scores[2] AS second, * "
+    f"FROM (SELECT rowid, {_SCORES} AS scores, * FROM file))",
+    row="judgment",
     refused={
         "games is not a list of two games": "CASE WHEN json_valid(games) THEN "
         "coalesce(json_array_length(games), 0) <> 2 ELSE true END",
-        f"a game's score is none of {', '.join(_GRADES)}": f"{_unknown(0)} OR {_unknown(1)}",
+        f"a game's score is none of {', '.join(_GRADES)}": f"len(list_filter({_SCORES}, "
+        f"lambda score: score NOT IN ({_ALLOWED}))) > 0",
     },
     left_out={
-        "judgments with a game that has no verdict": f"{_verdict(0)} IS NULL "
-        f"OR {_verdict(1)} IS NULL"
+        "judgments with a game that has no verdict": "first IS NULL OR second IS NULL",
     },
     note="a model's share is the mean of both games in which a strong verdict counts three times, "
     "as Arena-Hard counts it; games that name different winners are inconsistent",
