@@ -140,6 +140,19 @@ def test_inspect_messages_choices_and_reasoning(tmp_path: Path) -> None:
     assert texts(answers)["m", "sums:1"] == "Hello."
 
 
+def test_inspect_attachments_are_put_back(tmp_path: Path) -> None:
+    """A long text may stand apart under a hash; one that is missing is damage."""
+    reply = {"choices": [{"message": {"role": "assistant", "content": "attachment://b2"}}]}
+    long = sample(1, "", input="attachment://a1", output=reply)
+    log = plain(tmp_path / "a.json", "m", [long | {"attachments": {"a1": "Why?", "b2": "So."}}])
+    answers = read(log)
+    assert answers.prompts[0].text == "Why?"
+    assert texts(answers)["m", "sums:1"] == "So."
+    plain(tmp_path / "a.json", "m", [long])
+    with pytest.raises(DataError, match=r"a\.json: sample 0: not a sample of Inspect .*'a1'"):
+        read(log)
+
+
 def test_damaged_inspect_logs_name_their_place(tmp_path: Path) -> None:
     """A cut zip, a member that is no JSON, a sample without output and a foreign JSON file."""
     whole = zipped(tmp_path / "a.eval", "m", [sample(1, "2")], "header.json")

@@ -20,6 +20,7 @@ from arena_kit.judging.answer_logs.answer import (
 
 #: Inspect's own numbers for the letters of its scorers: correct, incorrect, partial, no answer.
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+_ATTACHMENT = "attachment://"
 _HEADERS = ("header.json", "_journal/start.json", "start.json")
 Sample = tuple[str, Mapping[str, Any]]
 
@@ -56,11 +57,12 @@ def _answer(
         return "answers of later epochs"
     if sample.get("error"):
         return "samples that ended in an error"
-    given, choices = sample["input"], sample.get("choices") or []
+    attached = sample.get("attachments") or {}
+    given, choices = _attached(sample["input"], attached), sample.get("choices") or []
     prompt = given if isinstance(given, str) else conversation_text(given)
     if prompt is None:
         return "samples whose prompt is more than text"
-    text = _completion(sample["output"])
+    text = _completion(_attached(sample["output"], attached))
     if text is None:
         return "samples without an answer in text"
     if choices:
@@ -78,6 +80,17 @@ def _answer(
         target=" or ".join(target) if isinstance(target, list) else target or None,
         scores=_scores(sample.get("scores") or {}),
     )
+
+
+def _attached(value: Any, attachments: Mapping[str, str]) -> Any:
+    """The value with long texts in place, which a log may keep apart under a hash."""
+    if isinstance(value, str) and value.startswith(_ATTACHMENT):
+        return attachments[value.removeprefix(_ATTACHMENT)]
+    if isinstance(value, list):
+        return [_attached(item, attachments) for item in value]
+    if isinstance(value, dict):
+        return {name: _attached(item, attachments) for name, item in value.items()}
+    return value
 
 
 def _completion(output: Mapping[str, Any]) -> str | None:
