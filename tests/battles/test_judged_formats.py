@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from arena_kit import Battle, BradleyTerry, DataError, read_battles, write_battles
 from arena_kit.battles.files import LeftOutWarning
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.texts import read_battle_texts
+from arena_kit.cli.main import main
+from tests.samples import ROOT
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -357,3 +360,33 @@ def test_a_database_is_not_written(tmp_path: Path) -> None:
     log = read_battles(project(tmp_path / "p.sqlite", (1, "A")))
     with pytest.raises(DataError, match=r"q\.sqlite: SQLite is read, not written"):
         write_battles(tmp_path / "q.sqlite", log)
+
+
+# All of them
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "rows"),
+    [
+        ("model_judgment.jsonl", "arena-hard", [judgment("x", "A>B", "B>A")]),
+        ("annotations.json", "alpaca-eval", [annotation(1.25)]),
+        ("feedback.json", "open-webui", [feedback(1, ["y"])]),
+        ("orq_battles.jsonl", "orq-arena", [battle("A")]),
+        ("project.sqlite", "autoarena", []),
+    ],
+)
+def test_the_documented_import_works(
+    file: str, name: str, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command of docs/formats.md imports the file it names, and says which format it is."""
+    monkeypatch.chdir(tmp_path)
+    if name == "autoarena":
+        project(Path(file), (1, "A"))
+    else:
+        (lines if file.endswith(".jsonl") else array)(Path(file), rows)
+    command = f"arena-kit import {file} --out battles.parquet"
+    assert f"$ {command}\n" in (ROOT / "docs" / "formats.md").read_text()
+    done = CliRunner().invoke(main, command.split()[1:])
+    assert done.exit_code == 0, done.stderr
+    assert f"({name})" in done.stdout
+    assert len(read_battles("battles.parquet")) == 1
