@@ -277,4 +277,4 @@ def _place(folder: Path, collection: str, model: str, evaluation_id: str) -> Pat
 
 def _portable(name: str) -> str:
     """A name that every file system takes."""
-    return re.sub(r"[^A-Za-z0-9._+-]", "_", name).strip(".") or "_"
+    return re.sub(r"[^A-Za-z0-9._+-]", "_", name)[:200].strip(".") or "_"

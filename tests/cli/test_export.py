@@ -403,3 +403,14 @@ def test_judges_that_a_file_names_stand_in_its_documents(tmp_path: Path) -> None
         for result in documents(tmp_path / "e")["x"]["evaluation_results"]
     }
     assert judges == {"judged.tone": ["acme/one", "acme/two"], "judged.wit": ["acme/one"]}
+
+
+def test_names_stay_inside_the_folder(tmp_path: Path) -> None:
+    """A model's name makes no path of its own, however it is spelt or long."""
+    names = ["../../escape", "..", "a" * 250, "con: <b>"]
+    write_battles(tmp_path / "b.jsonl", log_of([r for n in names for r in won(n, "y", 6, 5)]))
+    out = tmp_path / "in" / "side"
+    done = call("export", tmp_path / "b.jsonl", "--to", "every-eval-ever", "--out", out, *PUBLISHED)
+    assert done.exit_code == 0, done.stderr
+    assert set(documents(out)) == {*names, "y"}
+    assert {path.name for path in (tmp_path / "in").iterdir()} == {"side"}

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from arena_kit import DataError, read_battles
 from arena_kit.cli.main import main
+from arena_kit.judging.answer_logs import inspect_ai
 from arena_kit.judging.answer_logs.collection import Collection, collect
 from arena_kit.judging.prompts import read_prompts, read_responses
 
@@ -170,6 +171,16 @@ def test_damaged_inspect_logs_name_their_place(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('{"eval": 3}')
     with pytest.raises(DataError, match=r"c\.json: not an Inspect log"):
         read(tmp_path / "c.json")
+
+
+def test_a_sample_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a member of the archive unpacks to is looked at before it is unpacked."""
+    monkeypatch.setattr(inspect_ai, "LONGEST", 1000)
+    file = zipped(tmp_path / "a.eval", "m", [sample(1, "2" * 2000)], "header.json")
+    with pytest.raises(DataError, match=r"samples/1_epoch_1\.json has 2,\d{3} bytes; allowed"):
+        read(file)
 
 
 @pytest.mark.skipif(bool(find_spec("inspect_ai")), reason="inspect_ai is installed, and reads it")

@@ -22,6 +22,8 @@ from arena_kit.judging.answer_logs.answer import (
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _ATTACHMENT = "attachment://"
 _HEADERS = ("header.json", "_journal/start.json", "start.json")
+#: The longest sample, in bytes; a small archive may unpack to more than the memory holds.
+LONGEST = 268_435_456
 Sample = tuple[str, Mapping[str, Any]]
 
 
@@ -143,6 +145,8 @@ def _members(path: Path, archive: zipfile.ZipFile, names: Sequence[str]) -> Iter
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
+    if (size := archive.getinfo(name).file_size) > LONGEST:
+        raise DataError(f"{path}: {name} has {size:,} bytes; allowed: at most {LONGEST:,}")
     try:
         return json.loads(archive.read(name))
     except (ValueError, RecursionError, zipfile.BadZipFile, EOFError) as error:
