@@ -15,9 +15,7 @@ from click.testing import CliRunner, Result
 
 from arena_kit import BattleLog, BradleyTerry, PlacementStudy, PolicyStudy, Study, write_battles
 from arena_kit.cli.main import main
-from tests.samples import log_of, won
-
-SMALL = {"strata": {"curated": 4, "open_recall": 4, "vignette": 4}, "n_perms": 20}
+from tests.samples import SMALL, log_of, season, won
 
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 _MODEL = {
@@ -325,7 +323,8 @@ def test_a_record_that_stands_alone_has_its_rubric(tmp_path: Path) -> None:
 
 def test_a_policy_record_gives_its_board(workspace: Path, tmp_path: Path) -> None:
     """Glicko-2, the conservative score and Bradley–Terry of every model on the board."""
-    record = PolicyStudy.open(battles="sample/arena/season.csv.gz").save().path
+    write_battles(workspace / "votes.jsonl", season(600))
+    record = PolicyStudy.open(battles="votes.jsonl").save().path
     call("export", record, "--to", "csv", "--out", tmp_path / "r.csv")
     rows = rows_of(tmp_path / "r.csv")
     board = json.loads((record / "leaderboard.json").read_text())["rows"]
