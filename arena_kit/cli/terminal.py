@@ -84,7 +84,7 @@ def _show_tournament(record: Path) -> None:
                 "rank": rank,
                 "entrant": entry["entrant_id"],
                 "Elo": f"{entry['mean']:.0f}",
-                interval: span(entry["evidence_ci95_low"], entry["evidence_ci95_high"]),
+                interval: span(entry["ci95_low"], entry["ci95_high"]),
             }
             for rank, entry in enumerate(ranked, 1)
         ]

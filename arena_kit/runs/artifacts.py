@@ -15,7 +15,7 @@ from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
 from arena_kit.judging.prompts import Pair
 from arena_kit.judging.records import Judgment
 from arena_kit.rating import claims
-from arena_kit.rating.base import NORMAL_95, Rating, Ratings, kinds, known
+from arena_kit.rating.base import Rating, Ratings, kinds, known
 
 WINRATE_COLUMNS = (
     "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",
@@ -78,8 +78,8 @@ def write_results(
 def elo_results(
     primary: RatingsByDimension, sweep: Sweep, dimensions: Sequence[str], default_k: float
 ) -> dict[str, Any]:
-    """Ratings per dimension and K; `sem` and `ci95_*` are the shuffle's, `evidence_*` the
-    resampled questions'. A dimension without a rating is empty.
+    """Ratings per dimension and K; `se` and `ci95_*` come from the resampled questions,
+    `order_sem` is the shuffle's. A dimension without a rating is empty.
     """
     return {
         "default_k": default_k,
@@ -120,17 +120,13 @@ def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:
 
 
 def _entry(rating: Rating) -> dict[str, Any]:
-    sem = rating.extra["order_sem"]
-    half = None if sem is None else NORMAL_95 * sem
     return {
         "entrant_id": rating.model,
         "mean": rating.rating,
-        "sem": sem,
-        "ci95_low": None if half is None else rating.rating - half,
-        "ci95_high": None if half is None else rating.rating + half,
-        "evidence_se": rating.extra["evidence_se"],
-        "evidence_ci95_low": rating.ci_low,
-        "evidence_ci95_high": rating.ci_high,
+        "order_sem": rating.extra["order_sem"],
+        "se": rating.extra["evidence_se"],
+        "ci95_low": rating.ci_low,
+        "ci95_high": rating.ci_high,
     }
 
 

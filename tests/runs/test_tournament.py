@@ -55,8 +55,9 @@ def test_results_follow_from_battles(workspace: Path) -> None:
         for rating in again.ratings:
             entry = results["primary"][dimension][rating.model]
             assert entry["mean"] == rating.rating
-            assert entry["evidence_ci95_low"] == rating.ci_low
-            assert entry["sem"] == rating.extra["order_sem"]
+            assert (entry["ci95_low"], entry["ci95_high"]) == (rating.ci_low, rating.ci_high)
+            assert entry["se"] == rating.extra["evidence_se"]
+            assert entry["order_sem"] == rating.extra["order_sem"]
     with np.load(record.path / "elo_per_perm.npz") as traces:
         assert traces["factuality__data"].shape == (20, 4)
         assert list(traces["factuality__entrants"]) == ["aspen", "birch", "cedar", "dogwood"]
