@@ -134,22 +134,25 @@ def _finish(work: Callable[[], object], *, as_json: bool) -> None:
 
 
 @main.command()
+@click.argument("name", default="")
 @click.option("--params", "params_file", required=True,
               type=click.Path(path_type=Path, dir_okay=False),
               help="YAML file of a run's parameters.")  # fmt: skip
 @_overrides
 @_json
 @plain_errors
-def cost(params_file: Path, overrides: Overrides, as_json: bool) -> None:
-    """What a run with these parameters would send, and what that costs.
+def cost(name: str, params_file: Path, overrides: Overrides, as_json: bool) -> None:
+    """What a run of notebook NAME with these parameters would send, and what that costs.
 
+    NAME decides between the tournament file's pilot_model and headline_model; without it, a
+    file whose name begins with pilot is the pilot's, and any other is the headline's.
     Tokens are counted by the service where a key is present, else estimated from length.
     Nothing is spent. Answers that the ledger already has are not counted.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.plan import read_plan
 
-    plan = read_plan(params_file, dict(overrides))
+    plan = read_plan(params_file, dict(overrides), name)
     forecast, cap = plan.forecast, plan.params.max_cost_usd
     if as_json:
         values = {"forecast": forecast and forecast.as_dict(), "max_cost_usd": cap}

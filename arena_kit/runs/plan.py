@@ -106,6 +106,14 @@ class Plan:
         answered = 2 * len(self.pairing.pairs) - len(self._fresh)
         return self._forecaster()(self._fresh, answered=answered)
 
+    @property
+    def prewarms(self) -> bool:
+        """Whether one request per rubric is sent ahead: where the parameters say so and, by the
+        forecast, hits of the prompt cache would be cheaper than no caching.
+        """
+        cost = self.forecast
+        return self.params.prewarm and cost is not None and cost.usd_all_hits < cost.usd_no_cache
+
     def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
         """Have the next run ask again for what has this final status in the ledger; says how much
         that is, and refuses, changing nothing, what the cap would refuse.
@@ -159,7 +167,7 @@ class Plan:
         budget = Budget(cap_usd=cap, forecaster=self._forecaster, ledger=self.ledger, run=run)
         return AskingTerms(
             run=run,
-            prewarm=self.params.prewarm,
+            prewarm=self.prewarms,
             max_tries=self.tournament.judge.max_tries,
             allow=budget.allow,
             forecast=budget.forecast,
@@ -191,12 +199,15 @@ def _refuse_too_many(n_pairs: int) -> None:
         )
 
 
-def read_plan(file: Path, overrides: Mapping[str, str]) -> Plan:
-    """The plan of a parameter file, with some parameters overridden as on a command line."""
+def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "") -> Plan:
+    """The plan of a parameter file, with some parameters overridden as on a command line; the
+    notebook is `mode`, else `pilot` where the file's name begins so, else `headline`.
+    """
+    mode = mode or ("pilot" if file.name.startswith("pilot") else "headline")
     fields = RunParams.model_fields
     given = read_yaml(file if file.is_file() else find_root() / file)
     for key, text in overrides.items():
         if key not in fields:
             raise DataError(f"-p: unknown parameter {key!r}; allowed: {', '.join(fields)}")
         given[key] = text if fields[key].annotation is str else read_value(key, text)
-    return Plan.read("headline", given)
+    return Plan.read(mode, given)

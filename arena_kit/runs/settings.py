@@ -110,12 +110,13 @@ class ChatSettings(Strict):
 
 
 class JudgeSettings(Strict):
-    """Judge models of the two modes, how often an unreadable answer is asked again
-    (`max_attempts`), and how often one that failed unpaid is sent (`max_tries`).
+    """The model of a paid judge in `pilot` and in the other notebooks, how often an unreadable
+    answer is asked again (`max_attempts`), and how often one that failed unpaid is sent
+    (`max_tries`).
     """
 
-    pilot_model: str
-    headline_model: str
+    pilot_model: str = ""
+    headline_model: str = ""
     max_attempts: int = Field(default=2, ge=1, le=5)
     max_tries: int = Field(default=3, ge=1, le=10)
     baseline: BaselineJudge = BaselineJudge()

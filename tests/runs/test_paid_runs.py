@@ -19,10 +19,12 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, Study
+from arena_kit.files import read_yaml
 from arena_kit.judging.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
+from arena_kit.runs.plan import Plan, read_plan
 from tests.emulator import Emulator, Fault
-from tests.samples import copy_workspace
+from tests.samples import copy_workspace, edited
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "n_perms", "20")
@@ -234,7 +236,7 @@ def test_refused_runs(
     [
         ({"max_cost_usd": 0.0}, "spends money: set max_cost_usd"),
         ({"judge_model": "claude-9"}, "no price is known for the model 'claude-9'"),
-        ({"judge_model": ""}, "needs judge_model"),
+        ({"judge_model": "baseline/lexical-v1"}, "needs a model, .*which is the embedded judge"),
         ({"judge": "openai_compatible"}, "needs base_url"),
         ({"judge": "openai_compatible", "base_url": "https://far.example/v1"}, "no price is known"),
     ],
@@ -247,6 +249,63 @@ def test_refused_parameters(workspace: Path, changes: dict[str, object], why: st
     with pytest.raises(DataError, match=why):
         Study.open("pilot", **given)
     assert not (workspace / "runs").exists()
+
+
+@pytest.mark.parametrize("judge", ["anthropic", "openai_compatible"])
+@pytest.mark.parametrize(("mode", "model"), [("pilot", "small"), ("headline", "large")])
+def test_the_tournament_file_chooses_the_model_of_a_paid_judge(
+    workspace: Path, judge: str, mode: str, model: str
+) -> None:
+    """Whatever paid judge is named, pilot asks pilot_model and headline asks headline_model."""
+    edited(workspace, judge__pilot_model="small", judge__headline_model="large")
+    (workspace / "params" / "prices.yaml").write_text(PRICES)
+    given = {"judge": judge, "base_url": "http://127.0.0.1:9/v1", "max_cost_usd": 5}
+    assert Plan.read(mode, given).judge.model == model
+    assert Plan.read(mode, given | {"judge_model": "small"}).judge.model == "small"
+    assert Plan.read(mode, {}).judge.model == "baseline/lexical-v1"
+
+
+PRICES = """
+date: 2026-11-15
+source: this test
+models:
+  small: {input: 1, output: 2}
+  large: {input: 10, output: 20}
+"""
+
+
+def test_a_file_without_a_model_for_the_paid_judge_is_refused(workspace: Path) -> None:
+    """Where neither the parameters nor the tournament file name a model, both places are told."""
+    edited(workspace, judge__pilot_model=None)
+    why = r"as judge_model or as judge.pilot_model in params/tournament.yaml; there is none"
+    with pytest.raises(DataError, match=why):
+        Plan.read("pilot", {"judge": "anthropic", "max_cost_usd": 5.0})
+
+
+def test_the_forecast_of_a_pilot_file_is_for_the_pilots_model(workspace: Path) -> None:
+    """`arena-kit cost` asks for the model of the notebook that is named, or that the file's name
+    begins with.
+    """
+    files = {"pilot_claude.yaml": "claude-sonnet-5-5", "headline_claude.yaml": "claude-opus-5-5"}
+    for file, model in files.items():
+        plan = read_plan(workspace / "params" / file, {"limit_pairs": "1"})
+        assert plan.judge.model == model
+    named = read_plan(workspace / "params" / "headline_claude.yaml", {}, "pilot")
+    assert named.judge.model == "claude-sonnet-5-5"
+
+
+@pytest.mark.parametrize(("pairs", "prewarms"), [(1, False), (2, True)])
+def test_headline_batches_are_prewarmed_where_that_saves(
+    workspace: Path, pairs: int, prewarms: bool
+) -> None:
+    """Two requests per rubric: a write at 2 and a hit at 0.05 of the price are dearer than 2
+    plain ones, so none goes ahead; of four, one does (2.15 against 4).
+    """
+    given = read_yaml(workspace / "params" / "headline.yaml")
+    paid = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": pairs}
+    plan = Plan.read("headline", given | paid)
+    assert plan.terms("run", print).prewarm == prewarms
+    assert not Plan.read("headline", paid).prewarms
 
 
 @pytest.mark.parametrize(("name", "other"), [("quant-4bit", True), ("own-20261101", False)])
