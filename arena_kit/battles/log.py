@@ -57,7 +57,9 @@ class Labels:
         return type(self)(self.names[used], remap[codes])
 
 
-TEXT_COLUMNS = ("source", "question_id", "dimension", "judge_model", "session", "voter", "lane")
+TEXT_COLUMNS = (
+    "source", "question_id", "dimension", "judge_model", "served_model", "session", "voter", "lane",
+)  # fmt: skip
 #: What makes one battle of an id: who decided it, and on what. An id may come again in another
 #: dimension, or from another judge.
 IDENTITY = ("source", "judge_model", "dimension")
@@ -82,6 +84,7 @@ class BattleLog:
     question_id: Labels | None = None
     dimension: Labels | None = None
     judge_model: Labels | None = None
+    served_model: Labels | None = None
     session: Labels | None = None
     voter: Labels | None = None
     lane: Labels | None = None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -129,22 +128,18 @@ def _percent(value: float | None) -> str:
 
 
 def served_by_others(judgments: Iterable[Judgment]) -> dict[str, int]:
-    """How many verdicts came from a model that was not asked, by its name.
-
-    A dated name of the model that was asked is the same model.
-    """
-    verdicts = (v for judgment in judgments for v in judgment.verdicts if v.served_model)
-    return dict(
-        Counter(
-            v.served_model
-            for v in verdicts
-            if not re.fullmatch(rf"{re.escape(v.judge_model)}(-\d{{8}})?", v.served_model)
-        )
-    )
+    """How many verdicts came from a model that was not asked, by its name."""
+    others = (verdict.other_model for judgment in judgments for verdict in judgment.verdicts)
+    return dict(Counter(filter(None, others)))
 
 
 def served_warning(judgments: Iterable[Judgment]) -> str:
     """A sentence when other models answered than the one that was asked; empty when none did."""
-    others = sorted(served_by_others(judgments).items())
-    counts = ", ".join(f"{n} by {name}" for name, n in others)
-    return f"Verdicts were served by another model than asked: {counts}." if others else ""
+    return served_sentence(served_by_others(judgments))
+
+
+def served_sentence(others: Mapping[str, int]) -> str:
+    """The same from counts by model."""
+    counts = ", ".join(f"{n} by {name}" for name, n in sorted(others.items()))
+    told = f"Verdicts were served by another model than asked: {counts}; "
+    return f"{told}such battles name it in served_model." if others else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 
@@ -34,11 +35,31 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
         }
         for dimension, n in (dict.fromkeys(pairing.dropped_pairs, 0) | pairing.counts()).items()
     ]
-    return Table(rows=rows, name="pairs")
+    lost = missing_text(pairing.missing, pairing.dropped_prompts, pairing.dropped_pairs)
+    return Table(rows=rows, name="pairs", notes=[lost] if lost else [])
+
+
+def missing_text(
+    missing: Iterable[Sequence[str]], prompts: Sequence[str], pairs: Mapping[str, int]
+) -> str:
+    """Which entrants lack responses, and what is left out for that; empty where none is missing.
+
+    `missing` has an entrant and a prompt each, `prompts` are left out whole, and `pairs` counts
+    those that are not judged, by dimension.
+    """
+    lacking = Counter(entrant for entrant, _ in missing)
+    if not lacking:
+        return ""
+    whose = ", ".join(f"{n} of {entrant}" for entrant, n in lacking.most_common())
+    whole = f"{len(prompts)} whole prompt{'s' * (len(prompts) > 1)}, " if prompts else ""
+    n = f"{sum(pairs.values())} pairs over {len(pairs)} dimension{'s' * (len(pairs) > 1)}"
+    return f"Responses are missing ({whose}); left out for want of them: {whole}{n}."
 
 
 def verdict_counts(judgments: Sequence[Judgment]) -> Table:
-    """Per dimension: verdicts of every status, then what the pairs were settled as."""
+    """Per dimension: verdicts of every status, then what the pairs were settled as; under it, who
+    answered in place of the model that was asked.
+    """
     groups: dict[str, tuple[dict[str, dict[str, int]], list[Status] | list[Settlement]]] = {
         "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
         "pairs settled as": (settlement_counts(judgments), list(Settlement)),
@@ -48,7 +69,8 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
         for group, (counts, kinds) in groups.items()
         for kind in kinds
     ]
-    return Table(rows=rows, name="verdicts", group="counted")
+    served = served_warning(judgments)
+    return Table(rows=rows, name="verdicts", group="counted", notes=[served] if served else [])
 
 
 def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> Table:
@@ -292,7 +314,7 @@ def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float =
     if spent.usd_unknown:
         rows["spent"] += f", and about {dollars(spent.usd_unknown)} not told by the service"
     unanswered = sum(v.detail.startswith("no answer came, and") for v in verdicts)
-    warnings = [text for text in (spent.warning, served_warning(judgments)) if text]
+    warnings = [spent.warning] if spent.warning else []
     if cap and spent.usd + spent.usd_unknown > cap:
         warnings.append(
             f"This is more than max_cost_usd {cap:g}: answers were longer than forecast."

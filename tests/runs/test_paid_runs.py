@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from arena_kit import DataError, Study
+from arena_kit import DataError, Study, read_battles
+from arena_kit.cli import terminal
 from arena_kit.files import read_yaml
 from arena_kit.judging.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
@@ -310,10 +311,14 @@ def test_headline_batches_are_prewarmed_where_that_saves(
 
 @pytest.mark.parametrize(("name", "other"), [("quant-4bit", True), ("own-20261101", False)])
 def test_a_model_that_was_not_asked_is_told(
-    workspace: Path, emulator: Emulator, name: str, other: bool
+    workspace: Path,
+    emulator: Emulator,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    other: bool,
 ) -> None:
     """Verdicts that another model served are counted by its name in the manifest and told in the
-    report; a dated name is no other model.
+    report, in the terminal and on each battle; a dated name is no other model.
     """
     served = f'"model": "{name}"'.encode()
     emulator.app.tamper = lambda request, body: re.sub(rb'"model": "own"', served, body)
@@ -322,10 +327,18 @@ def test_a_model_that_was_not_asked_is_told(
         "pilot", judge="openai_compatible", judge_model="own", base_url=address, limit_pairs=2,
         n_perms=20,
     )  # fmt: skip
-    table = tables.spending(study.spending, study.judgments)
-    assert study.record.read()["served_by_others"] == ({name: 12} if other else {})
-    told = "served by another model than asked: 12 by quant-4bit." in " ".join(table.csv.split())
-    assert told == other
+    table = tables.verdict_counts(study.judgments)
+    record = study.save()
+    assert record.read()["served_by_others"] == ({name: 12} if other else {})
+    terminal.show_board(record.path)
+    for text in (table.html, str(table), capsys.readouterr().out):
+        words = " ".join(text.split())
+        assert ("served by another model than asked: 12 by quant-4bit;" in words) == other
+    marked = {
+        battle.served_model for battle in read_battles(record.path / "battles.jsonl").to_battles()
+    }
+    assert marked == ({name} if other else {None})
+    assert ("served_model" in (record.path / "battles.jsonl").read_text()) == other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from arena_kit import DataError, OfflineError, PermutationElo, Study, read_battles
+from arena_kit.cli import terminal
 from arena_kit.files import LockedError
+from arena_kit.reporting import tournament_tables as tables
 from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, edited, run_unprivileged, write_protect
 
 
@@ -180,18 +182,30 @@ def test_replay(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize(("missing", "pairs"), [("listwise", 11 * 6), ("pairwise", 12 * 6 - 3)])
-def test_missing_responses(workspace: Path, missing: str, pairs: int) -> None:
-    """A missing response drops its prompt (listwise) or its pairs, and is counted."""
+def test_missing_responses(
+    workspace: Path, capsys: pytest.CaptureFixture[str], missing: str, pairs: int
+) -> None:
+    """A missing response drops its prompt (listwise) or its pairs; it is counted in the manifest
+    and told in the terminal and in the report.
+    """
     edited(workspace, missing_responses=missing)
     chosen = Study.open("pilot", **SMALL).plan.prompts[0].prompt_id
     path = workspace / "sample" / "responses" / "responses_birch.jsonl"
     kept = [line for line in path.read_text().splitlines(keepends=True) if chosen not in line]
     path.write_text("".join(kept))
-    manifest = Study.open("pilot", **SMALL).save().read()
+    study = Study.open("pilot", **SMALL)
+    record = study.save()
+    manifest = record.read()
     assert manifest["counts"]["pairs"]["calibration"] == pairs
     assert manifest["dropped"]["missing_responses"] == [["birch", chosen]]
     assert manifest["dropped"]["pairs"]["calibration"] == 72 - pairs
     assert manifest["dropped"]["prompts"] == ([chosen] if missing == "listwise" else [])
+    lost = sum(manifest["dropped"]["pairs"].values())
+    whole = "1 whole prompt, " if missing == "listwise" else ""
+    sentence = f"missing (1 of birch); left out for want of them: {whole}{lost} pairs over 3"
+    terminal.show_board(record.path)
+    assert sentence in capsys.readouterr().out
+    assert sentence in str(tables.pair_counts(study.plan.pairing, study.plan.prompts))
 
 
 def test_all_ties(workspace: Path) -> None:
