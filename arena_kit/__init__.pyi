@@ -43,6 +43,7 @@ from arena_kit.reporting import tournament_plots as tournament_plots
 from arena_kit.reporting import tournament_tables as tournament_tables
 from arena_kit.reporting import weekly_plots as weekly_plots
 from arena_kit.reporting import weekly_tables as weekly_tables
+from arena_kit.runs.inputs import record_texts as record_texts
 from arena_kit.runs.placement import PlacementStudy as PlacementStudy
 from arena_kit.runs.settings import read_policy as read_policy
 from arena_kit.runs.tournament import Study as Study

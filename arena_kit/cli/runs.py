@@ -31,6 +31,8 @@ Overrides = tuple[tuple[str, str], ...]
 @click.argument("name")
 @click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
               help="YAML file of parameters (default: params/NAME.yaml).")  # fmt: skip
+@click.option("--from-record", type=click.Path(path_type=Path, file_okay=False),
+              help="Repeat the verdicts of a record on the inputs that it kept.")  # fmt: skip
 @_overrides
 @click.option("--offline", is_flag=True,
               help="Use cached verdicts only; refuse (exit 3) when one is missing.")  # fmt: skip
@@ -42,6 +44,7 @@ Overrides = tuple[tuple[str, str], ...]
 def run(
     name: str,
     params_file: Path | None,
+    from_record: Path | None,
     overrides: Overrides,
     offline: bool,
     runs_dir: Path | None,
@@ -65,6 +68,7 @@ def run(
             name,
             root=find_root(),
             params_file=params_file,
+            from_record=from_record,
             overrides=given,
             runs_dir=runs_dir,
             ask_again=Status(ask_again) if ask_again else None,

@@ -17,11 +17,12 @@ from arena_kit.judging.batching import left_running
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import Status
 from arena_kit.reporting.html import export_report
+from arena_kit.runs.inputs import replay_parameters, tournament_inputs
 from arena_kit.runs.parameters import RunParams, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import watching
 from arena_kit.runs.record import TOKEN_VARIABLE, Record, open_record, runs_folder
-from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament, validated
+from arena_kit.runs.settings import DEFAULT_TOURNAMENT, validated
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
 EXIT_CODES = {
@@ -54,6 +55,7 @@ def run_notebook(
     *,
     root: Path,
     params_file: Path | None = None,
+    from_record: Path | None = None,
     overrides: Mapping[str, str] | None = None,
     runs_dir: Path | None = None,
     ask_again: Status | None = None,
@@ -63,15 +65,15 @@ def run_notebook(
     """Execute `notebooks/<name>.ipynb` into a new record and render its report.
 
     Parameters come from `params_file` (default `params/<name>.yaml`), then `overrides`;
-    unknown or ill-typed ones are refused before anything starts. Requests with the final
-    status `ask_again` are asked again; how many and for how much is said first.
+    unknown or ill-typed ones are refused before anything starts. `from_record` repeats a
+    record's verdicts on the inputs that it kept, unless parameters say otherwise. Requests with
+    the final status `ask_again` are asked again; how many and for how much is said first.
     """
     notebook = _notebook(name, root)
-    file = params_file or Path("params") / f"{name}.yaml"
-    file = file if file.is_file() else root / file
-    parameters = _parameters(notebook, read_yaml(file), str(file), overrides or {})
+    given, source = _given(notebook, params_file, from_record, root)
+    parameters = _parameters(notebook, given, source, overrides or {})
     if parameters_of(name) is RunParams:
-        read_tournament(root / parameters.get("tournament", DEFAULT_TOURNAMENT))
+        tournament_inputs(root / parameters.get("tournament", DEFAULT_TOURNAMENT), root)
     _ask_again(notebook, parameters, ask_again, say)
     folder = parameters.get("run_dir")
     record = (
@@ -164,6 +166,24 @@ def _notebook(name: str, root: Path) -> Path:
     if name not in known:
         raise DataError(f"no notebook {name!r}; known: {', '.join(known) or 'none'}")
     return root / "notebooks" / f"{name}.ipynb"
+
+
+def _given(
+    notebook: Path, params_file: Path | None, from_record: Path | None, root: Path
+) -> tuple[dict[str, Any], str]:
+    """Parameters by file and by the record that is repeated, and where they come from."""
+    replayed: dict[str, Any] = {}
+    if from_record is not None:
+        if parameters_of(notebook.stem) is not RunParams:
+            raise DataError(f"--from-record repeats verdicts, and {notebook.stem} asks no judge")
+        known = notebook_parameters(notebook)
+        taken = replay_parameters(from_record).items()
+        replayed = {name: value for name, value in taken if name in known}
+        if params_file is None:
+            return replayed, f"{from_record}/manifest.json"
+    file = params_file or Path("params") / f"{notebook.stem}.yaml"
+    file = file if file.is_file() else root / file
+    return replayed | read_yaml(file), str(file)
 
 
 def _parameters(

@@ -13,6 +13,7 @@ from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
 from arena_kit.rating.elo import MAX_PERMS
 from arena_kit.rating.placement import Placement
+from arena_kit.runs.inputs import Keeping
 from arena_kit.runs.settings import (
     DEFAULT_POLICY,
     DEFAULT_TOURNAMENT,
@@ -57,6 +58,7 @@ class RunParams(Strict):
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     subset_seed: int = Field(default=0, ge=0)
     replay_from: str = ""
+    inputs: Keeping = "copy"
     run_dir: str = ""
 
     def applied(self, file: TournamentFile) -> TournamentFile:

@@ -20,10 +20,11 @@ from arena_kit.judging.records import JudgeRequest, Status
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
 from arena_kit.runs.generation import refuse_stale
+from arena_kit.runs.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.judges import make_judge, paid_settings
 from arena_kit.runs.parameters import RunParams
 from arena_kit.runs.record import find_root
-from arena_kit.runs.settings import TournamentFile, read_tournament, validated
+from arena_kit.runs.settings import TournamentFile, read_rubrics, validated
 
 MAX_PAIRS = 500_000
 
@@ -35,6 +36,7 @@ class Plan:
     root: Path
     params: RunParams
     tournament: TournamentFile
+    files: InputFiles = field(repr=False)
     bank: list[Prompt] = field(repr=False)
     prompts: list[Prompt] = field(repr=False)
     responses: dict[tuple[str, str], Response] = field(repr=False)
@@ -47,14 +49,15 @@ class Plan:
         """Validate parameters and inputs; the judge is ready to be asked."""
         params = validated(RunParams, parameters, f"parameters of {mode}")
         root = find_root()
-        tournament = params.applied(read_tournament(root / params.tournament))
-        bank = read_prompts(root / tournament.prompts)
+        tournament, files = tournament_inputs(root / params.tournament, root)
+        tournament = params.applied(tournament)
+        bank = read_prompts(files.prompts)
         prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
         responses = read_responses(
-            root / tournament.responses, tournament.entrants, [p.prompt_id for p in bank]
+            files.responses, tournament.entrants, [p.prompt_id for p in bank]
         )
-        refuse_stale(responses, tournament.generate, root / tournament.responses)
-        rubrics = tournament.rubrics(root)
+        refuse_stale(responses, tournament.generate, files.responses)
+        rubrics = read_rubrics(tournament.dimensions, files.rubrics)
         pairing = build_pairs(
             prompts,
             tournament.entrants,
@@ -68,6 +71,7 @@ class Plan:
             root=root,
             params=params,
             tournament=tournament,
+            files=files,
             bank=bank,
             prompts=prompts,
             responses=responses,
@@ -144,7 +148,7 @@ class Plan:
         """Which prompts are judged: their file with its hash, and how many of each stratum."""
         return {
             "file": str(self.tournament.prompts),
-            "sha256": file_hash(self.root / self.tournament.prompts),
+            "sha256": file_hash(self.files.prompts),
             "bank": len(self.bank),
             "selected": len(self.prompts),
             "strata": dict(Counter(prompt.source for prompt in self.prompts)),

@@ -20,7 +20,10 @@ from arena_kit.judging.verdicts import settlement_counts, status_counts, to_batt
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
+from arena_kit.reporting import tournament_tables
+from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
+from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.parameters import RunParams, parameters_in
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import judging_progress
@@ -200,6 +203,15 @@ class Study(Recorded):
             "seeds": f"shuffles {method.seed}, subset {self.params.subset_seed}",
         }
 
+    def examples(self) -> Shown:
+        """Some judgments with their texts, unless the record may hold only hashes of them."""
+        if self.params.inputs == "hashes":
+            why = "Left out: this record keeps only hashes of its inputs (inputs: hashes)."
+            return Shown(f"<p>{why}</p>", why)
+        return tournament_tables.examples(
+            self.judgments, self.plan.material.prompts, self.plan.responses
+        )
+
     def save(self) -> Record:
         """Write the result artifacts and, unless a runner does it, close the record."""
         with self.record.failing(self._on_failure):
@@ -220,7 +232,9 @@ class Study(Recorded):
     def _describe(self) -> None:
         plan = self.plan
         tournament, judge, pairing = plan.tournament, plan.judge, plan.pairing
-        folder = self.root / tournament.responses
+        folder = plan.files.responses
+        with self.record.failing():
+            keep_tournament(self.record, tournament, plan.files, self.params.inputs)
         self.record.update(
             tournament=tournament.model_dump(mode="json"),
             judge={"model": judge.model, "settings": dict(judge.settings)},
