@@ -294,8 +294,15 @@ def forecast_rows(cost: Forecast) -> dict[str, str]:
     }
 
 
-def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float = 0.0) -> Table:
-    """What a run paid, what the caches did for it, and what to know about either."""
+def spending(
+    spent: Spending | None,
+    judgments: Sequence[Judgment],
+    cap: float = 0.0,
+    by_dimension: Mapping[str, Spending] | None = None,
+) -> Table:
+    """What a run paid, in all and per dimension, what the caches did for it, and what to know about
+    either.
+    """
     if spent is None:
         return facts(_FREE, name="spending")
     verdicts = [v for j in judgments for v in j.verdicts]
@@ -311,6 +318,12 @@ def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float =
         "prompt-cache hit rate": f"{percent(spent.hit_rate, '.1f')} of the cacheable tokens",
         "prompt caching": f"{'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}",
     }
+    for dimension, part in (by_dimension or {}).items():
+        rows[f"on {dimension}"] = (
+            f"{dollars(part.usd)}: {part.input_tokens:,} input tokens uncached, "
+            f"{part.written_tokens:,} written, {part.read_tokens:,} read, "
+            f"{part.output_tokens:,} output"
+        )
     if spent.usd_unknown:
         rows["spent"] += f", and about {dollars(spent.usd_unknown)} not told by the service"
     unanswered = sum(v.detail.startswith("no answer came, and") for v in verdicts)

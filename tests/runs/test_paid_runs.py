@@ -309,6 +309,45 @@ def test_headline_batches_are_prewarmed_where_that_saves(
     assert not Plan.read("headline", paid).prewarms
 
 
+@pytest.mark.parametrize("judge", ["anthropic", "openai_compatible"])
+def test_token_use_stands_per_dimension(
+    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch, judge: str
+) -> None:
+    """The manifest has tokens and dollars of each dimension, as the usage of its verdicts adds up;
+    a run that finds all in the ledger has made none.
+    """
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    paid = judge == "anthropic"
+    given = {
+        "judge": judge, "judge_model": "claude-opus-5-5" if paid else "own", "max_cost_usd": 5.0,
+        "base_url": emulator.base_url if paid else f"{emulator.base_url}/v1",
+        "limit_pairs": 2, "n_perms": 20,
+    }  # fmt: skip
+    if not paid:
+        monkeypatch.delenv("ANTHROPIC_API_KEY")
+    study = Study.open("pilot", **given)
+    record = study.save()
+    cost = record.read()["cost"]
+    assert set(cost["by_dimension"]) == {"factuality", "calibration", "clinical_utility"}
+    for dimension, found in cost["by_dimension"].items():
+        path = record.path / "verdicts" / f"{dimension}.jsonl"
+        verdicts = [json.loads(line) for line in path.read_text().splitlines()]
+        for name, key in (
+            ("input_tokens", "input_tokens"),
+            ("read_tokens", "cache_read_input_tokens"),
+            ("written_tokens", "cache_creation_input_tokens"),
+            ("output_tokens", "output_tokens"),
+        ):
+            assert found[name] == sum(row["usage"].get(key, 0) for row in verdicts), name
+        assert found["usd"] == pytest.approx(sum(row["cost_usd"] for row in verdicts))
+        assert (found["answers"], found["from_ledger"]) == (4, 0)
+    assert sum(f["output_tokens"] for f in cost["by_dimension"].values()) > 0
+    table = tables.spending(study.spending, study.judgments, 5.0, study.spending_by_dimension)
+    assert "on clinical_utility" in str(table)
+    again = Study.open("pilot", **given).save().read()["cost"]["by_dimension"]["calibration"]
+    assert (again["answers"], again["usd"], again["from_ledger"]) == (0, 0, 4)
+
+
 @pytest.mark.parametrize(("name", "other"), [("quant-4bit", True), ("own-20261101", False)])
 def test_a_model_that_was_not_asked_is_told(
     workspace: Path,

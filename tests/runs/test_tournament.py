@@ -47,6 +47,24 @@ def test_record(workspace: Path) -> None:
     assert manifest["cost"] == {"forecast": None, "usd_saved_by_cache": 0, "usd_spent": 0}
 
 
+def test_the_manifest_has_flat_fields(workspace: Path) -> None:
+    """What readers of a tournament's manifest look up stands at its top level."""
+    manifest = Study.open("pilot", **SMALL, seed=4, subset_seed=2).save().read()
+    wanted = {
+        "mode": "pilot",
+        "config_path": "params/tournament.yaml",
+        "judge_model": "baseline/lexical-v1",
+        "entrants": ["aspen", "birch", "cedar", "dogwood"],
+        "bank_size": 143,
+        "selected_prompt_count": 12,
+        "n_perms": 20,
+        "shuffle_seed": 4,
+        "pilot_seed": 2,
+    }
+    assert {name: manifest[name] for name in wanted} == wanted
+    assert manifest["started_at"] <= manifest["finished_at"]
+
+
 def test_results_follow_from_battles(workspace: Path) -> None:
     """Rating battles.jsonl again gives the record's ratings, digit for digit."""
     study = Study.open("pilot", **SMALL)
