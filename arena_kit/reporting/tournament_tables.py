@@ -203,12 +203,12 @@ def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Table:
         for dimension, pairs in stability.items()
         for pair in pairs
     ]
-    return Table(rows=rows, name="stability", group="dimension", empty=_answer(stability))
+    return Table(rows=rows, name="stability", group="dimension", empty=stability_answer(stability))
 
 
 def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
     """The answer in a sentence, then the same as text, for quoting and for checks."""
-    lines = [_answer(stability)]
+    lines = [stability_answer(stability)]
     for dimension, pairs in stability.items():
         lines.append(dimension)
         lines += [
@@ -219,7 +219,8 @@ def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
     return "\n".join(lines)
 
 
-def _answer(stability: Mapping[str, Sequence[Stability]]) -> str:
+def stability_answer(stability: Mapping[str, Sequence[Stability]]) -> str:
+    """Whether the order depends on K, in a sentence."""
     pairs = [(dimension, pair) for dimension, ordered in stability.items() for pair in ordered]
     if not pairs:
         return "No dimension has a rating, so there is no order to ask about."

@@ -15,7 +15,14 @@ from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import responses_file
-from arena_kit.judging.quality import PositionBias, position_bias, served_by_others, served_warning
+from arena_kit.judging.quality import (
+    Check,
+    PositionBias,
+    position_bias,
+    readiness,
+    served_by_others,
+    served_warning,
+)
 from arena_kit.judging.records import Answer, Judgment
 from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
@@ -203,15 +210,24 @@ class Study(Recorded):
         return sorted(rows, key=lambda row: self.dimensions.index(row["dimension"]))
 
     @cached_property
+    def readiness(self) -> list[Check]:
+        """What the judge should meet before a larger run; kept in readiness.json."""
+        checks = readiness(self.judgments)
+        artifacts.write_readiness(self.record.path, checks)
+        return checks
+
+    @cached_property
     def stability(self) -> dict[str, list[Stability]]:
-        """How neighbours of each ranking fare across the sweep."""
+        """How neighbours of each ranking fare across the sweep; kept in k_sweep.json."""
         logs = self.battles.by_dimension()
-        return {
+        stability = {
             dimension: neighbour_stability(
                 by_k, self.method.k, method=self.method, battles=logs[dimension]
             )
             for dimension, by_k in self.sweep.items()
         }
+        artifacts.write_k_sweep(self.record.path, stability, self.method.k)
+        return stability
 
     def facts(self) -> dict[str, str]:
         """What is judged by whom, in words."""

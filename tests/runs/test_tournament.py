@@ -65,6 +65,58 @@ def test_the_manifest_has_flat_fields(workspace: Path) -> None:
     assert manifest["started_at"] <= manifest["finished_at"]
 
 
+def test_readiness_is_an_artifact(workspace: Path) -> None:
+    """readiness.json says whether the judge is fit and holds each check as numbers: 8 and 12 prompts
+    of 6 pairs each are enough pairs.
+    """
+    study = Study.open("pilot", **SMALL)
+    checks = study.readiness
+    found = json.loads((study.record.path / "readiness.json").read_text())
+    assert found["fit"] == all(check.passed for check in checks)
+    assert found["answer"] == tables.readiness_text(checks)
+    assert found["checks"][0] == {
+        "dimension": "factuality", "what": "pairs with both orders", "value": 48, "limit": 30,
+        "least": True, "passed": True,
+    }  # fmt: skip
+    assert [row["dimension"] for row in found["checks"][::4]] == study.dimensions
+    rates = {
+        row["what"]: row["value"] for row in found["checks"] if row["dimension"] == "calibration"
+    }
+    bias = study.record.read()["position_bias"]["calibration"]
+    assert rates["orders that disagree"] == bias["flips"] / bias["n_pairs"]
+
+
+def test_the_verdict_of_the_sweep_is_an_artifact(workspace: Path) -> None:
+    """k_sweep.json says whether the order depends on K, and its gaps are those between the ratings
+    of elo_results.json.
+    """
+    study = Study.open("k_sweep", **SMALL)
+    stability = study.stability
+    record = study.save()
+    found = json.loads((record.path / "k_sweep.json").read_text())
+    rated = json.loads((record.path / "elo_results.json").read_text())["k_sensitivity"]
+    assert found["answer"] == tables.stability_text(stability).splitlines()[0]
+    places = {}
+    for dimension, pairs in found["neighbours"].items():
+        assert len(pairs) == 3
+        for pair in pairs:
+            assert set(pair["by_k"]) == {"1", "4", "8", "16", "32"}
+            for k, entry in pair["by_k"].items():
+                means = {name: each["mean"] for name, each in rated[dimension][k].items()}
+                assert entry["gap"] == means[pair["above"]] - means[pair["below"]]
+                places[dimension, pair["above"], pair["below"], k] = entry["gap"] > 0
+    assert found["order_depends_on_k"] == (not all(places.values()))
+
+
+def test_a_sweep_without_ratings_has_no_verdict(workspace: Path) -> None:
+    """Where nothing is rated, k_sweep.json says that there is no order to ask about."""
+    edited(workspace, judge__baseline__tie_margin=100)
+    study = Study.open("k_sweep", **SMALL)
+    assert study.stability == {}
+    found = json.loads((study.record.path / "k_sweep.json").read_text())
+    assert (found["order_depends_on_k"], found["neighbours"]) == (None, {})
+
+
 def test_results_follow_from_battles(workspace: Path) -> None:
     """Rating battles.jsonl again gives the record's ratings, digit for digit."""
     study = Study.open("pilot", **SMALL)
