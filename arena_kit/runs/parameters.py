@@ -121,6 +121,7 @@ class PolicyParams(Strict):
     retired_models: list[str] = Field(default_factory=list)
     retired_prompts: list[str] = Field(default_factory=list)
     detail: list[str] = Field(default_factory=list)
+    inputs: Keeping = "copy"
     run_dir: str = ""
 
 

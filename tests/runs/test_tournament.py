@@ -66,8 +66,8 @@ def test_the_manifest_has_flat_fields(workspace: Path) -> None:
 
 
 def test_readiness_is_an_artifact(workspace: Path) -> None:
-    """readiness.json says whether the judge is fit and holds each check as numbers: 8 and 12 prompts
-    of 6 pairs each are enough pairs.
+    """readiness.json says whether the judge is fit and holds each check as numbers: 8 prompts of 6
+    pairs each are enough pairs.
     """
     study = Study.open("pilot", **SMALL)
     checks = study.readiness
