@@ -263,11 +263,12 @@ def readiness_table(checks: Sequence[Check]) -> Table:
 
 
 def readiness_text(checks: Sequence[Check]) -> str:
-    """The same in one sentence."""
+    """The answer in a sentence, then what is not met, line by line."""
     failed = [f"{check.dimension}: {check.what}" for check in checks if not check.passed]
     if not failed:
         return f"All {len(checks)} checks are met: the judge is fit for the headline run."
-    return f"{len(failed)} of {len(checks)} checks are not met: " + "; ".join(failed)
+    answer = f"{len(failed)} of {len(checks)} checks are not met: the judge is not fit yet."
+    return "\n  ".join([answer, *failed])
 
 
 _FREE = {"judge": "runs in this process", "cost": "nothing"}

@@ -81,9 +81,9 @@ def write_results(
 def write_readiness(folder: Path, checks: Sequence[Check]) -> None:
     """readiness.json: whether the judge is fit for a larger run, and every check behind that."""
     passed = bool(checks) and all(check.passed for check in checks)
-    sentence = tournament_tables.readiness_text(checks)
+    answer = tournament_tables.readiness_text(checks).partition("\n")[0]
     rows = [check.as_dict() for check in checks]
-    write_json(folder / "readiness.json", {"fit": passed, "answer": sentence, "checks": rows})
+    write_json(folder / "readiness.json", {"fit": passed, "answer": answer, "checks": rows})
 
 
 def write_k_sweep(

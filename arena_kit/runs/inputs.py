@@ -21,7 +21,13 @@ from arena_kit.files import DataError, file_hash, whole_file
 from arena_kit.judging.prompts import read_prompts, read_responses, responses_file
 from arena_kit.runs.keys import refuse_keys
 from arena_kit.runs.record import Record, open_record
-from arena_kit.runs.settings import DEFAULT_TOURNAMENT, TournamentFile, read_tournament
+from arena_kit.runs.settings import (
+    DEFAULT_TOURNAMENT,
+    Strict,
+    TournamentFile,
+    read_tournament,
+    validated,
+)
 
 FOLDER = "inputs"
 #: Whether a record keeps copies of its inputs, or only their names, sizes and hashes.
@@ -33,6 +39,18 @@ _NOT_REPLAYED = {
     "judge_model", "max_cost_usd", "transport", "prewarm", "base_url", "key_variable", "offline",
     "run_dir",
 }  # fmt: skip
+
+
+class KeptFile(Strict):
+    """One input of a run as its manifest lists it; `kept` says whether the record has a copy."""
+
+    bytes: int
+    sha256: str
+    kept: bool
+
+
+class _Kept(Strict):
+    files: dict[str, KeptFile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +122,7 @@ def keep_inputs(record: Record, files: Mapping[str, Path], how: Keeping = "copy"
     """Keep files in a record's `inputs/` under these names, or nothing but their sizes and hashes;
     the manifest lists them beside those that were kept before.
     """
-    listed: dict[str, Any] = {}
+    listed: dict[str, KeptFile] = {}
     for name, path in files.items():
         content = _read(path)
         target = record.path / FOLDER / name
@@ -115,26 +133,26 @@ def keep_inputs(record: Record, files: Mapping[str, Path], how: Keeping = "copy"
                 part.write_bytes(content)
         else:
             target.unlink(missing_ok=True)
-        listed[name] = {
-            "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest(),
-            "kept": how == "copy",
-        }
-    record.update(inputs=record.read().get("inputs", {}) | listed)
+        digest = hashlib.sha256(content).hexdigest()
+        listed[name] = KeptFile(bytes=len(content), sha256=digest, kept=how == "copy")
+    plain = {name: each.model_dump() for name, each in listed.items()}
+    record.update(inputs=record.read().get("inputs", {}) | plain)
 
 
 def kept_tournament(record: Path) -> tuple[TournamentFile, InputFiles]:
     """The tournament whose copy a record kept, each file verified by its hash."""
-    listed = open_record(record).get("inputs", {})
-    if "tournament.yaml" not in listed:
+    manifest = open_record(record)
+    listed = {"files": manifest.get("inputs", {})}
+    files = validated(_Kept, listed, f"{record}/manifest.json: inputs").files
+    if "tournament.yaml" not in files:
         raise DataError(f"{record}: keeps no tournament file among its inputs")
-    if not all(entry["kept"] for entry in listed.values()):
+    if not all(entry.kept for entry in files.values()):
         raise DataError(f"{record}: keeps only hashes of its inputs (parameter inputs: hashes)")
-    for name, entry in listed.items():
+    for name, entry in files.items():
         path = record / FOLDER / name
-        if (now := file_hash(path)) != entry["sha256"]:
+        if (now := file_hash(path)) != entry.sha256:
             raise DataError(
-                f"{path}: changed since the run: its SHA-256 was {entry['sha256'][:12]}…, "
+                f"{path}: changed since the run: its SHA-256 was {entry.sha256[:12]}…, "
                 f"now {now[:12]}…"
             )
     file = read_tournament(record / FOLDER / "tournament.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import DataError, Study, record_texts
+from arena_kit import DataError, Study, record_texts, tables
 from arena_kit.cli.main import main
 from arena_kit.runs.inputs import keep_inputs, replay_parameters
+from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import Record
 from tests.samples import SMALL, copy_workspace
 
@@ -71,6 +73,9 @@ def test_a_record_keeps_what_was_judged(workspace: Path) -> None:
         assert (record.path / "inputs" / name).read_bytes() == content
         digest = hashlib.sha256(content).hexdigest()
         assert listed[name] == {"bytes": len(content), "sha256": digest, "kept": True}
+    table = str(tables.files(record.path, workspace))
+    assert re.search(r"/inputs/ \(10 files\) +\d+ kB", table)
+    assert "responses_aspen" not in table
 
 
 def test_a_record_alone_shows_every_battles_texts(home: Path, alone: tuple[Path, Path]) -> None:
@@ -172,6 +177,8 @@ def test_the_texts_of_a_record_are_judged_by_another_judge(
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     manifest["inputs"]["tournament.yaml"]["sha256"] = digest
     (record / "manifest.json").write_text(json.dumps(manifest))
+    paid = {"judge": "anthropic", "max_cost_usd": 5.0}
+    assert Plan.read("headline", replay_parameters(record) | paid).judge.model == "claude-opus-5-5"
     study = Study.open("pilot", tournament=str(record), **SMALL)
     assert len(study.judgments) == 192
     assert (other / ".arena_kit" / "verdicts.sqlite").is_file()
@@ -234,6 +241,10 @@ def test_a_record_without_inputs_says_so(workspace: Path) -> None:
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
     assert "keeps no tournament file among its inputs" in done.stderr
+    for odd in ([1], {"tournament.yaml": {"sha256": 3}}):
+        record.update(inputs=odd)
+        with pytest.raises(DataError, match=r"manifest.json: inputs: files"):
+            record_texts(record.path)
 
 
 def test_a_replay_takes_no_address_key_or_cap_from_a_record(workspace: Path) -> None:
