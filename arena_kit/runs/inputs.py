@@ -112,7 +112,7 @@ def keep_tournament(
     kept = InputFiles.in_record(record.path, file)
     pairs = zip(kept.each(file.entrants), files.each(file.entrants), strict=True)
     folder = record.path / FOLDER
-    named = {str(to.relative_to(folder)): path for to, path in pairs}
+    named = {to.relative_to(folder).as_posix(): path for to, path in pairs}
     if not files.prices.is_file():
         del named[kept.prices.name]
     keep_inputs(record, named, how)
