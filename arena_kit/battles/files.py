@@ -38,6 +38,7 @@ from arena_kit.battles.tabular import (
     check_json,
     column_name,
     connection,
+    types_of,
     write_columns,
 )
 from arena_kit.files import DataError
@@ -109,7 +110,7 @@ def read_file(
     chosen = _chosen(fmt, covariates, texts=texts)
     with connection() as con:
         left_out = _laid_out(con, path, fmt, chosen)
-        log = _log(con, path, chosen, covariates)
+        log = _log(con, path, covariates)
         said = _said(con, fmt.texts) if texts else {}
     for reason, n in left_out.items():
         warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
@@ -146,10 +147,9 @@ def _about(path: Path, sentence: str) -> str:
 
 def _said(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     """The columns of what was said that hold anything; turns are numbers."""
-    kept = [name for name in names if _any(con, name)]
     return {
         name: _values(con, "try_cast(turns AS INTEGER)" if name == "turns" else name)
-        for name in kept
+        for name in _holding(con, names)
     }
 
 
@@ -166,7 +166,7 @@ def battles_from_frame(
             lay_out(con, "incoming", fmt, chosen)
         except (duckdb.Error, DataError) as error:
             raise DataError(f"the frame: {str(error).splitlines()[0]}") from None
-        return _log(con, None, chosen, covariates)
+        return _log(con, None, covariates)
 
 
 def _chosen(fmt: Format, covariates: Sequence[str], *, texts: bool = False) -> dict[str, str]:
@@ -201,18 +201,13 @@ def write_pair_counts(path: str | Path, log: BattleLog) -> None:
     write_columns(Path(path), log.pair_counts())
 
 
-def _log(
-    con: duckdb.DuckDBPyConnection,
-    path: Path | None,
-    chosen: Mapping[str, str],
-    covariates: Sequence[str],
-) -> BattleLog:
+def _log(con: duckdb.DuckDBPyConnection, path: Path | None, covariates: Sequence[str]) -> BattleLog:
     """The log of the table `raw`, once every value in it has been checked."""
     name = str(path) if path else "the frame"
     try:
-        log = _encode(con, _filled(con, [column for column in OPTIONAL if column in chosen]))
+        log = _encode(con, _filled(con))
         if covariates:
-            log = replace(log, covariates=_covariates(con, covariates, chosen, name))
+            log = replace(log, covariates=_covariates(con, covariates, name))
     except RowError as error:
         raise DataError(error.told(path, file_rows(con, error.rows))) from None
     if sentence := look_alikes(log.models):
@@ -228,16 +223,19 @@ def _has_constants(log: BattleLog) -> bool:
     return not names.isdisjoint(("NaN", "Infinity", "-Infinity"))
 
 
-def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
+def _filled(con: duckdb.DuckDBPyConnection) -> set[str]:
     """The optional columns that hold anything; a required one must be complete."""
     for column in REQUIRED:
         _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
-    return {column for column in kept if _any(con, column)}
+    return set(_holding(con, OPTIONAL))
 
 
-def _any(con: duckdb.DuckDBPyConnection, column: str) -> bool:
-    query = f"SELECT 1 FROM raw WHERE {column_name(column)} IS NOT NULL LIMIT 1"
-    return con.execute(query).fetchone() is not None
+def _holding(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[str]:
+    """Those of the columns that are there and hold anything."""
+    present = types_of(con, "raw")
+    query = "SELECT 1 FROM raw WHERE {} IS NOT NULL LIMIT 1"
+    kept = [name for name in names if name in present]
+    return [name for name in kept if con.execute(query.format(column_name(name))).fetchone()]
 
 
 def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
@@ -386,12 +384,12 @@ def _shares(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64]:
 
 
 def _covariates(
-    con: duckdb.DuckDBPyConnection, names: Sequence[str], present: Mapping[str, str], table: str
+    con: duckdb.DuckDBPyConnection, names: Sequence[str], table: str
 ) -> dict[str, NDArray[np.float64]]:
     """Numbers per battle: columns of the table, or features of the two responses."""
-    given = {name: _numbers(con, name) for name in names if _any(con, name)}
+    given = {name: _numbers(con, name) for name in _holding(con, names)}
     rest = [name for name in names if name not in given]
-    texts = all(text in present and _any(con, text) for text in RESPONSES)
+    texts = len(_holding(con, RESPONSES)) == len(RESPONSES)
     if strangers := [name for name in rest if not texts or name not in FEATURES]:
         raise DataError(
             f"{table}: no covariate {', '.join(strangers)}; allowed: a column of numbers or, in a "

@@ -53,7 +53,8 @@ def _names(words: str, column: str) -> bool:
 def lay_out(
     con: duckdb.DuckDBPyConnection, table: str, fmt: Format, chosen: Expressions
 ) -> dict[str, int]:
-    """Make the table `raw` of the chosen columns; the rows that are left out are counted.
+    """Make the table `raw` of the chosen columns that the file has; the rows that are left out
+    are counted.
 
     Where rows of `raw` are not those of the file, its column `file_row` says which they are.
     """
@@ -61,7 +62,9 @@ def lay_out(
     if missing := [name for name in fmt.needs if name not in kinds and name in used(fmt, chosen)]:
         raise DataError(f"missing column {', '.join(missing)}; found: {listed(kinds)}")
     file = _file(table, fmt, chosen, kinds)
-    values = ", ".join(f"CAST({x} AS VARCHAR) AS {column_name(n)}" for n, x in chosen.items())
+    absent = {column_name(name) for name in used(fmt, chosen) if name not in kinds}
+    there = {name: value for name, value in chosen.items() if value not in absent}
+    values = ", ".join(f"CAST({x} AS VARCHAR) AS {column_name(n)}" for n, x in there.items())
     if fmt.row_by_row:
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {values} FROM ({file}) AS file")
         return {}
