@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from arena_kit.battles.battle import Source
 from arena_kit.battles.files import Reading, read_file, write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
@@ -97,7 +98,9 @@ def sentences(file: Path, reading: Reading) -> list[str]:
 
 def _unsaid(log: BattleLog) -> str:
     """A sentence on what the battles do not say; empty where nothing is missing."""
-    names = {"question_id": "question id", "voter": "voter", "timestamp": "time"}
+    judged = log.source is not None and list(log.source.names) == [Source.LLM_JUDGE]
+    who = {"judge_model": "judge"} if judged else {"voter": "voter"}
+    names = {"question_id": "question id", **who, "timestamp": "time"}
     unsaid = [f"no {word}" for column, word in names.items() if getattr(log, column) is None]
     alone = log.question_id is None and log.voter is None
     so = ": intervals treat every battle as independent" if alone else ""

@@ -86,6 +86,18 @@ def test_what_a_file_does_not_say_is_said(tmp_path: Path) -> None:
     assert unsaid.endswith("intervals treat every battle as independent")
 
 
+def test_a_judge_that_a_file_does_not_name_is_said(tmp_path: Path) -> None:
+    """Where judges decided, a missing judge is told, and no voter is missed."""
+    file = tmp_path / "review.jsonl"
+    row = {
+        "model_a": "x", "model_b": "y", "win_1": "tie", "win_2": "model_a", "question_id": 1,
+        "tstamp": 1687222800.0,
+    }  # fmt: skip
+    file.write_text(json.dumps(row) + "\n")
+    done = call("import", file, "--out", tmp_path / "battles.csv")
+    assert done.stdout.splitlines()[1] == "the file gives no judge"
+
+
 def test_columns_are_named_by_options(crowd: Path, tmp_path: Path) -> None:
     """A file in no known format is read once its columns are named; a label without a meaning
     is refused with its line, and one that means nothing is left out and counted.
