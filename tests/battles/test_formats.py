@@ -206,6 +206,16 @@ def test_lmarena_55k_by_hand(tmp_path: Path) -> None:
     assert texts.turns.tolist() == [2, 1, 1]
 
 
+def test_numbers_that_pandas_wrote_are_the_same_votes(tmp_path: Path) -> None:
+    """A column with holes becomes one of floats in pandas: 1.0 is still a one, and a yes."""
+    one_hot = {"winner_model_a": 0.0, "winner_model_b": 1.0, "winner_tie": 0.0}
+    path = written(tmp_path / "train.csv", [vote_55k(1, "") | one_hot])
+    assert outcomes(read_battles(path)) == [("model_b", False)]
+    equal = [{**COMPARIA[2], "both_equal": 1.0}, {**COMPARIA[0], "both_equal": 0.0}]
+    path = written(tmp_path / "votes.csv", equal)
+    assert outcomes(read_battles(path)) == [("tie", False), ("model_a", False)]
+
+
 def test_a_vote_for_two_is_refused_with_its_line(tmp_path: Path) -> None:
     """A row of the 55k file with no winner, or two, is not guessed at."""
     for wrong in ({"winner_tie": 1}, {"winner_model_a": 0}, {"winner_tie": "maybe"}):
@@ -362,6 +372,12 @@ def test_mt_bench_judgments_are_settled_as_ours(tmp_path: Path) -> None:
         "alpaca-13b", "claude-v1", "model_a", question_id="81", source="llm-judge",
         judge_model="gpt-4", timestamp=datetime(2023, 6, 20, 1, 0, tzinfo=UTC),
     )  # fmt: skip
+
+
+def test_a_judge_named_by_a_text_is_the_judge(tmp_path: Path) -> None:
+    """Without its template beside it, the judge is still read."""
+    path = written(tmp_path / "pair.jsonl", [judged(81, "tie", "tie") | {"judge": "gpt-4"}])
+    assert records(read_battles(path))[0].judge_model == "gpt-4"
 
 
 @pytest.mark.parametrize("game", ["model_3", None])

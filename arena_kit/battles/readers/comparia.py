@@ -5,7 +5,8 @@ from __future__ import annotations
 from arena_kit.battles.readers.conversations import texts_of
 from arena_kit.battles.readers.format import Format
 
-_EQUAL = "coalesce(lower(both_equal) = 'true', false)"
+_YES, _NO = "('true', '1', '1.0')", "('false', '0', '0.0')"
+_EQUAL = f"coalesce(lower(both_equal) IN {_YES}, false)"
 
 COMPARIA = Format(
     name="comparia",
@@ -24,7 +25,9 @@ COMPARIA = Format(
     },
     texts=texts_of("conversation_a", "conversation_b"),
     refused={
-        "both_equal is not true or false": "lower(both_equal) NOT IN ('true', 'false')",
+        "both_equal is not true or false": (
+            f"NOT (lower(both_equal) IN {_YES} OR lower(both_equal) IN {_NO})"
+        ),
         "both_equal is true, and a model is chosen": f"{_EQUAL} AND chosen_model_name <> ''",
         "chosen_model_name is neither of the two models": (
             "chosen_model_name <> '' AND chosen_model_name NOT IN (model_a_name, model_b_name)"

@@ -8,6 +8,7 @@ from arena_kit.battles.readers.format import Format
 
 _SIDES = {"model_a": "model_a", "model_b": "model_b", "source": "'human'"}
 _ONE_HOT = ("winner_model_a", "winner_model_b", "winner_tie")
+_NUMBERS = [f"try_cast({name} AS DOUBLE)" for name in _ONE_HOT]
 _LISTS = ("prompt", "response_a", "response_b")
 
 VOTES_55K = Format(
@@ -18,7 +19,7 @@ VOTES_55K = Format(
     battles=_SIDES
     | {
         "battle_id": "id",
-        "winner": "CASE '1' WHEN winner_model_a THEN 'model_a' WHEN winner_model_b THEN 'model_b' "
+        "winner": f"CASE 1 WHEN {_NUMBERS[0]} THEN 'model_a' WHEN {_NUMBERS[1]} THEN 'model_b' "
         "ELSE 'tie' END",
     },
     texts={
@@ -27,7 +28,7 @@ VOTES_55K = Format(
     },
     refused={
         f"not one of {', '.join(_ONE_HOT)} is 1 and the others 0": (
-            f"list_sort([{', '.join(_ONE_HOT)}]) IS DISTINCT FROM ['0', '0', '1']"
+            f"list_sort([{', '.join(_NUMBERS)}]) IS DISTINCT FROM [0.0, 0.0, 1.0]"
         )
     },
     note="votes that both were bad count as ties here, for the file has no name of their own",

@@ -10,7 +10,7 @@ from arena_kit.battles.readers.settling import settled, unknown_verdict
 _WORDS = ("model_1", "model_2", "tie", "error")
 _JUDGED = {
     "question_id": "question_id",
-    "judge_model": "judge->>'$[0]'",
+    "judge_model": "CASE WHEN starts_with(judge, '[') THEN judge->>'$[0]' ELSE judge END",
     "timestamp": "tstamp",
     "source": "'llm-judge'",
 }
