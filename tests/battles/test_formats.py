@@ -504,12 +504,17 @@ def review(first: str, second: str) -> dict[str, Any]:
 
 def test_evalscope_reviews_by_hand(tmp_path: Path) -> None:
     """Both orders are settled as ours; a review that told nothing is left out."""
-    games = [("model_a", "model_a"), ("model_b", "model_a"), ("tie", "tie"), ("unknown", "tie")]
+    games = [
+        ("model_a", "model_a"), ("model_b", "model_a"), ("tie", "tie"), ("unknown", "tie"),
+        ("tie_both_bad", "tie_both_bad"),
+    ]  # fmt: skip
     path = written(tmp_path / "review.jsonl", [review(*game) for game in games])
     with pytest.warns(LeftOutWarning, match="left out 1 reviews without a verdict"):
         log = read_battles(path)
     assert format_of(path).name == "evalscope"
-    assert outcomes(log) == [("model_a", False), ("tie", True), ("tie", False)]
+    assert outcomes(log) == [
+        ("model_a", False), ("tie", True), ("tie", False), ("both_bad", False),
+    ]  # fmt: skip
     assert log.prompts == ("7",)
 
 

@@ -6,7 +6,8 @@ from arena_kit.battles.readers import scores
 from arena_kit.battles.readers.format import Format
 from arena_kit.battles.readers.settling import settled, unknown_verdict
 
-_WORDS = ("model_a", "model_b", "tie", "unknown")
+_OUTCOMES = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_both_bad": "both_bad"}
+_WORDS = (*_OUTCOMES, "unknown")
 _BATTLES = {
     "model_a": "model_a",
     "model_b": "model_b",
@@ -15,7 +16,7 @@ _BATTLES = {
     "source": "'llm-judge'",
 }
 _TEXTS = {"prompt": "question", "language": "language"}
-_FOLLOWS = "evalscope 0.17, evaluator/reviewer/auto_reviewer.py"
+_FOLLOWS = "evalscope at 2f941a6, evaluator/reviewer/auto_reviewer.py"
 
 BOTH_ORDERS = Format(
     name="evalscope",
@@ -25,7 +26,7 @@ BOTH_ORDERS = Format(
     also=("question", "language"),
     battles={
         **_BATTLES,
-        **settled("win_1", "win_2", {word: word for word in _WORDS[:3]}),
+        **settled("win_1", "win_2", _OUTCOMES),
     },
     texts=_TEXTS,
     refused={**unknown_verdict("win_1", _WORDS), **unknown_verdict("win_2", _WORDS)},
@@ -38,7 +39,7 @@ ONE_ORDER = Format(
     follows=_FOLLOWS,
     needs=("model_a", "model_b", "win", "question_id", "tstamp"),
     also=BOTH_ORDERS.also,
-    battles={**_BATTLES, "winner": "win"},
+    battles={**_BATTLES, "winner": "CASE win WHEN 'tie_both_bad' THEN 'both_bad' ELSE win END"},
     texts=_TEXTS,
     refused=unknown_verdict("win", _WORDS),
     left_out={"reviews without a verdict": "win = 'unknown'"},

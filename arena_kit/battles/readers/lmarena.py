@@ -14,7 +14,7 @@ _LISTS = ("prompt", "response_a", "response_b")
 VOTES_55K = Format(
     name="lmarena-55k",
     title="LMArena human preference 55k",
-    follows="lmsys/lmsys-arena-human-preference-55k of May 2024",
+    follows="lmsys/lmsys-arena-human-preference-55k, its data card in 2026",
     needs=("id", "model_a", "model_b", *_LISTS, *_ONE_HOT),
     battles=_SIDES
     | {
@@ -37,7 +37,7 @@ VOTES_55K = Format(
 VOTES_100K = Format(
     name="lmarena-100k",
     title="LMArena human preference 100k",
-    follows="lmarena-ai/arena-human-preference-100k of February 2025",
+    follows="lmarena-ai/arena-human-preference-100k, its data card in 2026",
     needs=(
         "question_id",
         "model_a",
@@ -63,7 +63,7 @@ VOTES_100K = Format(
 VOTES_140K = Format(
     name="lmarena-140k",
     title="LMArena human preference 140k",
-    follows="lmarena-ai/arena-human-preference-140k of July 2025",
+    follows="lmarena-ai/arena-human-preference-140k at 6322995",
     needs=(
         "id",
         "model_a",

@@ -21,9 +21,9 @@ _FLIPPED = "winner = 'tie (inconsistent)'"
 PAIRS = Format(
     name="mt-bench-pairs",
     title="MT-bench pair judgments",
-    follows="FastChat 0.2.36, llm_judge/gen_judgment.py",
-    needs=("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge", "turn"),
-    also=("tstamp",),
+    follows="FastChat at 007ecd0, llm_judge/common.py",
+    needs=("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge"),
+    also=("turn", "tstamp"),
     battles={
         "model_a": "model_1",
         "model_b": "model_2",
@@ -40,7 +40,7 @@ PAIRS = Format(
 GRADES = Format(
     name="mt-bench-grades",
     title="MT-bench grades of single answers",
-    follows="FastChat 0.2.36, llm_judge/gen_judgment.py",
+    follows="FastChat at 007ecd0, llm_judge/common.py",
     needs=("question_id", "model", "score", "judge", "turn"),
     battles={**BATTLES, "judge_model": _JUDGED["judge_model"], "source": _JUDGED["source"]},
     rows=pairs_of_scores("judge", "turn"),
@@ -53,7 +53,7 @@ GRADES = Format(
 VOTES = Format(
     name="mt-bench-votes",
     title="MT-bench votes",
-    follows="lmsys/mt_bench_human_judgments of June 2023",
+    follows="lmsys/mt_bench_human_judgments at f7d2896",
     needs=("question_id", "model_a", "model_b", "winner", "judge", "turn"),
     also=("conversation_a", "conversation_b"),
     battles={
