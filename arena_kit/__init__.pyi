@@ -5,10 +5,11 @@ from arena_kit.battles.battle import Outcome as Outcome
 from arena_kit.battles.battle import Source as Source
 from arena_kit.battles.files import battles_from_frame as battles_from_frame
 from arena_kit.battles.files import read_battles as read_battles
+from arena_kit.battles.files import read_pair_counts as read_pair_counts
 from arena_kit.battles.files import write_battles as write_battles
+from arena_kit.battles.files import write_pair_counts as write_pair_counts
 from arena_kit.battles.log import BattleLog as BattleLog
-from arena_kit.battles.readers.pair_counts import read_pair_counts as read_pair_counts
-from arena_kit.battles.readers.pair_counts import write_pair_counts as write_pair_counts
+from arena_kit.battles.readers.format import Columns as Columns
 from arena_kit.files import DataError as DataError
 from arena_kit.judging.prompts import Pair as Pair
 from arena_kit.judging.prompts import Prompt as Prompt
@@ -42,6 +43,7 @@ from arena_kit.reporting import tournament_plots as tournament_plots
 from arena_kit.reporting import tournament_tables as tournament_tables
 from arena_kit.reporting import weekly_plots as weekly_plots
 from arena_kit.reporting import weekly_tables as weekly_tables
+from arena_kit.runs.inputs import record_texts as record_texts
 from arena_kit.runs.placement import PlacementStudy as PlacementStudy
 from arena_kit.runs.settings import read_policy as read_policy
 from arena_kit.runs.tournament import Study as Study

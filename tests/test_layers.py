@@ -28,7 +28,13 @@ FLOORS = (
     "cli",
     "__main__",
 )
-FILES = {"files", "battles.files", "battles.tabular", "battles.readers.pair_counts"}
+FILES = {
+    "files",
+    "battles.files",
+    "battles.json_rows",
+    "battles.tabular",
+    "battles.texts",
+}
 HARMLESS = {("files", "DataError"), ("files", "whole_text")}
 #: Pure folders and modules; of `FILES` they may import only what opens none.
 PURE = (

@@ -105,7 +105,8 @@ class Battle:
 
     `inconsistent` marks a judged pair whose two presentations disagreed: it has no
     winner, its `winner` field reads `tie`, and every rating method has a named setting
-    for it. `share_a` is a soft outcome: the share of the win that goes to `model_a`, from 0
+    for it. `served_model` is who judged where that was another model than `judge_model`, the one
+    that was asked. `share_a` is a soft outcome: the share of the win that goes to `model_a`, from 0
     to 1, where more is known than a name; ratings then count it instead of the winner. `voter`
     is who voted, where a file tells voters apart. A timestamp without a zone is UTC; an empty
     text is none.
@@ -118,6 +119,7 @@ class Battle:
     question_id: str | None = None
     dimension: str | None = None
     judge_model: str | None = None
+    served_model: str | None = None
     battle_id: str | None = None
     timestamp: datetime | None = None
     session: str | None = None
@@ -149,6 +151,7 @@ class Battle:
             "question_id",
             "dimension",
             "judge_model",
+            "served_model",
             "battle_id",
             "session",
             "voter",

@@ -7,8 +7,9 @@ codes. Only when something is wrong is the file walked again, to name the line.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,23 +28,26 @@ from arena_kit.battles.battle import (
 )
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels
 from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
+from arena_kit.battles.readers.format import Columns, Format
+from arena_kit.battles.readers.formats import format_of
+from arena_kit.battles.readers.own import OPTIONAL, mapped
+from arena_kit.battles.readers.pair_counts import PAIR_COUNTS
+from arena_kit.battles.readers.rows import RowError, broken_row, file_rows, lay_out, table_in
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import (
+    check_json,
     column_name,
     connection,
-    csv_line,
-    is_jsonl,
-    table_of,
+    types_of,
     write_columns,
 )
-from arena_kit.files import DataError, read_lines
+from arena_kit.files import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REQUIRED = ("model_a", "model_b", "winner")
-OPTIONAL = (*TEXT_COLUMNS, "battle_id", "timestamp", "weight", "inconsistent", "share_a")
-TEXTS = ("response_a", "response_b")
+RESPONSES = ("response_a", "response_b")
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 _MOMENT = (
     f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
@@ -51,105 +55,165 @@ _MOMENT = (
 )
 
 
-def read_battles(
-    path: str | Path, *, winner: str = "winner", covariates: Sequence[str] = ()
-) -> BattleLog:
-    """A battle log from JSONL, CSV (either may be gzipped) or Parquet.
+class LeftOutWarning(UserWarning):
+    """Rows of a file that are no battles, and how many they are."""
 
-    Needs the columns model_a, model_b, winner; takes the other `Battle` fields where
-    present; ignores columns it does not know, refuses values it does not know. `winner`
-    names the column of the outcome, where a file has several voters. A covariate is a
-    column of numbers or, where the file has response_a and response_b, a feature of style
-    (see `arena_kit.battles.style`). A battle id may come once per source, judge and dimension;
-    battles without an id are counted as they are.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What was read from a file: its battles, the format it is in, how many rows were left out
+    for which reason, and, where asked for, columns of what was said in each battle.
     """
-    path = Path(path)
-    wanted = Wanted(winner, tuple(covariates))
+
+    log: BattleLog
+    format: Format
+    left_out: Mapping[str, int]
+    texts: Mapping[str, NDArray[Any]]
+
+
+def read_battles(
+    path: str | Path,
+    *,
+    winner: str = "winner",
+    covariates: Sequence[str] = (),
+    format: str | None = None,  # noqa: A002 (what --format takes)
+    columns: Columns | None = None,
+) -> BattleLog:
+    """A battle log from JSONL, a JSON array, CSV (each may be gzipped) or Parquet.
+
+    A file has the columns model_a, model_b, winner and what else of the `Battle` fields it
+    knows, or is in one of the formats of other tools (`docs/formats.md`), which is seen from
+    its columns. Columns nobody knows are ignored, values nobody knows refused. A battle id may
+    come once per source, judge and dimension; battles without an id are counted as they are.
+
+    Parameters
+    ----------
+    winner
+        The column of the outcome, where a file has several voters.
+    covariates
+        Columns of numbers or, where the file has the responses, features of style (see
+        `arena_kit.battles.style`).
+    format
+        The name of the format, where looking at the file does not tell.
+    columns
+        Which columns are the battle's, where the file is in no known format.
+    """
+    columns = columns or Columns()
+    columns = columns if winner == "winner" else replace(columns, winner=winner)
+    return read_file(Path(path), format_of(Path(path), format, columns), covariates).log
+
+
+def read_file(
+    path: Path, fmt: Format, covariates: Sequence[str] = (), *, texts: bool = False
+) -> Reading:
+    """The battles of a file in this format; rows that are left out are warned about."""
+    chosen = _chosen(fmt, covariates, texts=texts)
     with connection() as con:
-        return _log(con, table_of(path, wanted.columns), path, wanted)
+        left_out = _laid_out(con, path, fmt, chosen)
+        log = _log(con, path, covariates)
+        said = _said(con, fmt.texts) if texts else {}
+    for reason, n in left_out.items():
+        warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
+    return Reading(log, fmt, left_out, said)
+
+
+def _laid_out(
+    con: duckdb.DuckDBPyConnection, path: Path, fmt: Format, chosen: Mapping[str, str]
+) -> dict[str, int]:
+    """Make the table `raw` of a file; whatever is wrong is told with the file, and the line if it
+    can be found.
+    """
+    table = ""
+    try:
+        table = table_in(con, path, fmt, chosen)
+        return lay_out(con, table, fmt, chosen)
+    except RowError as error:
+        raise DataError(error.told(path, error.rows)) from None
+    except DataError as error:
+        raise DataError(_about(path, str(error))) from None
+    except duckdb.Error as error:
+        check_json(path)
+        told = str(error).splitlines()[0]
+        with suppress(duckdb.Error):
+            if table and (row := broken_row(con, table, fmt, chosen)) is not None:
+                told = f"{row.told(path, row.rows)} ({told})"
+        raise DataError(_about(path, told)) from None
+
+
+def _about(path: Path, sentence: str) -> str:
+    """A sentence that begins with the file."""
+    return sentence if sentence.startswith(str(path)) else f"{path}: {sentence}"
+
+
+def _said(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """The columns of what was said that hold anything; turns are numbers."""
+    return {
+        name: _values(con, "try_cast(turns AS INTEGER)" if name == "turns" else name)
+        for name in _holding(con, names)
+    }
 
 
 def battles_from_frame(
     frame: pd.DataFrame, *, winner: str = "winner", covariates: Sequence[str] = ()
 ) -> BattleLog:
     """A battle log from a pandas frame with the same columns as a file."""
-    wanted = Wanted(winner, tuple(covariates))
+    fmt = mapped(Columns(winner=winner))
+    chosen = _chosen(fmt, covariates)
+    known = {*fmt.columns, *covariates}
     with connection() as con:
-        con.register("incoming", frame[[c for c in frame.columns if c in wanted.columns]])
-        return _log(con, "incoming", None, wanted)
+        con.register("incoming", frame[[name for name in frame.columns if name in known]])
+        try:
+            lay_out(con, "incoming", fmt, chosen)
+        except (duckdb.Error, DataError) as error:
+            raise DataError(f"the frame: {str(error).splitlines()[0]}") from None
+        return _log(con, None, covariates)
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which columns of a table are read as what."""
-
-    winner: str = "winner"
-    covariates: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Every column that may be read, under its name in the table."""
-        texts = TEXTS if self.covariates else ()
-        known = [self.winner if c == "winner" else c for c in (*REQUIRED, *OPTIONAL)]
-        return tuple(dict.fromkeys([*known, *texts, *self.covariates]))
-
-    def selected(self, present: Sequence[str]) -> list[str]:
-        """Expressions that pick the columns that are there, as text, under our names."""
-        ours = {self.winner: "winner"}
-        kept = [column for column in self.columns if column in present]
-        return [f"CAST({column_name(c)} AS VARCHAR) AS {column_name(ours.get(c, c))}" for c in kept]
+def _chosen(fmt: Format, covariates: Sequence[str], *, texts: bool = False) -> dict[str, str]:
+    """The columns to read, with their expressions; style is measured from the responses."""
+    responses = RESPONSES if covariates else ()
+    said = {name: x for name, x in fmt.texts.items() if texts or name in responses}
+    numbers = {name: column_name(name) for name in covariates}
+    return {**numbers, **said, **fmt.battles}
 
 
-def write_battles(path: str | Path, log: BattleLog) -> None:
-    """Write a battle log as JSONL, CSV (either gzipped by its name) or Parquet."""
+def write_battles(
+    path: str | Path, log: BattleLog, texts: Mapping[str, NDArray[Any]] | None = None
+) -> None:
+    """Write a battle log as JSONL, a JSON array, CSV (each gzipped by its name) or Parquet; with
+    columns of what was said in each battle, where they are given.
+    """
     columns: dict[str, Any] = dict(log.columns())
     if "timestamp" in columns:
         columns["timestamp"] = _iso(columns["timestamp"])
-    write_columns(Path(path), columns)
+    write_columns(Path(path), columns | dict(texts or {}))
 
 
-class _RowError(DataError):
-    """A complaint about one row, counted from 0; it may end in another row that it names."""
-
-    def __init__(self, row: int, message: str, other: int | None = None) -> None:
-        super().__init__(message)
-        self.row = row
-        self.other = other
-
-    def told(self, path: Path | None) -> str:
-        """The sentence, with the place of each row in a file or, without one, in a frame."""
-        name = str(path) if path else "the frame"
-        other = "" if self.other is None else f" {name}{_place(path, self.other)}"
-        return f"{name}{_place(path, self.row)}: {self}{other}"
+def read_pair_counts(path: str | Path) -> BattleLog:
+    """A weighted log from a table with a row per pair: model_a, model_b, a_wins, b_wins and,
+    where counted, tie (or ties) and both_bad (or tie_bothbad).
+    """
+    return read_file(Path(path), PAIR_COUNTS).log
 
 
-def _log(
-    con: duckdb.DuckDBPyConnection, table: str, path: Path | None, wanted: Wanted
-) -> BattleLog:
+def write_pair_counts(path: str | Path, log: BattleLog) -> None:
+    """Write the counts of every pair of a log, as `read_pair_counts` reads them."""
+    write_columns(Path(path), log.pair_counts())
+
+
+def _log(con: duckdb.DuckDBPyConnection, path: Path | None, covariates: Sequence[str]) -> BattleLog:
+    """The log of the table `raw`, once every value in it has been checked."""
     name = str(path) if path else "the frame"
     try:
-        present = [row[0] for row in con.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
-        needed = [wanted.winner if column == "winner" else column for column in REQUIRED]
-        if missing := [column for column in needed if column not in present]:
-            raise DataError(f"{name}: missing column {', '.join(missing)}")
-        texts = ", ".join(wanted.selected(present))
-        con.execute(f"CREATE TEMP TABLE raw AS SELECT {texts} FROM {table}")
-    except duckdb.Error as error:
-        if path and is_jsonl(path):
-            for _ in read_lines(path):  # raises at the line that DuckDB stumbled over
-                pass
-        raise DataError(f"{name}: {str(error).splitlines()[0]}") from None
-    try:
-        log = _encode(con, _filled(con, [c for c in OPTIONAL if c in present]))
-        if wanted.covariates:
-            log = replace(log, covariates=_covariates(con, wanted.covariates, present, name))
-    except _RowError as error:
-        raise DataError(error.told(path)) from None
+        log = _encode(con, _filled(con))
+        if covariates:
+            log = replace(log, covariates=_covariates(con, covariates, name))
+    except RowError as error:
+        raise DataError(error.told(path, file_rows(con, error.rows))) from None
     if sentence := look_alikes(log.models):
-        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=3)
-    if path and is_jsonl(path) and _has_constants(log):
-        for _ in read_lines(path):  # refuses a bare NaN, which DuckDB reads as a name
-            pass
+        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=4)
+    if path and _has_constants(log):
+        check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
     return log
 
 
@@ -159,25 +223,19 @@ def _has_constants(log: BattleLog) -> bool:
     return not names.isdisjoint(("NaN", "Infinity", "-Infinity"))
 
 
-def _place(path: Path | None, row: int) -> str:
-    """Where a row stands: `:line` in a text file, its number elsewhere."""
-    if path is None or path.suffix == ".parquet":
-        return f" row {row}"
-    if is_jsonl(path):
-        return f":{next(line for n, (line, _) in enumerate(read_lines(path)) if n == row)}"
-    return f":{csv_line(path, row)}"
-
-
-def _filled(con: duckdb.DuckDBPyConnection, kept: list[str]) -> set[str]:
+def _filled(con: duckdb.DuckDBPyConnection) -> set[str]:
     """The optional columns that hold anything; a required one must be complete."""
     for column in REQUIRED:
         _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
-    return {column for column in kept if _any(con, column)}
+    return set(_holding(con, OPTIONAL))
 
 
-def _any(con: duckdb.DuckDBPyConnection, column: str) -> bool:
-    query = f"SELECT 1 FROM raw WHERE {column_name(column)} IS NOT NULL LIMIT 1"
-    return con.execute(query).fetchone() is not None
+def _holding(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[str]:
+    """Those of the columns that are there and hold anything."""
+    present = types_of(con, "raw")
+    query = "SELECT 1 FROM raw WHERE {} IS NOT NULL LIMIT 1"
+    kept = [name for name in names if name in present]
+    return [name for name in kept if con.execute(query.format(column_name(name))).fetchone()]
 
 
 def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
@@ -192,7 +250,7 @@ def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
     a, b = np.split(sides.codes, 2)
     if np.any(same := a == b):
         row = int(np.argmax(same))
-        raise _RowError(row, f"both models are {sides.names[a[row]]!r}")
+        raise RowError(row, f"both models are {sides.names[a[row]]!r}")
     return BattleLog(
         models=tuple(sides.names),
         a=a,
@@ -219,7 +277,7 @@ def _outcomes(con: duckdb.DuckDBPyConnection) -> NDArray[np.int8]:
         try:
             read_outcome(_values(con, "winner")[row])
         except DataError as error:
-            raise _RowError(row, str(error)) from None
+            raise RowError(row, str(error)) from None
     return codes
 
 
@@ -273,7 +331,7 @@ def _checked(name: str, labels: Labels) -> Labels:
         except DataError as error:
             first = int(np.argmax(labels.codes == code))
             rows = len(labels.codes) // (2 if name == "model" else 1)
-            raise _RowError(first % rows, str(error)) from None
+            raise RowError(first % rows, str(error)) from None
     return labels
 
 
@@ -298,7 +356,7 @@ def _ids(con: duckdb.DuckDBPyConnection, filled: set[str]) -> NDArray[Any]:
         rows = f"SELECT rowid AS n, min(rowid) OVER (PARTITION BY {parts}) AS earlier, battle_id"
         again = f"SELECT * FROM ({rows} FROM raw WHERE battle_id <> '') WHERE n > earlier"
         if (row := con.execute(f"{again} ORDER BY n LIMIT 1").fetchone()) is not None:
-            raise _RowError(row[0], f"battle_id {row[2][:60]!r} was there before, at", row[1])
+            raise RowError(row[0], f"battle_id {row[2][:60]!r} was there before, at", row[1])
     return _values(con, "battle_id")
 
 
@@ -326,19 +384,19 @@ def _shares(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64]:
 
 
 def _covariates(
-    con: duckdb.DuckDBPyConnection, names: Sequence[str], present: Sequence[str], table: str
+    con: duckdb.DuckDBPyConnection, names: Sequence[str], table: str
 ) -> dict[str, NDArray[np.float64]]:
     """Numbers per battle: columns of the table, or features of the two responses."""
-    given = {name: _numbers(con, name) for name in names if name in present and _any(con, name)}
+    given = {name: _numbers(con, name) for name in _holding(con, names)}
     rest = [name for name in names if name not in given]
-    texts = all(text in present and _any(con, text) for text in TEXTS)
+    texts = len(_holding(con, RESPONSES)) == len(RESPONSES)
     if strangers := [name for name in rest if not texts or name not in FEATURES]:
         raise DataError(
             f"{table}: no covariate {', '.join(strangers)}; allowed: a column of numbers or, in a "
             f"table with response_a and response_b, {', '.join(FEATURES)}"
         )
     if rest:
-        styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in TEXTS))
+        styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in RESPONSES))
         given |= {name: styles[name] for name in rest}
     return {name: given[name] for name in names}
 
@@ -358,7 +416,7 @@ def _inconsistent(
     _refuse_value(con, "inconsistent", f"NOT {known}", "true or false")
     flags = _values(con, "coalesce(lower(inconsistent) = 'true', false)").astype(bool)
     if np.any(wrong := flags & (outcome != TIE)):
-        raise _RowError(int(np.argmax(wrong)), "an inconsistent battle must have winner 'tie'")
+        raise RowError(int(np.argmax(wrong)), "an inconsistent battle must have winner 'tie'")
     return flags if flags.any() else None
 
 
@@ -369,7 +427,7 @@ def _refuse_value(con: duckdb.DuckDBPyConnection, column: str, wrong: str, allow
 def _refuse(con: duckdb.DuckDBPyConnection, column: str, wrong: str, message: str) -> None:
     query = f"SELECT rowid, {column} FROM raw WHERE {wrong} ORDER BY rowid LIMIT 1"
     if (row := con.execute(query).fetchone()) is not None:
-        raise _RowError(row[0], message.format(str(row[1])[:60]))
+        raise RowError(row[0], message.format(str(row[1])[:60]))
 
 
 def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:

@@ -57,7 +57,9 @@ class Labels:
         return type(self)(self.names[used], remap[codes])
 
 
-TEXT_COLUMNS = ("source", "question_id", "dimension", "judge_model", "session", "voter", "lane")
+TEXT_COLUMNS = (
+    "source", "question_id", "dimension", "judge_model", "served_model", "session", "voter", "lane",
+)  # fmt: skip
 #: What makes one battle of an id: who decided it, and on what. An id may come again in another
 #: dimension, or from another judge.
 IDENTITY = ("source", "judge_model", "dimension")
@@ -82,6 +84,7 @@ class BattleLog:
     question_id: Labels | None = None
     dimension: Labels | None = None
     judge_model: Labels | None = None
+    served_model: Labels | None = None
     session: Labels | None = None
     voter: Labels | None = None
     lane: Labels | None = None
@@ -329,7 +332,8 @@ class BattleLog:
         known = set(columns) - set(self.covariates or {})
         lists = {name: column.tolist() for name, column in columns.items() if name in known}
         for row in zip(*lists.values(), strict=True):
-            yield Battle(**dict(zip(lists, row, strict=True)))
+            given = zip(lists, row, strict=True)
+            yield Battle(**{name: value for name, value in given if value is not None})
 
     def to_frame(self) -> pd.DataFrame:
         """The log as a pandas frame with the names used on disk."""

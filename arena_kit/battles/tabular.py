@@ -1,21 +1,29 @@
-"""Tables on disk through DuckDB: JSONL and CSV (either may be gzipped) and Parquet."""
+"""Tables on disk through DuckDB: JSONL, JSON arrays and CSV (each may be gzipped) and Parquet."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 from numpy.typing import NDArray
 
+from arena_kit.battles.json_rows import BROKEN, LONGEST, first_keys, is_array, line_of, opened
+from arena_kit.battles.json_rows import check_json as check_rows
+from arena_kit.battles.sqlite_tables import table_names
 from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 _APOSTROPHE = "''''"  # as SQL spells it
-FORMATS = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
+_SUFFIXES = {
+    "jsonl": (".jsonl", ".jsonl.gz"),
+    "json": (".json", ".json.gz"),
+    "csv": (".csv", ".csv.gz"),
+    "parquet": (".parquet",),
+    "sqlite": (".sqlite", ".sqlite3", ".db"),
+}
 
 
 def connection() -> duckdb.DuckDBPyConnection:
@@ -25,13 +33,20 @@ def connection() -> duckdb.DuckDBPyConnection:
     return con
 
 
-def is_jsonl(path: Path) -> bool:
-    """Whether a file is JSONL by its name."""
-    return path.name.lower().endswith((".jsonl", ".jsonl.gz"))
+def kind_of(path: Path) -> str:
+    """What a file is by its name: `jsonl`, `json` (an array), `csv`, `parquet` or `sqlite`; a
+    file called .json may hold lines as well.
+    """
+    for kind, suffixes in _SUFFIXES.items():
+        if path.name.lower().endswith(suffixes):
+            return "jsonl" if kind == "json" and path.is_file() and not is_array(path) else kind
+    raise DataError(
+        f"{path}: unknown kind of battle file; allowed: {', '.join(sum(_SUFFIXES.values(), ()))}"
+    )
 
 
 def table_of(path: Path, columns: Sequence[str]) -> str:
-    """The DuckDB table function that reads a file as text; JSONL needs to know the columns.
+    """The DuckDB table function that reads a file as text; JSON needs to know the columns.
 
     DuckDB takes a path for a pattern, and folders like `weight=7` for columns; neither is
     meant here.
@@ -39,17 +54,57 @@ def table_of(path: Path, columns: Sequence[str]) -> str:
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     literal = re.sub(r"[\[*?]", lambda special: f"[{special[0]}]", str(path))
-    file = f"{_quoted(literal)}, hive_partitioning = false"
-    if is_jsonl(path):
-        kinds = ", ".join(f"{_quoted(column)}: 'VARCHAR'" for column in columns)
-        form = f"columns = {{{kinds}}}, maximum_object_size = 67108864"
-        return f"read_json({file}, format = 'newline_delimited', {form})"
-    if _ends(path, ".csv", ".csv.gz"):
+    file = f"{quoted(literal)}, hive_partitioning = false"
+    kind = kind_of(path)
+    if kind == "parquet":
+        return f"read_parquet({file})"
+    if kind == "csv":
         form = "delim = ',', quote = '\"', escape = '\"', comment = '', skip = 0"
         return _unguarded(f"read_csv({file}, header = true, all_varchar = true, {form})")
-    if _ends(path, ".parquet"):
-        return f"read_parquet({file})"
-    raise _unknown(path)
+    if kind == "sqlite":
+        raise DataError(f"{path}: a database is not one table")
+    layout = "newline_delimited" if kind == "jsonl" else "array"
+    kinds = ", ".join(f"{quoted(column)}: 'VARCHAR'" for column in columns)
+    form = f"columns = {{{kinds}}}, maximum_object_size = {LONGEST}"
+    return f"read_json({file}, format = '{layout}', {form})"
+
+
+def columns_of(path: Path) -> tuple[str, ...]:
+    """The names of a file's columns, by a look at its beginning; none in an empty JSON file, and
+    those of the tables in a database.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    if (kind := kind_of(path)) in ("jsonl", "json"):
+        return first_keys(path, array=kind == "json")
+    if kind == "csv":
+        return _csv_header(path)
+    if kind == "sqlite":
+        return table_names(path)
+    with connection() as con:
+        try:
+            return tuple(types_of(con, table_of(path, ())))
+        except duckdb.Error as error:
+            raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
+
+
+def types_of(con: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+    """The columns of a table and their types."""
+    return {name: kind for name, kind, *_ in con.execute(f"DESCRIBE FROM {table}").fetchall()}
+
+
+def place_of(path: Path, row: int) -> str:
+    """Where a row stands: `:line` in a text file, its number from 0 elsewhere."""
+    kind = kind_of(path)
+    if kind in ("jsonl", "json"):
+        return f":{line_of(path, row, array=kind == 'json')}"
+    return f":{_csv_line(path, row)}" if kind == "csv" else f" row {row}"
+
+
+def check_json(path: Path) -> None:
+    """Refuse a JSON file at the line that is not JSON; other files pass."""
+    if (kind := kind_of(path)) in ("jsonl", "json"):
+        check_rows(path, array=kind == "json")
 
 
 def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -58,20 +113,16 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it, which
     `table_of` takes away again.
     """
-    if is_jsonl(path):
-        kind = "FORMAT json"
-    elif _ends(path, ".csv", ".csv.gz"):
-        kind = "FORMAT csv, HEADER"
-    elif _ends(path, ".parquet"):
-        kind = "FORMAT parquet"
-    else:
-        raise _unknown(path)
-    if _ends(path, ".gz"):
-        kind += ", COMPRESSION gzip"
+    kind = kind_of(path)
+    if kind == "sqlite":
+        raise DataError(f"{path}: SQLite is read, not written; allowed: another suffix")
+    form = {"csv": "csv, HEADER", "parquet": "parquet", "json": "json, ARRAY"}.get(kind, "json")
+    if path.name.lower().endswith(".gz"):
+        form += ", COMPRESSION gzip"
     with connection() as con, whole_file(path) as part:
         con.register("outgoing", dict(columns))
-        source = _guarded(con) if _ends(path, ".csv", ".csv.gz") else "FROM outgoing"
-        con.execute(f"COPY ({source}) TO {_quoted(str(part))} ({kind})")
+        source = _guarded(con) if kind == "csv" else "FROM outgoing"
+        con.execute(f"COPY ({source}) TO {quoted(str(part))} (FORMAT {form})")
 
 
 def _guarded(con: duckdb.DuckDBPyConnection) -> str:
@@ -79,8 +130,8 @@ def _guarded(con: duckdb.DuckDBPyConnection) -> str:
     columns = []
     for name, kind, *_ in con.execute("DESCRIBE FROM outgoing").fetchall():
         cell = column_name(name)
-        formula = f"regexp_matches({cell}, {_quoted(FORMULA)})"
-        number = f"regexp_full_match({cell}, {_quoted(NUMBER)})"
+        formula = f"regexp_matches({cell}, {quoted(FORMULA)})"
+        number = f"regexp_full_match({cell}, {quoted(NUMBER)})"
         text = f"CASE WHEN {formula} AND NOT {number} THEN {_APOSTROPHE} || {cell} ELSE {cell} END"
         columns.append(f"{text} AS {cell}" if kind == "VARCHAR" else cell)
     return f"SELECT {', '.join(columns)} FROM outgoing"
@@ -89,21 +140,35 @@ def _guarded(con: duckdb.DuckDBPyConnection) -> str:
 def _unguarded(table: str) -> str:
     """A table of texts less the apostrophe before every formula."""
     cell = "COLUMNS(*)"
-    guarded = f"starts_with({cell}, {_APOSTROPHE}) AND regexp_matches({cell}, {_quoted(FORMULA)})"
+    guarded = f"starts_with({cell}, {_APOSTROPHE}) AND regexp_matches({cell}, {quoted(FORMULA)})"
     return f"(SELECT CASE WHEN {guarded} THEN substr({cell}, 2) ELSE {cell} END FROM {table})"
 
 
-def csv_line(path: Path, row: int) -> int:
+def _csv_header(path: Path) -> tuple[str, ...]:
+    """The first row of a CSV file that holds anything; DuckDB would look at thousands."""
+    with opened(path) as text:
+        try:
+            return tuple(next((cells for cells in csv.reader(text) if cells), []))
+        except (csv.Error, *BROKEN):
+            return ()
+
+
+def _csv_line(path: Path, row: int) -> int:
     """The line on which a data row of a CSV file ends; rows may hold line breaks."""
-    opened = gzip.open if path.suffix == ".gz" else open
     longest = csv.field_size_limit(2**31 - 1)
     try:
-        with opened(path, "rt", encoding="utf-8", newline="") as lines:
-            reader = csv.reader(lines)
+        with opened(path) as text:
+            reader = csv.reader(text)
             filled = (reader.line_num for cells in reader if cells)
             return next(line for n, line in enumerate(filled) if n == row + 1)
     finally:
         csv.field_size_limit(longest)
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Names of columns as an error lists them; a wide table is cut."""
+    every = list(names)
+    return ", ".join(every[:most]) + (", …" if len(every) > most else "")
 
 
 def column_name(name: str) -> str:
@@ -111,13 +176,6 @@ def column_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _ends(path: Path, *suffixes: str) -> bool:
-    return path.name.lower().endswith(suffixes)
-
-
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as it may stand in a query."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def _unknown(path: Path) -> DataError:
-    return DataError(f"{path}: unknown kind of battle file; allowed: {', '.join(FORMATS)}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles.files import read_battles
+from arena_kit.battles.files import read_file
 from arena_kit.battles.log import BattleLog, Strings
-from arena_kit.battles.tabular import column_name, connection, table_of
+from arena_kit.battles.readers.format import Columns
+from arena_kit.battles.readers.formats import format_of
 from arena_kit.files import DataError
 
 _NEEDED = ("prompt", "response_a", "response_b")
@@ -35,34 +35,23 @@ class BattleTexts:
         return len(self.prompt)
 
 
-def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
+def read_battle_texts(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 (what --format takes)
+    columns: Columns | None = None,
+) -> tuple[BattleLog, BattleTexts]:
     """The battles of a file and what was said in each.
 
-    Needs the columns prompt, response_a and response_b beside those of `read_battles`; takes
-    language and turns where present.
+    Takes what `read_battles` takes; the format has to have the texts. In our own, they are the
+    columns prompt, response_a, response_b and, where present, language and turns.
     """
     path = Path(path)
-    log = read_battles(path)
-    with connection() as con:
-        source = table_of(path, (*_NEEDED, "language", "turns"))
-        present = [row[0] for row in con.execute(f"DESCRIBE FROM {source}").fetchall()]
-        if missing := [name for name in _NEEDED if name not in present]:
-            raise DataError(f"{path}: no texts of battles: missing column {', '.join(missing)}")
-        texts = {name: _text(name, present) for name in (*_NEEDED, "language")}
-        turns = "coalesce(try_cast(turns AS INTEGER), 0)" if "turns" in present else "0"
-        chosen = ", ".join(f"{value} AS {name}" for name, value in texts.items())
-        columns: dict[str, Any] = con.execute(
-            f"SELECT {chosen}, {turns} AS turns FROM {source}"
-        ).fetchnumpy()
-    filled = {name: _filled(columns[name]) for name in texts}
-    return log, BattleTexts(**filled, turns=np.asarray(columns["turns"], np.int32))
-
-
-def _text(name: str, present: list[str]) -> str:
-    return f"CAST({column_name(name)} AS VARCHAR)" if name in present else "NULL::VARCHAR"
-
-
-def _filled(column: NDArray[Any]) -> Strings:
-    texts: Strings = np.asarray(column).astype(object)
-    texts[np.ma.getmaskarray(np.ma.asarray(column))] = None
-    return texts
+    reading = read_file(path, format_of(path, format, columns), texts=True)
+    said, n = reading.texts, len(reading.log)
+    if missing := [name for name in _NEEDED if n and name not in said]:
+        raise DataError(f"{path}: no texts of battles: missing column {', '.join(missing)}")
+    nothing = np.full(n, None, object)
+    texts = {name: said.get(name, nothing) for name in (*_NEEDED, "language")}
+    turns = [turn or 0 for turn in said.get("turns", nothing)]
+    return reading.log, BattleTexts(**texts, turns=np.array(turns, np.int32))

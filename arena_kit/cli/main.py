@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli import ledger, rate, runs, simulate
+from arena_kit.cli import export, import_responses, imports, ledger, rate, runs, show, simulate
 from arena_kit.cli.base import echo, main, plain_errors
 
-__all__ = ["ledger", "main", "rate", "runs", "simulate"]
+__all__ = [
+    "export", "import_responses", "imports", "ledger", "main", "rate", "runs", "show", "simulate",
+]  # fmt: skip
 
 
 @main.command()

@@ -10,6 +10,7 @@ import click
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
@@ -39,12 +40,19 @@ _LONG = 500_000_000
 @click.option("--dimension", help="Rate only this dimension of the file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @plain_errors
+@reading_options
 def rate(
-    file: Path, method: str | None, changes: tuple[str, ...], dimension: str | None, as_json: bool
+    file: Path,
+    method: str | None,
+    changes: tuple[str, ...],
+    dimension: str | None,
+    as_json: bool,
+    how: HowToRead,
 ) -> None:
-    """Rate a battles FILE (JSONL or CSV, gzipped or not, or Parquet) or a run record.
+    """Rate a battles FILE (JSONL, JSON or CSV, gzipped or not, or Parquet) or a run record.
 
-    A file needs the columns model_a, model_b and winner (model_a, model_b, tie or both_bad).
+    A file needs the columns model_a, model_b and winner (model_a, model_b, tie or both_bad), or
+    is in another tool's format, or has its columns named (--model-a, --winner, ...).
     A file with several dimensions is rated one by one. A run record, or the battles.jsonl
     inside, is rated with that record's settings, so its ratings come out again.
     """
@@ -52,7 +60,13 @@ def rate(
     from arena_kit.runs.battles import battles_of
 
     spec = _method(file, method, changes)
-    battles = battles_of(file, covariates=getattr(spec, "covariates", ()), dimension=dimension)
+    battles = battles_of(
+        file,
+        covariates=getattr(spec, "covariates", ()),
+        format=how.format,
+        columns=how.columns,
+        dimension=dimension,
+    )
     _warn_if_long(spec, len(battles))
     results, unrated = _rate_each(spec, battles.by_dimension())
     if as_json:

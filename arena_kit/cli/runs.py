@@ -35,6 +35,8 @@ Overrides = tuple[tuple[str, str], ...]
 @click.argument("name")
 @click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
               help="YAML file of parameters (default: params/NAME.yaml).")  # fmt: skip
+@click.option("--from-record", type=click.Path(path_type=Path, file_okay=False),
+              help="Repeat the verdicts of a record on the inputs that it kept.")  # fmt: skip
 @_overrides
 @click.option("--offline", is_flag=True,
               help="Use cached verdicts only; refuse (exit 3) when one is missing.")  # fmt: skip
@@ -46,6 +48,7 @@ Overrides = tuple[tuple[str, str], ...]
 def run(
     name: str,
     params_file: Path | None,
+    from_record: Path | None,
     overrides: Overrides,
     offline: bool,
     runs_dir: Path | None,
@@ -69,6 +72,7 @@ def run(
             name,
             root=find_root(),
             params_file=params_file,
+            from_record=from_record,
             overrides=given,
             runs_dir=runs_dir,
             ask_again=Status(ask_again) if ask_again else None,
@@ -147,6 +151,9 @@ def _finish(work: Callable[[], object], *, as_json: bool) -> None:
 def cost(name: str, params_file: Path | None, overrides: Overrides, as_json: bool) -> None:
     """What a run of notebook NAME with these parameters would send, and what that costs.
 
+    NAME decides between the tournament file's pilot_model and headline_model; without it, a
+    file whose name begins with pilot is the pilot's, one that names a model a placement's, and any
+    other the headline's.
     Tokens are counted by the service where a key is present, else estimated from length.
     Nothing is spent. Answers that the ledger already has are not counted. A placement that makes
     its own verdicts has a forecast for the new model's answers and one for the verdicts.
@@ -183,7 +190,7 @@ def _forecasts(
             return {}, 0.0, None
         titles = {f"Forecast of {what}": part for what, part in arena.forecast.parts.items()}
         return titles, arena.params.max_cost_usd, arena.forecast.as_dict()
-    plan = read_plan(file, overrides, name or "headline")
+    plan = read_plan(file, overrides, name)
     forecast = plan.forecast
     parts = {"Forecast": forecast} if forecast else {}
     return parts, plan.params.max_cost_usd, forecast and forecast.as_dict()

@@ -12,10 +12,11 @@ from rich.text import Text
 
 from arena_kit.files import read_json, visible
 from arena_kit.judging.cost import Forecast, dollars
+from arena_kit.judging.quality import served_sentence
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text, span
-from arena_kit.reporting.tournament_tables import forecast_rows
+from arena_kit.reporting.tournament_tables import forecast_rows, missing_text
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
 
@@ -74,10 +75,10 @@ def _show_policy(board: Mapping[str, Any]) -> None:
 
 
 def _show_tournament(record: Path) -> None:
-    primary = read_json(record / "elo_results.json")["primary"]
+    manifest, primary = open_record(record), read_json(record / "elo_results.json")["primary"]
     interval = "95% evidence interval"
     rows: list[dict[str, object]] = []
-    for dimension in open_record(record)["dimensions"]:
+    for dimension in manifest["dimensions"]:
         ranked = sorted(primary[dimension].values(), key=lambda entry: -entry["mean"])
         if not ranked:
             rows.append({"dimension": dimension, "rank": None, "Elo": "", interval: "",
@@ -88,7 +89,7 @@ def _show_tournament(record: Path) -> None:
                 "rank": rank,
                 "entrant": entry["entrant_id"],
                 "Elo": f"{entry['mean']:.0f}",
-                interval: span(entry["evidence_ci95_low"], entry["evidence_ci95_high"]),
+                interval: span(entry["ci95_low"], entry["ci95_high"]),
             }
             for rank, entry in enumerate(ranked, 1)
         ]
@@ -101,6 +102,16 @@ def _show_tournament(record: Path) -> None:
             left=["entrant"],
         )
     )
+    for sentence in _left_out(manifest):
+        _say(sentence)
+
+
+def _left_out(manifest: Mapping[str, Any]) -> list[str]:
+    """What a tournament did without: responses that are missing, the judge that was asked."""
+    dropped = manifest["dropped"]
+    lost = missing_text(dropped["missing_responses"], dropped["prompts"], dropped["pairs"])
+    served = served_sentence(manifest.get("served_by_others") or {})
+    return [sentence for sentence in (lost, served) if sentence]
 
 
 def show_ratings(results: Mapping[str, Ratings]) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import sqrt
 
 from arena_kit.judging.records import Judgment, Settlement, Slot
@@ -82,13 +81,36 @@ def _clustered_se(decisive: Sequence[Sequence[Slot]], n: int, first: int) -> flo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One condition a judge should meet before money is spent on it."""
+    """One condition a judge should meet before money is spent on it: a number of pairs or a share
+    (None where it cannot be measured), and its limit, a least or a most.
+    """
 
     dimension: str
     what: str
-    found: str
-    allowed: str
-    passed: bool
+    value: float | None
+    limit: float
+    least: bool
+
+    @property
+    def passed(self) -> bool:
+        if self.value is None:
+            return False
+        return self.value >= self.limit if self.least else self.value <= self.limit
+
+    @property
+    def found(self) -> str:
+        """The value in words."""
+        return str(self.value) if isinstance(self.value, int) else _percent(self.value)
+
+    @property
+    def allowed(self) -> str:
+        """The limit in words."""
+        limit = str(self.limit) if isinstance(self.limit, int) else f"{self.limit:.0%}"
+        return f"at least {limit}" if self.least else f"at most {limit}"
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"passed": self.passed}
 
 
 def readiness(
@@ -108,18 +130,15 @@ def readiness(
         ok = sum(v.winner is not None for v in verdicts) / len(verdicts)
         flips, slot = bias.flip_rate, bias.slot_a_rate
         lean = None if slot is None else abs(slot - 0.5)
-        conditions = [
-            ("pairs with both orders", str(bias.n_pairs), f"at least {min_pairs}",
-             bias.n_pairs >= min_pairs),
-            ("verdicts that could be read", _percent(ok), f"at least {min_ok:.0%}", ok >= min_ok),
-            ("orders that disagree", _percent(flips), f"at most {max_flip_rate:.0%}",
-             flips is not None and flips <= max_flip_rate),
-            ("slot A rate away from 50%", _percent(lean), f"at most {max_slot_bias:.0%}",
-             lean is not None and lean <= max_slot_bias),
-        ]  # fmt: skip
+        conditions = (
+            ("pairs with both orders", bias.n_pairs, min_pairs, True),
+            ("verdicts that could be read", ok, min_ok, True),
+            ("orders that disagree", flips, max_flip_rate, False),
+            ("slot A rate away from 50%", lean, max_slot_bias, False),
+        )
         checks += [
-            Check(dimension=name, what=what, found=found, allowed=allowed, passed=passed)
-            for what, found, allowed, passed in conditions
+            Check(dimension=name, what=what, value=value, limit=limit, least=least)
+            for what, value, limit, least in conditions
         ]
     return checks
 
@@ -129,22 +148,18 @@ def _percent(value: float | None) -> str:
 
 
 def served_by_others(judgments: Iterable[Judgment]) -> dict[str, int]:
-    """How many verdicts came from a model that was not asked, by its name.
-
-    A dated name of the model that was asked is the same model.
-    """
-    verdicts = (v for judgment in judgments for v in judgment.verdicts if v.served_model)
-    return dict(
-        Counter(
-            v.served_model
-            for v in verdicts
-            if not re.fullmatch(rf"{re.escape(v.judge_model)}(-\d{{8}})?", v.served_model)
-        )
-    )
+    """How many verdicts came from a model that was not asked, by its name."""
+    others = (verdict.other_model for judgment in judgments for verdict in judgment.verdicts)
+    return dict(Counter(filter(None, others)))
 
 
 def served_warning(judgments: Iterable[Judgment]) -> str:
     """A sentence when other models answered than the one that was asked; empty when none did."""
-    others = sorted(served_by_others(judgments).items())
-    counts = ", ".join(f"{n} by {name}" for name, n in others)
-    return f"Verdicts were served by another model than asked: {counts}." if others else ""
+    return served_sentence(served_by_others(judgments))
+
+
+def served_sentence(others: Mapping[str, int]) -> str:
+    """The same from counts by model."""
+    counts = ", ".join(f"{n} by {name}" for name, n in sorted(others.items()))
+    told = f"Verdicts were served by another model than asked: {counts}; "
+    return f"{told}such battles name it in served_model." if others else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -168,6 +169,14 @@ class Verdict:
         """The entrant named, or None for a tie and for a verdict without an answer."""
         named = {Slot.A: self.presentation.first, Slot.B: self.presentation.second}
         return named.get(self.winner) if self.winner else None
+
+    @property
+    def other_model(self) -> str:
+        """The model that answered where it is not the one that was asked; empty where it is. A
+        dated name of the one that was asked is the same model.
+        """
+        dated = rf"{re.escape(self.judge_model)}(-\d{{8}})?"
+        return "" if re.fullmatch(dated, self.served_model) else self.served_model
 
     def as_row(self) -> dict[str, object]:
         """The verdict as a line of `verdicts/<dimension>.jsonl`."""

@@ -120,6 +120,7 @@ def to_battles(judgments: Iterable[Judgment]) -> BattleLog:
 
 def _battle(judgment: Judgment) -> Battle:
     pair = judgment.pair
+    others = {verdict.other_model for verdict in judgment.verdicts} - {""}
     won = {pair.entrant_a: Outcome.MODEL_A, pair.entrant_b: Outcome.MODEL_B}
     return Battle(
         battle_id=pair.pair_id,
@@ -131,6 +132,7 @@ def _battle(judgment: Judgment) -> Battle:
         question_id=pair.prompt_id,
         dimension=pair.dimension,
         judge_model=judgment.forward.judge_model,
+        served_model=" + ".join(sorted(others)) or None,
     )
 
 

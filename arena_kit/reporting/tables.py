@@ -296,13 +296,19 @@ def facts(values: Mapping[str, object], *, name: str) -> Table:
 
 
 def files(folder: Path, root: Path) -> Table:
-    """The artifacts of a record with their sizes."""
+    """The artifacts of a record with their sizes; what it keeps of its inputs in one row."""
     shown = folder.relative_to(root) if folder.is_relative_to(root) else folder
-    rows = [
-        {"file": str(shown / path.relative_to(folder)), "size": _size(path.stat().st_size)}
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
-    ]
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
+    inputs = [path for path in files if path.is_relative_to(folder / "inputs")]
+    sizes = {
+        str(shown / path.relative_to(folder)): path.stat().st_size
+        for path in files
+        if path not in inputs
+    }
+    if inputs:
+        total = sum(path.stat().st_size for path in inputs)
+        sizes[f"{shown / 'inputs'}/ ({len(inputs)} files)"] = total
+    rows = [{"file": name, "size": _size(size)} for name, size in sorted(sizes.items())]
     return Table(rows=rows, name="files")
 
 

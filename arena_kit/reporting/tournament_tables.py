@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 
@@ -34,11 +35,31 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
         }
         for dimension, n in (dict.fromkeys(pairing.dropped_pairs, 0) | pairing.counts()).items()
     ]
-    return Table(rows=rows, name="pairs")
+    lost = missing_text(pairing.missing, pairing.dropped_prompts, pairing.dropped_pairs)
+    return Table(rows=rows, name="pairs", notes=[lost] if lost else [])
+
+
+def missing_text(
+    missing: Iterable[Sequence[str]], prompts: Sequence[str], pairs: Mapping[str, int]
+) -> str:
+    """Which entrants lack responses, and what is left out for that; empty where none is missing.
+
+    `missing` has an entrant and a prompt each, `prompts` are left out whole, and `pairs` counts
+    those that are not judged, by dimension.
+    """
+    lacking = Counter(entrant for entrant, _ in missing)
+    if not lacking:
+        return ""
+    whose = ", ".join(f"{n} of {entrant}" for entrant, n in lacking.most_common())
+    whole = f"{len(prompts)} whole prompt{'s' * (len(prompts) > 1)}, " if prompts else ""
+    n = f"{sum(pairs.values())} pairs over {len(pairs)} dimension{'s' * (len(pairs) > 1)}"
+    return f"Responses are missing ({whose}); left out for want of them: {whole}{n}."
 
 
 def verdict_counts(judgments: Sequence[Judgment]) -> Table:
-    """Per dimension: verdicts of every status, then what the pairs were settled as."""
+    """Per dimension: verdicts of every status, then what the pairs were settled as; under it, who
+    answered in place of the model that was asked.
+    """
     groups: dict[str, tuple[dict[str, dict[str, int]], list[Status] | list[Settlement]]] = {
         "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
         "pairs settled as": (settlement_counts(judgments), list(Settlement)),
@@ -48,7 +69,8 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
         for group, (counts, kinds) in groups.items()
         for kind in kinds
     ]
-    return Table(rows=rows, name="verdicts", group="counted")
+    served = served_warning(judgments)
+    return Table(rows=rows, name="verdicts", group="counted", notes=[served] if served else [])
 
 
 def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> Table:
@@ -181,12 +203,12 @@ def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Table:
         for dimension, pairs in stability.items()
         for pair in pairs
     ]
-    return Table(rows=rows, name="stability", group="dimension", empty=_answer(stability))
+    return Table(rows=rows, name="stability", group="dimension", empty=stability_answer(stability))
 
 
 def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
     """The answer in a sentence, then the same as text, for quoting and for checks."""
-    lines = [_answer(stability)]
+    lines = [stability_answer(stability)]
     for dimension, pairs in stability.items():
         lines.append(dimension)
         lines += [
@@ -197,7 +219,8 @@ def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
     return "\n".join(lines)
 
 
-def _answer(stability: Mapping[str, Sequence[Stability]]) -> str:
+def stability_answer(stability: Mapping[str, Sequence[Stability]]) -> str:
+    """Whether the order depends on K, in a sentence."""
     pairs = [(dimension, pair) for dimension, ordered in stability.items() for pair in ordered]
     if not pairs:
         return "No dimension has a rating, so there is no order to ask about."
@@ -240,11 +263,12 @@ def readiness_table(checks: Sequence[Check]) -> Table:
 
 
 def readiness_text(checks: Sequence[Check]) -> str:
-    """The same in one sentence."""
+    """The answer in a sentence, then what is not met, line by line."""
     failed = [f"{check.dimension}: {check.what}" for check in checks if not check.passed]
     if not failed:
         return f"All {len(checks)} checks are met: the judge is fit for the headline run."
-    return f"{len(failed)} of {len(checks)} checks are not met: " + "; ".join(failed)
+    answer = f"{len(failed)} of {len(checks)} checks are not met: the judge is not fit yet."
+    return "\n  ".join([answer, *failed])
 
 
 _FREE = {"judge": "runs in this process", "cost": "nothing"}
@@ -272,8 +296,15 @@ def forecast_rows(cost: Forecast) -> dict[str, str]:
     }
 
 
-def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float = 0.0) -> Table:
-    """What a run paid, what the caches did for it, and what to know about either."""
+def spending(
+    spent: Spending | None,
+    judgments: Sequence[Judgment],
+    cap: float = 0.0,
+    by_dimension: Mapping[str, Spending] | None = None,
+) -> Table:
+    """What a run paid, in all and per dimension, what the caches did for it, and what to know about
+    either.
+    """
     if spent is None:
         return facts(_FREE, name="spending")
     verdicts = [v for j in judgments for v in j.verdicts]
@@ -289,10 +320,16 @@ def spending(spent: Spending | None, judgments: Sequence[Judgment], cap: float =
         "prompt-cache hit rate": f"{percent(spent.hit_rate, '.1f')} of the cacheable tokens",
         "prompt caching": f"{'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}",
     }
+    for dimension, part in (by_dimension or {}).items():
+        rows[f"on {dimension}"] = (
+            f"{dollars(part.usd)}: {part.input_tokens:,} input tokens uncached, "
+            f"{part.written_tokens:,} written, {part.read_tokens:,} read, "
+            f"{part.output_tokens:,} output"
+        )
     if spent.usd_unknown:
         rows["spent"] += f", and about {dollars(spent.usd_unknown)} not told by the service"
     unanswered = sum(v.detail.startswith("no answer came, and") for v in verdicts)
-    warnings = [text for text in (spent.warning, served_warning(judgments)) if text]
+    warnings = [spent.warning] if spent.warning else []
     if cap and spent.usd + spent.usd_unknown > cap:
         warnings.append(
             f"This is more than max_cost_usd {cap:g}: answers were longer than forecast."

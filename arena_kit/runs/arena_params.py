@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from arena_kit.judging.rendering import Reference
 from arena_kit.rating.calibration import MIN_SHARED
+from arena_kit.runs.inputs import Keeping
 from arena_kit.runs.settings import (
     DEFAULT_TOURNAMENT,
     VARIABLE,
@@ -47,6 +48,7 @@ class ArenaParams(Strict):
     base_url: Annotated[str, AfterValidator(service_address)] = ""
     key_variable: str = Field(default="", pattern=VARIABLE)
     offline: bool = False
+    inputs: Keeping = "copy"
     soft: bool = True
 
     @property

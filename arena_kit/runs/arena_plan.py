@@ -33,6 +33,7 @@ from arena_kit.runs.arena_sample import (
 )
 from arena_kit.runs.battles import battles_file, human_votes
 from arena_kit.runs.generation import Job
+from arena_kit.runs.inputs import InputFiles
 from arena_kit.runs.judges import make_judge
 from arena_kit.runs.parameters import PlacementParams, RunParams
 from arena_kit.runs.plan import Plan
@@ -222,6 +223,9 @@ class ArenaPlan:
             root=self.root,
             params=_run_params(self.params),
             tournament=self.tournament,
+            files=InputFiles.in_workspace(
+                self.root / self.params.tournament, self.tournament, self.root
+            ),
             bank=prompts,
             prompts=prompts,
             responses=responses,

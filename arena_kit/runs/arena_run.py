@@ -6,14 +6,17 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import yaml
 
 from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import write_json, write_jsonl, write_text
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
-from arena_kit.judging.prompts import responses_file
+from arena_kit.judging.prompts import read_responses, responses_file
 from arena_kit.judging.quality import position_bias, served_by_others, served_warning
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import OfflineError, judge_pairs
@@ -21,11 +24,10 @@ from arena_kit.judging.verdicts import settlement_counts, status_counts, to_batt
 from arena_kit.runs.arena_plan import ArenaPlan, Responses
 from arena_kit.runs.artifacts import write_pairs, write_verdicts
 from arena_kit.runs.generation import answer_counts
+from arena_kit.runs.inputs import NAMES, keep_inputs
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import judging_progress
 from arena_kit.runs.record import Record
-
-INPUTS = "inputs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,7 @@ class ArenaRun:
             answers = self._made() if plan.job else self._read()
             if not answers:
                 raise ServiceError(f"not one answer of {plan.params.model} was made")
+            self._keep_inputs(answers)
         return answers
 
     @cached_property
@@ -135,51 +138,60 @@ class ArenaRun:
         )
         self._keep_inputs()
 
-    def _keep_inputs(self) -> None:
-        """The sampled prompts, the recorded answers and the rubric, so that the record can be read
-        anywhere; the model's own answers come beside them when they are there.
+    def _keep_inputs(self, answers: Responses | None = None) -> None:
+        """Keep what is judged as a tournament's files, so that the record can be read anywhere;
+        the model's own answers as well, when they are there.
         """
-        sample, folder = self.plan.sample, self.record.path / INPUTS
+        with TemporaryDirectory(prefix="arena-kit-") as scratch:
+            folder = Path(scratch)
+            self._write_inputs(folder, answers or {})
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            named = {path.relative_to(folder).as_posix(): path for path in files}
+            keep_inputs(self.record, named, self.plan.params.inputs)
+
+    def _write_inputs(self, folder: Path, answers: Responses) -> None:
+        sample, rubric = self.plan.sample, self.plan.rubric
+        rows = defaultdict(list)
+        for (entrant, _), response in {**sample.recorded, **answers}.items():
+            rows[entrant].append(_row(response))
+        entrants = sorted({*rows, sample.entrant})
+        for entrant in entrants:
+            write_jsonl(responses_file(folder / "responses", entrant), rows[entrant])
         write_jsonl(folder / "prompts.jsonl", [_row(prompt) for prompt in sample.prompts])
-        by_entrant = defaultdict(list)
-        for (entrant, _), response in sample.recorded.items():
-            by_entrant[entrant].append(_row(response))
-        for entrant, rows in by_entrant.items():
-            write_jsonl(responses_file(folder / "responses", entrant), rows)
-        rubric = folder / "rubrics" / f"{self.plan.rubric.dimension}.md"
-        write_text(rubric, self.plan.rubric.text)
+        write_text(folder / "rubrics" / f"{rubric.dimension}.md", rubric.text)
+        file = self.plan.tournament.model_dump(mode="json") | {"entrants": entrants, "generate": {}}
+        write_text(folder / "tournament.yaml", yaml.safe_dump(file, sort_keys=False))
         names = {"models": dict(sample.models), "questions": dict(sample.questions)}
-        if any(names.values()):
-            write_json(folder / "names.json", names)
+        write_json(folder / NAMES, names)
 
     def _read(self) -> Responses:
-        """The model's answers to the sampled prompts, kept beside the recorded ones."""
-        sample = self.plan.sample
-        ids = {prompt.prompt_id for prompt in sample.asked}
-        answers = {cell: each for cell, each in self.plan.given.items() if cell[1] in ids}
-        write_jsonl(self._file, [_row(each) for each in answers.values()])
-        return answers
+        """The model's answers to the sampled prompts."""
+        ids = {prompt.prompt_id for prompt in self.plan.sample.asked}
+        return {cell: each for cell, each in self.plan.given.items() if cell[1] in ids}
 
     def _made(self) -> Responses:
+        """The model's answers as they are made, in the ledger and then in the record."""
         job, record = self.plan.job, self.record
         if job is None:
             raise TypeError("nobody is defined who could answer")
-        with judging_progress(record, unit="response") as progress:
+        with (
+            TemporaryDirectory(prefix="arena-kit-") as scratch,
+            judging_progress(record, unit="response") as progress,
+        ):
+            file = responses_file(Path(scratch), job.entrant)
             terms = job.terms(record.token, self.plan.params.max_cost_usd, progress.say)
-            failed = job.fill(self._file, terms, progress.show)
+            failed = job.fill(file, terms, progress.show)
+            counts = answer_counts(file)
+            answers = read_responses(Path(scratch), [job.entrant], job.answers())
         record.update(
             answers={
                 "definition": job.definition.digest,
                 "model": job.definition.model,
-                "responses": answer_counts(self._file),
+                "responses": counts,
                 "failed": {prompt: answer.detail for prompt, answer in failed.items()},
             }
         )
-        return {(job.entrant, prompt): each for prompt, each in job.answers().items()}
-
-    @property
-    def _file(self) -> Path:
-        return responses_file(self.record.path / INPUTS / "responses", self.plan.sample.entrant)
+        return answers
 
     def _cost(self) -> dict[str, Any]:
         """What this run paid, for both, held against the forecast and the cap."""

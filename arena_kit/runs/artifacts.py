@@ -13,9 +13,12 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
 from arena_kit.judging.prompts import Pair
+from arena_kit.judging.quality import Check
 from arena_kit.judging.records import Judgment
 from arena_kit.rating import claims
-from arena_kit.rating.base import NORMAL_95, Rating, Ratings, kinds, known
+from arena_kit.rating.base import Rating, Ratings, kinds, known
+from arena_kit.rating.stability import Stability
+from arena_kit.reporting import tournament_tables
 
 WINRATE_COLUMNS = (
     "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",
@@ -75,11 +78,55 @@ def write_results(
     write_csv(folder / "pairwise_winrates.csv", pairwise_winrates(battles), WINRATE_COLUMNS)
 
 
+def write_readiness(folder: Path, checks: Sequence[Check]) -> None:
+    """readiness.json: whether the judge is fit for a larger run, and every check behind that."""
+    passed = bool(checks) and all(check.passed for check in checks)
+    answer = tournament_tables.readiness_text(checks).partition("\n")[0]
+    rows = [check.as_dict() for check in checks]
+    write_json(folder / "readiness.json", {"fit": passed, "answer": answer, "checks": rows})
+
+
+def write_k_sweep(
+    folder: Path, stability: Mapping[str, Sequence[Stability]], default_k: float
+) -> None:
+    """k_sweep.json: whether the order depends on K, and every two neighbours at each K."""
+    pairs = [pair for ordered in stability.values() for pair in ordered]
+    moved = any(not pair.ordered_everywhere for pair in pairs) if pairs else None
+    verdict = {
+        "order_depends_on_k": moved,
+        "answer": tournament_tables.stability_answer(stability),
+        "default_k": default_k,
+        "neighbours": {d: [_followed(pair) for pair in each] for d, each in stability.items()},
+    }
+    write_json(folder / "k_sweep.json", verdict)
+
+
+def _followed(pair: Stability) -> dict[str, Any]:
+    columns = zip(pair.ks, pair.gap, pair.low, pair.high, pair.share_above, strict=True)
+    return {
+        "above": pair.above,
+        "below": pair.below,
+        "ordered_at_every_k": pair.ordered_everywhere,
+        "smallest_ordered_k": pair.smallest_ordered_k,
+        "lowest_k_tried": pair.lowest_k_tried,
+        "separated_ks": list(pair.separated_ks),
+        "by_k": {
+            f"{k:g}": {
+                "gap": gap,
+                "ci95_low": known(low),
+                "ci95_high": known(high),
+                "share_above": known(share),
+            }
+            for k, gap, low, high, share in columns
+        },
+    }
+
+
 def elo_results(
     primary: RatingsByDimension, sweep: Sweep, dimensions: Sequence[str], default_k: float
 ) -> dict[str, Any]:
-    """Ratings per dimension and K; `sem` and `ci95_*` are the shuffle's, `evidence_*` the
-    resampled questions'. A dimension without a rating is empty.
+    """Ratings per dimension and K; `se` and `ci95_*` come from the resampled questions,
+    `order_sem` is the shuffle's. A dimension without a rating is empty.
     """
     return {
         "default_k": default_k,
@@ -120,17 +167,13 @@ def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:
 
 
 def _entry(rating: Rating) -> dict[str, Any]:
-    sem = rating.extra["order_sem"]
-    half = None if sem is None else NORMAL_95 * sem
     return {
         "entrant_id": rating.model,
         "mean": rating.rating,
-        "sem": sem,
-        "ci95_low": None if half is None else rating.rating - half,
-        "ci95_high": None if half is None else rating.rating + half,
-        "evidence_se": rating.extra["evidence_se"],
-        "evidence_ci95_low": rating.ci_low,
-        "evidence_ci95_high": rating.ci_high,
+        "order_sem": rating.extra["order_sem"],
+        "se": rating.extra["evidence_se"],
+        "ci95_low": rating.ci_low,
+        "ci95_high": rating.ci_high,
     }
 
 

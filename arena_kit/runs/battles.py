@@ -9,6 +9,7 @@ from typing import Any
 from arena_kit.battles.battle import Source
 from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError, file_hash
 from arena_kit.runs.record import open_record
 
@@ -30,6 +31,8 @@ def battles_of(
     *,
     winner: str = "winner",
     covariates: tuple[str, ...] = (),
+    format: str | None = None,  # noqa: A002 (what --format takes)
+    columns: Columns | None = None,
     source: Source | None = None,
     dimension: str | None = None,
     judge_model: str | None = None,
@@ -38,15 +41,17 @@ def battles_of(
 
     Parameters
     ----------
-    winner, covariates
-        The column of outcomes, and columns to carry along.
+    winner, covariates, format, columns
+        How the file is read, as `read_battles` takes it.
     source
         Leaves out what the other source decided.
     dimension, judge_model
         Only these battles. Empty is the only one there is, and refuses several; None is all.
     """
     path = battles_file(root / file)
-    battles = read_battles(path, winner=winner, covariates=covariates)
+    battles = read_battles(
+        path, winner=winner, covariates=covariates, format=format, columns=columns
+    )
     pin = manifest_of(path).get("human_battles", {})
     if source is not Source.LLM_JUDGE and not pin.get("inlined", True):
         battles = BattleLog.joined(_pinned_votes(path.parent), battles)

@@ -156,4 +156,6 @@ def _primary(record: Path) -> dict[str, dict[str, Any]]:
 
 
 def _interval(entry: dict[str, Any]) -> tuple[float | None, float | None]:
-    return entry["evidence_ci95_low"], entry["evidence_ci95_high"]
+    """The evidence interval; before 0.1.0 was released, `ci95_*` was the shuffle's."""
+    before = "evidence_" if "evidence_ci95_low" in entry else ""
+    return entry[f"{before}ci95_low"], entry[f"{before}ci95_high"]

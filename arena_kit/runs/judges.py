@@ -123,22 +123,31 @@ class Backend:
 def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
     """The judge that a run's parameters name."""
     if params.judge == "anthropic" or params.judge == "openai_compatible":  # noqa: PLR1714
-        return _paid(params.judge, params, tournament, root)
+        model = _paid_model(mode, params, tournament.judge)
+        backend = Backend(kind=params.judge, model=model, **params.shared_with(Backend))
+        prices = read_prices(root / tournament.prices)
+        return backend.judge(paid_settings(params.judge, tournament.judge), prices, root)
     if params.judge == "replay":
         return _replay(params, root)
-    models = tournament.judge
-    model = params.judge_model or (models.pilot_model if mode == "pilot" else models.headline_model)
-    if model != models.baseline.model:
-        raise DataError(f"judge 'baseline' is the model {models.baseline.model!r}, not {model!r}")
-    return models.baseline
+    baseline = tournament.judge.baseline
+    if params.judge_model not in ("", baseline.model):
+        raise DataError(
+            f"judge 'baseline' is the model {baseline.model!r}, not {params.judge_model!r}"
+        )
+    return baseline
 
 
-def _paid(kind: Kind, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
-    if not params.judge_model:
-        raise DataError(f"judge {kind!r} needs judge_model, the model's id")
-    backend = Backend(kind=kind, model=params.judge_model, **params.shared_with(Backend))
-    prices = read_prices(root / tournament.prices)
-    return backend.judge(paid_settings(kind, tournament.judge), prices, root)
+def _paid_model(mode: str, params: RunParams, settings: JudgeSettings) -> str:
+    """The model that the parameters name, else the tournament file's for this notebook."""
+    role = "pilot_model" if mode == "pilot" else "headline_model"
+    model = params.judge_model or str(getattr(settings, role))
+    if model in ("", settings.baseline.model):
+        came = f"it is {model!r}, which is the embedded judge" if model else "there is none"
+        raise DataError(
+            f"judge {params.judge!r} needs a model, as judge_model or as judge.{role} in "
+            f"{params.tournament}; {came}"
+        )
+    return model
 
 
 def paid_settings(kind: str, settings: JudgeSettings) -> AnthropicSettings | ChatSettings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from ast import literal_eval
@@ -17,11 +18,12 @@ from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import Status
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.arena_plan import ArenaPlan
+from arena_kit.runs.inputs import replay_parameters, tournament_inputs
 from arena_kit.runs.parameters import PlacementParams, RunParams, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import watching
 from arena_kit.runs.record import TOKEN_VARIABLE, Record, open_record, runs_folder
-from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament, validated
+from arena_kit.runs.settings import DEFAULT_TOURNAMENT, validated
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
 EXIT_CODES = {
@@ -54,6 +56,7 @@ def run_notebook(
     *,
     root: Path,
     params_file: Path | None = None,
+    from_record: Path | None = None,
     overrides: Mapping[str, str] | None = None,
     runs_dir: Path | None = None,
     ask_again: Status | None = None,
@@ -63,15 +66,15 @@ def run_notebook(
     """Execute `notebooks/<name>.ipynb` into a new record and render its report.
 
     Parameters come from `params_file` (default `params/<name>.yaml`), then `overrides`;
-    unknown or ill-typed ones are refused before anything starts. Requests with the final
-    status `ask_again` are asked again; how many and for how much is said first.
+    unknown or ill-typed ones are refused before anything starts. `from_record` repeats a
+    record's verdicts on the inputs that it kept, unless parameters say otherwise. Requests with
+    the final status `ask_again` are asked again; how many and for how much is said first.
     """
     notebook = _notebook(name, root)
-    file = params_file or Path("params") / f"{name}.yaml"
-    file = file if file.is_file() else root / file
-    parameters = _parameters(notebook, read_yaml(file), str(file), overrides or {})
+    given, source = _given(notebook, params_file, from_record, root)
+    parameters = _parameters(notebook, given, source, overrides or {})
     if parameters_of(name) is RunParams:
-        read_tournament(root / parameters.get("tournament", DEFAULT_TOURNAMENT))
+        tournament_inputs(root / parameters.get("tournament", DEFAULT_TOURNAMENT), root)
     _ask_again(notebook, parameters, ask_again, say)
     folder = parameters.get("run_dir")
     record = (
@@ -172,6 +175,24 @@ def _notebook(name: str, root: Path) -> Path:
     return root / "notebooks" / f"{name}.ipynb"
 
 
+def _given(
+    notebook: Path, params_file: Path | None, from_record: Path | None, root: Path
+) -> tuple[dict[str, Any], str]:
+    """Parameters by file and by the record that is repeated, and where they come from."""
+    replayed: dict[str, Any] = {}
+    if from_record is not None:
+        if parameters_of(notebook.stem) is not RunParams:
+            raise DataError(f"--from-record repeats verdicts, and {notebook.stem} asks no judge")
+        known = notebook_parameters(notebook)
+        taken = replay_parameters(from_record).items()
+        replayed = {name: value for name, value in taken if name in known}
+        if params_file is None:
+            return replayed, f"{from_record}/manifest.json"
+    file = params_file or Path("params") / f"{notebook.stem}.yaml"
+    file = file if file.is_file() else root / file
+    return replayed | read_yaml(file), str(file)
+
+
 def _parameters(
     notebook: Path, given: dict[str, Any], source: str, overrides: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -212,7 +233,8 @@ def _execute(
     import papermill
     from traitlets.config import Config
 
-    with _kernel_environment(record), tempfile.TemporaryDirectory(prefix="arena-kit-") as private:
+    folder = tempfile.TemporaryDirectory(prefix="arena-kit-")
+    with _kernel_environment(record), folder as private, _kernel_errors(Path(private)) as quiet:
         short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
         manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
         papermill.execute_notebook(
@@ -222,8 +244,42 @@ def _execute(
             cwd=str(root),
             progress_bar={"desc": "cells", "unit": "cell"} if progress else False,
             config=Config({"KernelManager": manager}),
+            kernel_manager_class=quiet,
             log_output=False,
         )
+
+
+@contextmanager
+def _kernel_errors(private: Path) -> Iterator[str | type]:
+    """A kernel manager whose kernel writes its own errors into a file, of which the last line is
+    told when the kernel dies: on Ctrl-C, kernel, client and event loop would each print a
+    traceback besides the sentence that we print.
+    """
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient.exceptions import DeadKernelError
+
+    with (private / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
+
+        class QuietKernelManager(AsyncKernelManager):
+            async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+                await super().start_kernel(**options, stderr=log)
+
+        loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
+        before = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield QuietKernelManager
+        except DeadKernelError as error:
+            log.seek(0)
+            last = next((line for line in reversed(log.read().splitlines()) if line.strip()), "")
+            raise RuntimeError(f"{error}{': ' if last else ''}{last}") from None
+        except KeyboardInterrupt:
+            before[-1] = logging.CRITICAL  # tasks that nobody awaited are noticed later
+            raise
+        finally:
+            for logger, level in zip(loggers, before, strict=True):
+                logger.setLevel(level)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
 from arena_kit.rating.elo import MAX_PERMS
 from arena_kit.rating.placement import Placement
 from arena_kit.runs.arena_params import ArenaParams
+from arena_kit.runs.inputs import Keeping
 from arena_kit.runs.settings import (
     DEFAULT_POLICY,
     DEFAULT_TOURNAMENT,
@@ -59,6 +60,7 @@ class RunParams(Strict):
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     subset_seed: int = Field(default=0, ge=0)
     replay_from: str = ""
+    inputs: Keeping = "copy"
     run_dir: str = ""
 
     def applied(self, file: TournamentFile) -> TournamentFile:
@@ -119,6 +121,7 @@ class PolicyParams(Strict):
     retired_models: list[str] = Field(default_factory=list)
     retired_prompts: list[str] = Field(default_factory=list)
     detail: list[str] = Field(default_factory=list)
+    inputs: Keeping = "copy"
     run_dir: str = ""
 
 

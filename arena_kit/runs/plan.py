@@ -22,10 +22,11 @@ from arena_kit.judging.records import JudgeRequest, Status
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
 from arena_kit.runs.generation import refuse_stale
+from arena_kit.runs.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.judges import make_judge, paid_settings
 from arena_kit.runs.parameters import RunParams
 from arena_kit.runs.record import find_root
-from arena_kit.runs.settings import TournamentFile, read_tournament, validated
+from arena_kit.runs.settings import TournamentFile, read_rubrics, validated
 
 MAX_PAIRS = 500_000
 
@@ -37,6 +38,7 @@ class Plan:
     root: Path
     params: RunParams
     tournament: TournamentFile
+    files: InputFiles = field(repr=False)
     bank: list[Prompt] = field(repr=False)
     prompts: list[Prompt] = field(repr=False)
     responses: dict[tuple[str, str], Response] = field(repr=False)
@@ -49,14 +51,15 @@ class Plan:
         """Validate parameters and inputs; the judge is ready to be asked."""
         params = validated(RunParams, parameters, f"parameters of {mode}")
         root = find_root()
-        tournament = params.applied(read_tournament(root / params.tournament))
-        bank = read_prompts(root / tournament.prompts)
+        tournament, files = tournament_inputs(root / params.tournament, root)
+        tournament = params.applied(tournament)
+        bank = read_prompts(files.prompts)
         prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
         responses = read_responses(
-            root / tournament.responses, tournament.entrants, [p.prompt_id for p in bank]
+            files.responses, tournament.entrants, [p.prompt_id for p in bank]
         )
-        refuse_stale(responses, tournament.generate, root / tournament.responses)
-        rubrics = tournament.rubrics(root)
+        refuse_stale(responses, tournament.generate, files.responses)
+        rubrics = read_rubrics(tournament.dimensions, files.rubrics)
         pairing = build_pairs(
             prompts,
             tournament.entrants,
@@ -71,6 +74,7 @@ class Plan:
             root=root,
             params=params,
             tournament=tournament,
+            files=files,
             bank=bank,
             prompts=prompts,
             responses=responses,
@@ -109,6 +113,14 @@ class Plan:
         answered = 2 * len(self.pairing.pairs) - len(self._fresh)
         return self._forecaster()(self._fresh, answered=answered)
 
+    @property
+    def prewarms(self) -> bool:
+        """Whether one request per rubric is sent ahead: where the parameters say so and, by the
+        forecast, hits of the prompt cache would be cheaper than no caching.
+        """
+        cost = self.forecast
+        return self.params.prewarm and cost is not None and cost.usd_all_hits < cost.usd_no_cache
+
     def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
         """Have the next run ask again for what has this final status in the ledger; says how much
         that is, and refuses, changing nothing, what the cap would refuse.
@@ -139,7 +151,7 @@ class Plan:
         """Which prompts are judged: their file with its hash, and how many of each stratum."""
         return {
             "file": str(self.tournament.prompts),
-            "sha256": file_hash(self.root / self.tournament.prompts),
+            "sha256": file_hash(self.files.prompts),
             "bank": len(self.bank),
             "selected": len(self.prompts),
             "strata": dict(Counter(prompt.source for prompt in self.prompts)),
@@ -162,7 +174,7 @@ class Plan:
         budget = Budget(cap_usd=cap, forecaster=self._forecaster, ledger=self.ledger, run=run)
         return AskingTerms(
             run=run,
-            prewarm=self.params.prewarm,
+            prewarm=self.prewarms,
             max_tries=self.tournament.judge.max_tries,
             allow=budget.allow,
             forecast=budget.forecast,
@@ -194,8 +206,11 @@ def _refuse_too_many(n_pairs: int) -> None:
         )
 
 
-def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "headline") -> Plan:
-    """The plan of a parameter file, with some parameters overridden as on a command line."""
+def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "") -> Plan:
+    """The plan of a parameter file, with some parameters overridden as on a command line; the
+    notebook is `mode`, else `pilot` where the file's name begins so, else `headline`.
+    """
+    mode = mode or ("pilot" if file.name.startswith("pilot") else "headline")
     return Plan.read(mode, read_given(file, overrides, RunParams))
 
 

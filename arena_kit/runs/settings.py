@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
@@ -110,12 +111,13 @@ class ChatSettings(Strict):
 
 
 class JudgeSettings(Strict):
-    """Judge models of the two modes, how often an unreadable answer is asked again
-    (`max_attempts`), and how often one that failed unpaid is sent (`max_tries`).
+    """The model of a paid judge in `pilot` and in the other notebooks, how often an unreadable
+    answer is asked again (`max_attempts`), and how often one that failed unpaid is sent
+    (`max_tries`).
     """
 
-    pilot_model: str
-    headline_model: str
+    pilot_model: str = ""
+    headline_model: str = ""
     max_attempts: int = Field(default=2, ge=1, le=5)
     max_tries: int = Field(default=3, ge=1, le=10)
     baseline: BaselineJudge = BaselineJudge()
@@ -201,24 +203,32 @@ class TournamentFile(Strict):
         return self
 
     def rubrics(self, root: Path) -> dict[str, Rubric]:
-        """The rubric texts; each file's heading must name the version asked for."""
-        rubrics = {}
-        for name, dimension in self.dimensions.items():
-            path = root / dimension.rubric
-            text = read_text(path)
-            heading = text.partition("\n")[0].strip()
-            if not heading.endswith(f"version {dimension.version}"):
-                raise DataError(
-                    f"{path}:1: the heading must end in 'version {dimension.version}', as the "
-                    f"tournament file asks for {name}, but reads {heading!r}"
-                )
-            rubrics[name] = Rubric(
-                dimension=name,
-                version=dimension.version,
-                text=text,
-                reference=dimension.reference,
+        """The rubrics of the workspace; see `read_rubrics`."""
+        paths = {name: root / each.rubric for name, each in self.dimensions.items()}
+        return read_rubrics(self.dimensions, paths)
+
+
+def read_rubrics(
+    dimensions: Mapping[str, DimensionSettings], paths: Mapping[str, Path]
+) -> dict[str, Rubric]:
+    """The rubrics in these files; each file's heading must name the version asked for."""
+    rubrics = {}
+    for name, dimension in dimensions.items():
+        path = paths[name]
+        text = read_text(path)
+        heading = text.partition("\n")[0].strip()
+        if not heading.endswith(f"version {dimension.version}"):
+            raise DataError(
+                f"{path}:1: the heading must end in 'version {dimension.version}', as the "
+                f"tournament file asks for {name}, but reads {heading!r}"
             )
-        return rubrics
+        rubrics[name] = Rubric(
+            dimension=name,
+            version=dimension.version,
+            text=text,
+            reference=dimension.reference,
+        )
+    return rubrics
 
 
 class _PriceRow(Strict):

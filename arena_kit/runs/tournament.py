@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -12,15 +13,26 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_jsonl
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge
+from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import responses_file
-from arena_kit.judging.quality import PositionBias, position_bias, served_by_others, served_warning
-from arena_kit.judging.records import Judgment
+from arena_kit.judging.quality import (
+    Check,
+    PositionBias,
+    position_bias,
+    readiness,
+    served_by_others,
+    served_warning,
+)
+from arena_kit.judging.records import Answer, Judgment
 from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
+from arena_kit.reporting import tournament_tables
+from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
+from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.parameters import RunParams, parameters_in
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import judging_progress
@@ -114,6 +126,35 @@ class Study(Recorded):
         )
 
     @cached_property
+    def spending_by_dimension(self) -> dict[str, Spending]:
+        """The tokens and dollars of this run's answers on each dimension; empty for a judge that
+        takes no tokens.
+        """
+        return self._by_dimension(self.judgments)
+
+    def _by_dimension(self, judgments: list[Judgment]) -> dict[str, Spending]:
+        price = self.plan.price
+        if price is None:
+            return {}
+        answers: dict[str, list[Answer]] = {dimension: [] for dimension in self.dimensions}
+        for answer in self._made_now(judgments, price):
+            answers.setdefault(answer.request_id.partition("|")[0], []).append(answer)
+        batch = isinstance(self.plan.judge, BatchJudge)
+        return {name: Spending.of(own, price, batch=batch) for name, own in answers.items()}
+
+    def _made_now(self, judgments: list[Judgment], price: Price) -> list[Answer]:
+        """The answers that were made for this run: those it paid for, re-asked ones included, or,
+        where nothing costs, those behind its verdicts.
+        """
+        if not price.free:
+            return self.plan.ledger.paid(self.record.token)
+        fresh = [v for j in judgments for v in j.verdicts if not v.cached]
+        return [
+            Answer(request_id=v.presentation.request_id, status=v.status, usage=v.usage)
+            for v in fresh
+        ]
+
+    @cached_property
     def battles(self) -> BattleLog:
         return to_battles(self.judgments)
 
@@ -169,15 +210,24 @@ class Study(Recorded):
         return sorted(rows, key=lambda row: self.dimensions.index(row["dimension"]))
 
     @cached_property
+    def readiness(self) -> list[Check]:
+        """What the judge should meet before a larger run; kept in readiness.json."""
+        checks = readiness(self.judgments)
+        artifacts.write_readiness(self.record.path, checks)
+        return checks
+
+    @cached_property
     def stability(self) -> dict[str, list[Stability]]:
-        """How neighbours of each ranking fare across the sweep."""
+        """How neighbours of each ranking fare across the sweep; kept in k_sweep.json."""
         logs = self.battles.by_dimension()
-        return {
+        stability = {
             dimension: neighbour_stability(
                 by_k, self.method.k, method=self.method, battles=logs[dimension]
             )
             for dimension, by_k in self.sweep.items()
         }
+        artifacts.write_k_sweep(self.record.path, stability, self.method.k)
+        return stability
 
     def facts(self) -> dict[str, str]:
         """What is judged by whom, in words."""
@@ -201,6 +251,15 @@ class Study(Recorded):
             "seeds": f"shuffles {method.seed}, subset {self.params.subset_seed}",
         }
 
+    def examples(self) -> Shown:
+        """Some judgments with their texts, unless the record may hold only hashes of them."""
+        if self.params.inputs == "hashes":
+            why = "Left out: this record keeps only hashes of its inputs (inputs: hashes)."
+            return Shown(f"<p>{why}</p>", why)
+        return tournament_tables.examples(
+            self.judgments, self.plan.material.prompts, self.plan.responses
+        )
+
     def save(self) -> Record:
         """Write the result artifacts and, unless a runner does it, close the record."""
         with self.record.failing(self._on_failure):
@@ -221,10 +280,19 @@ class Study(Recorded):
     def _describe(self) -> None:
         plan = self.plan
         tournament, judge, pairing = plan.tournament, plan.judge, plan.pairing
-        folder = self.root / tournament.responses
+        folder = plan.files.responses
+        with self.record.failing():
+            keep_tournament(self.record, tournament, plan.files, self.params.inputs)
         self.record.update(
             tournament=tournament.model_dump(mode="json"),
             judge={"model": judge.model, "settings": dict(judge.settings)},
+            config_path=str(self.params.tournament),
+            judge_model=judge.model,
+            bank_size=len(plan.bank),
+            selected_prompt_count=len(plan.prompts),
+            n_perms=self.method.n_perms,
+            shuffle_seed=self.method.seed,
+            pilot_seed=self.params.subset_seed,
             entrants=sorted(tournament.entrants),
             dimensions=self.dimensions,
             prompt_set=plan.prompt_set(),
@@ -263,7 +331,17 @@ class Study(Recorded):
             cost["over_cap"] = cost["usd_spent"] + cost["usd_unknown"] > self.params.max_cost_usd
             cost["answers_paid"] = self.spending.as_dict()
             cost["attempts"] = self.plan.ledger.outcomes(self.record.token)
+            cost["by_dimension"] = self._token_use(judgments)
         return cost
+
+    def _token_use(self, judgments: list[Judgment]) -> dict[str, Any]:
+        reused = Counter(j.pair.dimension for j in judgments for v in j.verdicts if v.cached)
+        left_out = {"usd_unknown", "usd_saved_by_prompt_cache"}  # told of the whole run
+        return {
+            dimension: {"from_ledger": reused[dimension]}
+            | {name: value for name, value in spent.as_dict().items() if name not in left_out}
+            for dimension, spent in self._by_dimension(judgments).items()
+        }
 
     def _on_failure(self, error: BaseException) -> None:
         if isinstance(error, OfflineError):

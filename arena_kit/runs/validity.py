@@ -17,6 +17,7 @@ from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, check_single_votes
 from arena_kit.reporting import board_tables
 from arena_kit.runs.battles import arena_name, arena_note, battles_file, battles_of
+from arena_kit.runs.inputs import keep_inputs
 from arena_kit.runs.parameters import PolicyParams, parameters_in
 from arena_kit.runs.record import Record, Recorded, find_root
 from arena_kit.runs.settings import read_policy, validated
@@ -168,11 +169,16 @@ class PolicyStudy(Recorded):
 
     def _describe(self) -> None:
         params = self.params
+        votes = battles_file(self.root / params.battles)
+        suffixes = votes.suffixes[-2:] if votes.suffix == ".gz" else [votes.suffix]
+        kept = {f"battles{''.join(suffixes)}": votes, "policy.yaml": self.root / params.policy}
+        with self.record.failing():
+            keep_inputs(self.record, kept, params.inputs)
         self.record.update(
             arena=self.arena,
             battles={
                 "file": params.battles,
-                "sha256": file_hash(battles_file(self.root / params.battles)),
+                "sha256": file_hash(votes),
                 "n": len(self.battles),
                 "note": self.note,
             },

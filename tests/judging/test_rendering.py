@@ -101,6 +101,14 @@ def test_the_rubric_is_in_the_system_text_only() -> None:
     assert shown(BACKWARD, first="other").system == request.system
 
 
+def test_the_judge_is_warned_of_known_biases() -> None:
+    """The text before every rubric names order, self-recognition, anchoring and length."""
+    system = shown().system
+    for bias in ("order in which", "Self-recognition:", "Anchoring:", "Length is not quality"):
+        assert bias in system
+    assert system.index("Anchoring") < system.index(RUBRIC.text)
+
+
 def test_rendering_is_deterministic() -> None:
     """The same inputs give the same request."""
     assert shown() == shown()

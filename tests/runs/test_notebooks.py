@@ -87,7 +87,7 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     primary = json.loads((record / "elo_results.json").read_text())["primary"]
     ratings = json.loads(rated.stdout)["ratings"]
     assert {(r["dimension"], r["model"]): (r["rating"], r["ci_low"]) for r in ratings} == {
-        (dimension, model): (entry["mean"], entry["evidence_ci95_low"])
+        (dimension, model): (entry["mean"], entry["ci95_low"])
         for dimension, entries in primary.items()
         for model, entry in entries.items()
     }

@@ -18,11 +18,14 @@ from typing import Any
 
 import pytest
 
-from arena_kit import DataError, Study
+from arena_kit import DataError, Study, read_battles
+from arena_kit.cli import terminal
+from arena_kit.files import read_yaml
 from arena_kit.judging.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
+from arena_kit.runs.plan import Plan, read_plan
 from tests.emulator import Emulator, Fault
-from tests.samples import copy_workspace
+from tests.samples import copy_workspace, edited
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "n_perms", "20")
@@ -181,11 +184,15 @@ def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) ->
         batch_id = wait_for_batch(paid_workspace)
         _, out, _ = run("batches", "--json", cwd=paid_workspace, emulator=emulator)
         assert [row["batch_id"] for row in json.loads(out)] == [batch_id]
-        process.send_signal(kill)
+        if kill is signal.SIGINT:
+            os.killpg(process.pid, kill)  # as a terminal does, to the kernel too
+        else:
+            process.send_signal(kill)
         _, err = process.communicate(timeout=60)
         record = next((paid_workspace / "runs").iterdir())
         if kill is signal.SIGINT:
             assert process.returncode == 1
+            assert "Traceback" not in err
             assert batch_id in err
             assert "still running at the service" in err
             assert f"arena-kit resume {record}" in err
@@ -230,7 +237,7 @@ def test_refused_runs(
     [
         ({"max_cost_usd": 0.0}, "spends money: set max_cost_usd"),
         ({"judge_model": "claude-9"}, "no price is known for the model 'claude-9'"),
-        ({"judge_model": ""}, "needs judge_model"),
+        ({"judge_model": "baseline/lexical-v1"}, "needs a model, .*which is the embedded judge"),
         ({"judge": "openai_compatible"}, "needs base_url"),
         ({"judge": "openai_compatible", "base_url": "https://far.example/v1"}, "no price is known"),
     ],
@@ -245,12 +252,112 @@ def test_refused_parameters(workspace: Path, changes: dict[str, object], why: st
     assert not (workspace / "runs").exists()
 
 
+@pytest.mark.parametrize("judge", ["anthropic", "openai_compatible"])
+@pytest.mark.parametrize(("mode", "model"), [("pilot", "small"), ("headline", "large")])
+def test_the_tournament_file_chooses_the_model_of_a_paid_judge(
+    workspace: Path, judge: str, mode: str, model: str
+) -> None:
+    """Whatever paid judge is named, pilot asks pilot_model and headline asks headline_model."""
+    edited(workspace, judge__pilot_model="small", judge__headline_model="large")
+    (workspace / "params" / "prices.yaml").write_text(PRICES)
+    given = {"judge": judge, "base_url": "http://127.0.0.1:9/v1", "max_cost_usd": 5}
+    assert Plan.read(mode, given).judge.model == model
+    assert Plan.read(mode, given | {"judge_model": "small"}).judge.model == "small"
+    assert Plan.read(mode, {}).judge.model == "baseline/lexical-v1"
+
+
+PRICES = """
+date: 2026-11-15
+source: this test
+models:
+  small: {input: 1, output: 2}
+  large: {input: 10, output: 20}
+"""
+
+
+def test_a_file_without_a_model_for_the_paid_judge_is_refused(workspace: Path) -> None:
+    """Where neither the parameters nor the tournament file name a model, both places are told."""
+    edited(workspace, judge__pilot_model=None)
+    why = r"as judge_model or as judge.pilot_model in params/tournament.yaml; there is none"
+    with pytest.raises(DataError, match=why):
+        Plan.read("pilot", {"judge": "anthropic", "max_cost_usd": 5.0})
+
+
+def test_the_forecast_of_a_pilot_file_is_for_the_pilots_model(workspace: Path) -> None:
+    """`arena-kit cost` asks for the model of the notebook that is named, or that the file's name
+    begins with.
+    """
+    files = {"pilot_claude.yaml": "claude-sonnet-5-5", "headline_claude.yaml": "claude-opus-5-5"}
+    for file, model in files.items():
+        plan = read_plan(workspace / "params" / file, {"limit_pairs": "1"})
+        assert plan.judge.model == model
+    named = read_plan(workspace / "params" / "headline_claude.yaml", {}, "pilot")
+    assert named.judge.model == "claude-sonnet-5-5"
+
+
+@pytest.mark.parametrize(("pairs", "prewarms"), [(1, False), (2, True)])
+def test_headline_batches_are_prewarmed_where_that_saves(
+    workspace: Path, pairs: int, prewarms: bool
+) -> None:
+    """Two requests per rubric: a write at 2 and a hit at 0.05 of the price are dearer than 2
+    plain ones, so none goes ahead; of four, one does (2.15 against 4).
+    """
+    given = read_yaml(workspace / "params" / "headline.yaml")
+    paid = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": pairs}
+    plan = Plan.read("headline", given | paid)
+    assert plan.terms("run", print).prewarm == prewarms
+    assert not Plan.read("headline", paid).prewarms
+
+
+@pytest.mark.parametrize("judge", ["anthropic", "openai_compatible"])
+def test_token_use_stands_per_dimension(
+    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch, judge: str
+) -> None:
+    """The manifest has tokens and dollars of each dimension, as the usage of its verdicts adds up;
+    a run that finds all in the ledger has made none.
+    """
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    paid = judge == "anthropic"
+    given = {
+        "judge": judge, "judge_model": "claude-opus-5-5" if paid else "own", "max_cost_usd": 5.0,
+        "base_url": emulator.base_url if paid else f"{emulator.base_url}/v1",
+        "limit_pairs": 2, "n_perms": 20,
+    }  # fmt: skip
+    if not paid:
+        monkeypatch.delenv("ANTHROPIC_API_KEY")
+    study = Study.open("pilot", **given)
+    record = study.save()
+    cost = record.read()["cost"]
+    assert set(cost["by_dimension"]) == {"factuality", "calibration", "clinical_utility"}
+    for dimension, found in cost["by_dimension"].items():
+        path = record.path / "verdicts" / f"{dimension}.jsonl"
+        verdicts = [json.loads(line) for line in path.read_text().splitlines()]
+        for name, key in (
+            ("input_tokens", "input_tokens"),
+            ("read_tokens", "cache_read_input_tokens"),
+            ("written_tokens", "cache_creation_input_tokens"),
+            ("output_tokens", "output_tokens"),
+        ):
+            assert found[name] == sum(row["usage"].get(key, 0) for row in verdicts), name
+        assert found["usd"] == pytest.approx(sum(row["cost_usd"] for row in verdicts))
+        assert (found["answers"], found["from_ledger"]) == (4, 0)
+    assert sum(f["output_tokens"] for f in cost["by_dimension"].values()) > 0
+    table = tables.spending(study.spending, study.judgments, 5.0, study.spending_by_dimension)
+    assert "on clinical_utility" in str(table)
+    again = Study.open("pilot", **given).save().read()["cost"]["by_dimension"]["calibration"]
+    assert (again["answers"], again["usd"], again["from_ledger"]) == (0, 0, 4)
+
+
 @pytest.mark.parametrize(("name", "other"), [("quant-4bit", True), ("own-20261101", False)])
 def test_a_model_that_was_not_asked_is_told(
-    workspace: Path, emulator: Emulator, name: str, other: bool
+    workspace: Path,
+    emulator: Emulator,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    other: bool,
 ) -> None:
     """Verdicts that another model served are counted by its name in the manifest and told in the
-    report; a dated name is no other model.
+    report, in the terminal and on each battle; a dated name is no other model.
     """
     served = f'"model": "{name}"'.encode()
     emulator.app.tamper = lambda request, body: re.sub(rb'"model": "own"', served, body)
@@ -259,10 +366,18 @@ def test_a_model_that_was_not_asked_is_told(
         "pilot", judge="openai_compatible", judge_model="own", base_url=address, limit_pairs=2,
         n_perms=20,
     )  # fmt: skip
-    table = tables.spending(study.spending, study.judgments)
-    assert study.record.read()["served_by_others"] == ({name: 12} if other else {})
-    told = "served by another model than asked: 12 by quant-4bit." in " ".join(table.csv.split())
-    assert told == other
+    table = tables.verdict_counts(study.judgments)
+    record = study.save()
+    assert record.read()["served_by_others"] == ({name: 12} if other else {})
+    terminal.show_board(record.path)
+    for text in (table.html, str(table), capsys.readouterr().out):
+        words = " ".join(text.split())
+        assert ("served by another model than asked: 12 by quant-4bit;" in words) == other
+    marked = {
+        battle.served_model for battle in read_battles(record.path / "battles.jsonl").to_battles()
+    }
+    assert marked == ({name} if other else {None})
+    assert ("served_model" in (record.path / "battles.jsonl").read_text()) == other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

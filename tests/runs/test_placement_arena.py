@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -137,6 +138,44 @@ def test_the_sample_as_a_user_runs_it(workspace: Path) -> None:
     assert "simulated, no person voted" in report
     assert "<script" not in report
     assert took < 60 * max(1.0, os.getloadavg()[0] / 2), "an idle machine takes half of it"
+
+
+def test_a_record_alone_shows_every_judged_text(
+    workspace: Path, sample_params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A placement's record in an empty folder, on its own, shows each judged battle with its
+    texts, odd names included, and what the judge said; with `inputs: hashes` it keeps no text.
+    """
+    odd = workspace / "odd.jsonl"
+    text = gzip.decompress((workspace / ARENA).read_bytes()).decode()
+    odd.write_text(text.replace('"aspen"', '"aspen (large)"').replace('"rec-001"', '"rec 001?"'))
+    few = {
+        "n_bootstraps": 100,
+        "n_battles": 140,
+        "n_shared": 0,
+        "soft": False,
+        "human": "odd.jsonl",
+    }
+    (workspace / "sample" / "responses" / "responses_dogwood.jsonl").rename(workspace / "d.jsonl")
+    rows = [r for r in read_rows(workspace / "d.jsonl") if r["prompt_id"] != "rec-001"]
+    (workspace / "sample" / "responses" / "responses_dogwood.jsonl").write_text(
+        "\n".join(map(json.dumps, rows)) + "\n"
+    )
+    record = PlacementStudy.open(**sample_params | few).save().path
+    copy = tmp_path / "alone" / "record"
+    shutil.copytree(record, copy)
+    monkeypatch.chdir(copy.parent)
+    told = CliRunner().invoke(main, ["show", "record", "--json"])
+    assert told.exit_code == 0, told.stderr
+    shown = [row for row in map(json.loads, told.stdout.splitlines()) if row["judge_model"]]
+    judged = [r for r in read_rows(copy / "battles.jsonl") if r["source"] == "llm-judge"]
+    assert {row["battle_id"] for row in shown} == {row["battle_id"] for row in judged}
+    assert any("aspen (large)" in (row["model_a"], row["model_b"]) for row in shown)
+    assert all(row["prompt"] and row["response_a"] and row["verdicts"] for row in shown)
+    monkeypatch.chdir(workspace)
+    hashes = PlacementStudy.open(**sample_params | few | {"inputs": "hashes"}).save()
+    assert not list((hashes.path / "inputs").rglob("*.jsonl"))
+    assert hashes.read()["inputs"]["prompts.jsonl"]["kept"] is False
 
 
 def test_prompts_and_responses_of_ones_own(workspace: Path) -> None:

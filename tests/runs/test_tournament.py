@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from arena_kit import DataError, OfflineError, PermutationElo, Study, read_battles
+from arena_kit.cli import terminal
 from arena_kit.files import LockedError
+from arena_kit.reporting import tournament_tables as tables
 from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, edited, run_unprivileged, write_protect
 
 
@@ -45,6 +47,76 @@ def test_record(workspace: Path) -> None:
     assert manifest["cost"] == {"forecast": None, "usd_saved_by_cache": 0, "usd_spent": 0}
 
 
+def test_the_manifest_has_flat_fields(workspace: Path) -> None:
+    """What readers of a tournament's manifest look up stands at its top level."""
+    manifest = Study.open("pilot", **SMALL, seed=4, subset_seed=2).save().read()
+    wanted = {
+        "mode": "pilot",
+        "config_path": "params/tournament.yaml",
+        "judge_model": "baseline/lexical-v1",
+        "entrants": ["aspen", "birch", "cedar", "dogwood"],
+        "bank_size": 143,
+        "selected_prompt_count": 12,
+        "n_perms": 20,
+        "shuffle_seed": 4,
+        "pilot_seed": 2,
+    }
+    assert {name: manifest[name] for name in wanted} == wanted
+    assert manifest["started_at"] <= manifest["finished_at"]
+
+
+def test_readiness_is_an_artifact(workspace: Path) -> None:
+    """readiness.json says whether the judge is fit and holds each check as numbers: 8 prompts of 6
+    pairs each are enough pairs.
+    """
+    study = Study.open("pilot", **SMALL)
+    checks = study.readiness
+    found = json.loads((study.record.path / "readiness.json").read_text())
+    assert found["fit"] == all(check.passed for check in checks)
+    assert found["answer"] == tables.readiness_text(checks).splitlines()[0]
+    assert found["checks"][0] == {
+        "dimension": "factuality", "what": "pairs with both orders", "value": 48, "limit": 30,
+        "least": True, "passed": True,
+    }  # fmt: skip
+    assert [row["dimension"] for row in found["checks"][::4]] == study.dimensions
+    rates = {
+        row["what"]: row["value"] for row in found["checks"] if row["dimension"] == "calibration"
+    }
+    bias = study.record.read()["position_bias"]["calibration"]
+    assert rates["orders that disagree"] == bias["flips"] / bias["n_pairs"]
+
+
+def test_the_verdict_of_the_sweep_is_an_artifact(workspace: Path) -> None:
+    """k_sweep.json says whether the order depends on K, and its gaps are those between the ratings
+    of elo_results.json.
+    """
+    study = Study.open("k_sweep", **SMALL)
+    stability = study.stability
+    record = study.save()
+    found = json.loads((record.path / "k_sweep.json").read_text())
+    rated = json.loads((record.path / "elo_results.json").read_text())["k_sensitivity"]
+    assert found["answer"] == tables.stability_text(stability).splitlines()[0]
+    places = {}
+    for dimension, pairs in found["neighbours"].items():
+        assert len(pairs) == 3
+        for pair in pairs:
+            assert set(pair["by_k"]) == {"1", "4", "8", "16", "32"}
+            for k, entry in pair["by_k"].items():
+                means = {name: each["mean"] for name, each in rated[dimension][k].items()}
+                assert entry["gap"] == means[pair["above"]] - means[pair["below"]]
+                places[dimension, pair["above"], pair["below"], k] = entry["gap"] > 0
+    assert found["order_depends_on_k"] == (not all(places.values()))
+
+
+def test_a_sweep_without_ratings_has_no_verdict(workspace: Path) -> None:
+    """Where nothing is rated, k_sweep.json says that there is no order to ask about."""
+    edited(workspace, judge__baseline__tie_margin=100)
+    study = Study.open("k_sweep", **SMALL)
+    assert study.stability == {}
+    found = json.loads((study.record.path / "k_sweep.json").read_text())
+    assert (found["order_depends_on_k"], found["neighbours"]) == (None, {})
+
+
 def test_results_follow_from_battles(workspace: Path) -> None:
     """Rating battles.jsonl again gives the record's ratings, digit for digit."""
     study = Study.open("pilot", **SMALL)
@@ -55,8 +127,9 @@ def test_results_follow_from_battles(workspace: Path) -> None:
         for rating in again.ratings:
             entry = results["primary"][dimension][rating.model]
             assert entry["mean"] == rating.rating
-            assert entry["evidence_ci95_low"] == rating.ci_low
-            assert entry["sem"] == rating.extra["order_sem"]
+            assert (entry["ci95_low"], entry["ci95_high"]) == (rating.ci_low, rating.ci_high)
+            assert entry["se"] == rating.extra["evidence_se"]
+            assert entry["order_sem"] == rating.extra["order_sem"]
     with np.load(record.path / "elo_per_perm.npz") as traces:
         assert traces["factuality__data"].shape == (20, 4)
         assert list(traces["factuality__entrants"]) == ["aspen", "birch", "cedar", "dogwood"]
@@ -179,18 +252,30 @@ def test_replay(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize(("missing", "pairs"), [("listwise", 11 * 6), ("pairwise", 12 * 6 - 3)])
-def test_missing_responses(workspace: Path, missing: str, pairs: int) -> None:
-    """A missing response drops its prompt (listwise) or its pairs, and is counted."""
+def test_missing_responses(
+    workspace: Path, capsys: pytest.CaptureFixture[str], missing: str, pairs: int
+) -> None:
+    """A missing response drops its prompt (listwise) or its pairs; it is counted in the manifest
+    and told in the terminal and in the report.
+    """
     edited(workspace, missing_responses=missing)
     chosen = Study.open("pilot", **SMALL).plan.prompts[0].prompt_id
     path = workspace / "sample" / "responses" / "responses_birch.jsonl"
     kept = [line for line in path.read_text().splitlines(keepends=True) if chosen not in line]
     path.write_text("".join(kept))
-    manifest = Study.open("pilot", **SMALL).save().read()
+    study = Study.open("pilot", **SMALL)
+    record = study.save()
+    manifest = record.read()
     assert manifest["counts"]["pairs"]["calibration"] == pairs
     assert manifest["dropped"]["missing_responses"] == [["birch", chosen]]
     assert manifest["dropped"]["pairs"]["calibration"] == 72 - pairs
     assert manifest["dropped"]["prompts"] == ([chosen] if missing == "listwise" else [])
+    lost = sum(manifest["dropped"]["pairs"].values())
+    whole = "1 whole prompt, " if missing == "listwise" else ""
+    sentence = f"missing (1 of birch); left out for want of them: {whole}{lost} pairs over 3"
+    terminal.show_board(record.path)
+    assert sentence in capsys.readouterr().out
+    assert sentence in str(tables.pair_counts(study.plan.pairing, study.plan.prompts))
 
 
 def test_all_ties(workspace: Path) -> None:

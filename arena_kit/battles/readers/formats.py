@@ -1,0 +1,102 @@
+"""All formats, and which one a file is in: by looking at it, or by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from arena_kit.battles.readers import (
+    alpaca_eval,
+    arena_hard,
+    autoarena,
+    comparia,
+    evalscope,
+    fastchat,
+    lmarena,
+    mt_bench,
+    open_webui,
+    orq_arena,
+    pair_counts,
+    scores,
+)
+from arena_kit.battles.readers.format import Columns, Format
+from arena_kit.battles.readers.own import OWN, mapped
+from arena_kit.battles.tabular import columns_of, listed
+from arena_kit.files import DataError
+
+FORMATS: tuple[Format, ...] = (
+    OWN,
+    fastchat.CLEAN_BATTLES,
+    fastchat.CONVERSATIONS,
+    lmarena.VOTES_55K,
+    lmarena.VOTES_100K,
+    lmarena.VOTES_140K,
+    comparia.COMPARIA,
+    mt_bench.PAIRS,
+    mt_bench.GRADES,
+    mt_bench.VOTES,
+    evalscope.BOTH_ORDERS,
+    evalscope.ONE_ORDER,
+    evalscope.GRADES,
+    arena_hard.JUDGMENTS,
+    alpaca_eval.ANNOTATIONS,
+    open_webui.FEEDBACK,
+    orq_arena.BATTLES,
+    autoarena.PROJECT,
+    pair_counts.PAIR_COUNTS,
+    scores.SCORES,
+)
+
+
+def format_of(path: Path, name: str | None = None, columns: Columns | None = None) -> Format:
+    """The format of a file: the one that is named, the columns that are mapped, or else the one
+    its columns show.
+    """
+    if name and columns:
+        raise DataError(f"{path}: a format ({name}) and columns are named; allowed: one of them")
+    if name:
+        return _named(path, name)
+    return _mapped(path, columns) if columns else _seen(path, columns_of(path))
+
+
+def _named(path: Path, name: str) -> Format:
+    for each in FORMATS:
+        if each.name == name:
+            return each
+    known = ", ".join(each.name for each in FORMATS)
+    raise DataError(f"{path}: unknown format {name!r}; allowed: {known}")
+
+
+def _mapped(path: Path, columns: Columns) -> Format:
+    """Our format with these columns, of which those that make a battle have to be there."""
+    present, needed = columns_of(path), (columns.model_a, columns.model_b, columns.winner)
+    if present and (missing := [name for name in needed if name not in present]):
+        raise DataError(f"{path}: missing column {', '.join(missing)}; found: {listed(present)}")
+    return mapped(columns)
+
+
+def _seen(path: Path, columns: tuple[str, ...]) -> Format:
+    """The format that needs most of those whose columns are all there; a file without columns is
+    an empty one of ours.
+    """
+    if not columns:
+        return OWN
+    fitting = [each for each in FORMATS if set(each.needs) <= set(columns)]
+    if not fitting:
+        raise DataError(f"{path}: {_unknown(columns)}")
+    most = max(len(each.needs) for each in fitting)
+    best = [each for each in fitting if len(each.needs) == most]
+    if len(best) > 1:
+        names = " or ".join(each.name for each in best)
+        raise DataError(f"{path}: could be {names} by its columns; say which with --format")
+    return best[0]
+
+
+def _unknown(columns: tuple[str, ...]) -> str:
+    """A sentence on columns that no format fits: the nearest one, and what to do."""
+    nearest = min(FORMATS, key=lambda each: len(set(each.needs) - set(columns)))
+    lacking = [name for name in nearest.needs if name not in columns]
+    return (
+        f"missing column {', '.join(lacking)} for the nearest format, {nearest.name}; "
+        f"found: {listed(columns)}; name the format with --format or the columns with --model-a, "
+        "--model-b, --winner, --question, --voter and labels with --value 'left=model_a'"
+    )

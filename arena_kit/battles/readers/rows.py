@@ -1,0 +1,131 @@
+"""From a file in some format to the table `raw`: a row per battle, our columns, all text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import duckdb
+
+from arena_kit.battles.readers.format import Expressions, Format
+from arena_kit.battles.tabular import column_name, listed, place_of, table_of, types_of
+from arena_kit.files import DataError
+
+
+class RowError(DataError):
+    """A complaint about one row, counted from 0; it may end in another row that it names."""
+
+    def __init__(self, row: int, message: str, other: int | None = None) -> None:
+        super().__init__(message)
+        self.rows = [row] if other is None else [row, other]
+
+    def told(self, path: Path | None, rows: Sequence[int]) -> str:
+        """The sentence, with the place of each row in a file or, without one, in a frame."""
+        where = [f"{path}{place_of(path, r)}" if path else f"the frame row {r}" for r in rows]
+        return " ".join([f"{where[0]}: {self}", *where[1:]])
+
+
+def table_in(con: duckdb.DuckDBPyConnection, path: Path, fmt: Format, chosen: Expressions) -> str:
+    """What DuckDB reads a file as: a table function, or the columns that the format loads."""
+    if fmt.load is None:
+        return table_of(path, used(fmt, chosen))
+    con.register("loaded", dict(fmt.load(path)))
+    return "loaded"
+
+
+def used(fmt: Format, chosen: Expressions) -> list[str]:
+    """The columns of a file that expressions speak of; a conversation is long, so it is left
+    unread where nobody asks.
+    """
+    conditions = (*fmt.refused.values(), *fmt.left_out.values())
+    words = " ".join([*chosen.values(), *conditions, fmt.rows])
+    named = [name for name in fmt.columns if _names(words, name)]
+    covariates = [name for name in chosen if chosen[name] == column_name(name)]
+    return list(dict.fromkeys([*named, *covariates]))
+
+
+def _names(words: str, column: str) -> bool:
+    plain = rf"(?<!\w){re.escape(column)}(?!\w)"
+    return column_name(column) in words or re.search(plain, words) is not None
+
+
+def lay_out(
+    con: duckdb.DuckDBPyConnection, table: str, fmt: Format, chosen: Expressions
+) -> dict[str, int]:
+    """Make the table `raw` of the chosen columns that the file has; the rows that are left out
+    are counted.
+
+    Where rows of `raw` are not those of the file, its column `file_row` says which they are.
+    """
+    kinds = types_of(con, table)
+    if missing := [name for name in fmt.needs if name not in kinds and name in used(fmt, chosen)]:
+        raise DataError(f"missing column {', '.join(missing)}; found: {listed(kinds)}")
+    file = _file(table, fmt, chosen, kinds)
+    absent = {column_name(name) for name in used(fmt, chosen) if name not in kinds}
+    there = {name: value for name, value in chosen.items() if value not in absent}
+    values = ", ".join(f"CAST({x} AS VARCHAR) AS {column_name(n)}" for n, x in there.items())
+    if fmt.row_by_row:
+        con.execute(f"CREATE TEMP TABLE raw AS SELECT {values} FROM ({file}) AS file")
+        return {}
+    con.execute(f"CREATE TEMP TABLE file AS {file}")
+    _refuse(con, fmt.refused)
+    out = [f"coalesce({condition}, false)" for condition in fmt.left_out.values()]
+    either = " OR ".join(["false", *out])
+    kept = f"SELECT {values}, {fmt.row} AS file_row FROM {fmt.rows} WHERE NOT ({either})"
+    con.execute(f"CREATE TEMP TABLE raw AS {kept}")
+    counts = ", ".join(["count(*)", *(f"count(*) FILTER ({condition})" for condition in out)])
+    _, *numbers = con.execute(f"SELECT {counts} FROM {fmt.rows}").fetchall()[0]
+    return {told: n for told, n in zip(fmt.left_out, numbers, strict=True) if n}
+
+
+def broken_row(
+    con: duckdb.DuckDBPyConnection, table: str, fmt: Format, chosen: Expressions
+) -> RowError | None:
+    """The first row on which an expression fails, such as a conversation that is not JSON."""
+    rows, row = fmt.rows, fmt.row
+    if fmt.row_by_row:
+        file = _file(table, fmt, chosen, types_of(con, table))
+        rows, row = f"(SELECT *, row_number() OVER () - 1 AS file_row FROM ({file}))", "file_row"
+    for name, value in chosen.items():
+        works = f"TRY(coalesce(CAST({value} AS VARCHAR), ''))"
+        query = f"SELECT {row} AS n FROM {rows} WHERE {works} IS NULL ORDER BY n LIMIT 1"
+        if (first := con.execute(query).fetchone()) is not None:
+            return RowError(first[0], f"{name} cannot be read from {', '.join(_of(fmt, value))}")
+    return None
+
+
+def _of(fmt: Format, value: str) -> list[str]:
+    return [name for name in fmt.columns if _names(value, name)]
+
+
+def _file(table: str, fmt: Format, chosen: Expressions, kinds: dict[str, str]) -> str:
+    return f"SELECT {_texts(used(fmt, chosen), kinds)} FROM {table}"
+
+
+def _refuse(con: duckdb.DuckDBPyConnection, refused: Expressions) -> None:
+    """Raise for the first row of `file` that is wrong, if there is one."""
+    for sentence, condition in refused.items():
+        query = f"SELECT rowid FROM file WHERE {condition} ORDER BY rowid LIMIT 1"
+        if (row := con.execute(query).fetchone()) is not None:
+            raise RowError(row[0], sentence)
+
+
+def file_rows(con: duckdb.DuckDBPyConnection, rows: Iterable[int]) -> list[int]:
+    """The rows of the file that rows of `raw` come from."""
+    if "file_row" not in types_of(con, "raw"):
+        return list(rows)
+    query = "SELECT file_row FROM raw WHERE rowid = ?"
+    return [con.execute(query, [row]).fetchall()[0][0] for row in rows]
+
+
+def _texts(names: Iterable[str], kinds: dict[str, str]) -> str:
+    return ", ".join(f"{_text(name, kinds.get(name))} AS {column_name(name)}" for name in names)
+
+
+def _text(name: str, kind: str | None) -> str:
+    """A column as text: JSON where it is nested, NULL where it is not there."""
+    if kind is None:
+        return "NULL::VARCHAR"
+    nested = kind.endswith("]") or kind.startswith(("STRUCT", "MAP"))
+    return f"CAST({f'to_json({column_name(name)})' if nested else column_name(name)} AS VARCHAR)"

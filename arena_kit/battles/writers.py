@@ -1,0 +1,107 @@
+"""Writing battles in other tools' formats."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.battle import Outcome
+from arena_kit.battles.files import read_file
+from arena_kit.battles.log import BattleLog, Labels, Strings
+from arena_kit.battles.readers.format import Format
+from arena_kit.battles.tabular import write_columns
+from arena_kit.files import DataError
+
+Texts = Mapping[str, NDArray[Any]]
+_SPOKEN = ("language", "turns")
+#: FastChat's labels, in the order of `OUTCOMES`; arena-rank counts the last two as half a win.
+_FASTCHAT = {
+    Outcome.MODEL_A: "model_a",
+    Outcome.MODEL_B: "model_b",
+    Outcome.TIE: "tie",
+    Outcome.BOTH_BAD: "tie (bothbad)",
+}
+
+
+def spoken(path: Path, fmt: Format) -> Texts:
+    """The language and the number of turns of each battle of a file, as far as it says."""
+    kept = {name: cell for name, cell in fmt.texts.items() if name in _SPOKEN}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # who read the battles was warned
+        return read_file(path, replace(fmt, texts=kept), texts=True).texts
+
+
+def write_fastchat(path: str | Path, log: BattleLog, said: Texts | None = None) -> list[str]:
+    """Write battles as FastChat's `clean_battle` table, which arena-rank reads too, and say in a
+    sentence each what the format cannot hold.
+
+    The columns are model_a, model_b, winner, judge (the voter), tstamp, language and turn (of
+    `said`, see `spoken`), and of ours question_id and judge_model; one that no battle fills is
+    left out, as is `anony`, which battles do not say.
+    """
+    _refuse_weights(log)
+    _refuse_several_dimensions(log)
+    write_columns(Path(path), _columns(log, said or {}))
+    return _lost(log)
+
+
+def _columns(log: BattleLog, said: Texts) -> dict[str, NDArray[Any]]:
+    names = np.array(log.models, object)
+    columns: dict[str, Any] = {
+        "question_id": _strings(log.question_id),
+        "model_a": names[log.a],
+        "model_b": names[log.b],
+        "winner": np.array(list(_FASTCHAT.values()), object)[log.outcome],
+        "judge": _strings(log.voter),
+        "judge_model": _strings(log.judge_model),
+        "tstamp": None if log.timestamp is None else _seconds(log.timestamp),
+        "language": said.get("language"),
+        "turn": said.get("turns"),
+    }
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _strings(labels: Labels | None) -> Strings | None:
+    return None if labels is None else labels.values()
+
+
+def _seconds(moments: NDArray[np.datetime64]) -> Strings:
+    """Seconds since 1970, as FastChat writes moments; None where a battle has none."""
+    seconds: Strings = (moments.astype("datetime64[us]").astype(np.int64) / 1e6).astype(object)
+    seconds[np.isnat(moments)] = None
+    return seconds
+
+
+def _refuse_weights(log: BattleLog) -> None:
+    if n := int(np.sum(log.weights() != 1.0)):
+        raise DataError(
+            f"{n} of {len(log)} battles have a weight other than 1 (or are pair counts), "
+            "which FastChat's format cannot hold"
+        )
+
+
+def _refuse_several_dimensions(log: BattleLog) -> None:
+    if log.dimension is not None and len(log.dimension.names) > 1:
+        raise DataError(
+            f"the battles have {len(log.dimension.names)} dimensions "
+            f"({', '.join(log.dimension.names)}), which FastChat's format would mix; name one"
+        )
+
+
+def _lost(log: BattleLog) -> list[str]:
+    """What the format cannot hold, a sentence each."""
+    sentences = []
+    if n := int(log.flags().sum()):
+        sentences.append(f"{n} inconsistent judgments became ties")
+    if log.share_a is not None:
+        n = int(np.sum(~np.isnan(log.share_a)))
+        sentences.append(f"{n} soft outcomes became the winner beside them")
+    if log.dimension is not None:
+        sentences.append(f"the dimension, {log.dimension.names[0]}, is not in the file")
+    return sentences

@@ -1,0 +1,131 @@
+"""The command that writes battles and ratings for other tools."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.imports import HowToRead, reading_options
+from arena_kit.cli.rate import METHODS
+from arena_kit.files import DataError
+from arena_kit.runs.every_eval_ever import Provenance, Relationship
+
+if TYPE_CHECKING:
+    from arena_kit.runs.exports import RatingRow
+
+_RELATIONSHIPS = get_args(Relationship)
+
+
+@main.command()
+@click.argument("source", type=click.Path(path_type=Path, exists=True))
+@click.option("--to", "target", required=True,
+              type=click.Choice(["fastchat", "every-eval-ever", "csv"]),
+              help="fastchat: battles, as FastChat and arena-rank read them; csv: all ratings in "
+              "one table; every-eval-ever: a document per model.")  # fmt: skip
+@click.option("--out", required=True, type=click.Path(path_type=Path),
+              help="File to write; for every-eval-ever, a folder.")  # fmt: skip
+@click.option("--dimension", help="Only this dimension.")
+@click.option("--method", "methods", multiple=True, type=click.Choice(list(METHODS)),
+              help="How the battles of a file become ratings; may be repeated (default: "
+              "bradley-terry). A record has its own.")  # fmt: skip
+@click.option("--organization", default="",
+              help="For every-eval-ever: who publishes these ratings.")  # fmt: skip
+@click.option("--relationship", type=click.Choice(_RELATIONSHIPS),
+              help="For every-eval-ever: that organization's relation to the models.")  # fmt: skip
+@plain_errors
+@reading_options
+def export(
+    source: Path,
+    target: str,
+    out: Path,
+    dimension: str | None,
+    methods: tuple[str, ...],
+    organization: str,
+    relationship: Relationship | None,
+    how: HowToRead,
+) -> None:
+    """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
+
+    What the other format cannot hold is said on stderr; what a record does not know is left out.
+    """
+    if target == "fastchat":
+        _export_battles(source, out, dimension, how)
+        return
+    if target == "csv":
+        from arena_kit.runs.exports import write_ratings_csv
+
+        rows, _ = _ratings(source, dimension, methods, how)
+        write_ratings_csv(out, rows)
+        echo(f"{len(rows)} ratings: {out}")
+        return
+    if not organization or relationship is None:
+        raise DataError(
+            "every-eval-ever needs --organization (who publishes these ratings) and "
+            f"--relationship ({', '.join(_RELATIONSHIPS)}), which no record knows"
+        )
+    rows, provenance = _ratings(source, dimension, methods, how)
+    _export_documents(out, rows, provenance, organization, relationship)
+
+
+def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
+    from arena_kit.battles.readers.formats import format_of
+    from arena_kit.battles.writers import spoken, write_fastchat
+    from arena_kit.runs.battles import battles_of
+
+    battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
+    whole_file = source.is_file() and dimension is None
+    said = spoken(source, format_of(source, how.format, how.columns)) if whole_file else {}
+    for sentence in write_fastchat(out, battles, said):
+        echo(sentence, err=True)
+    echo(f"{len(battles)} battles: {out}")
+
+
+def _ratings(
+    source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
+) -> tuple[list[RatingRow], Provenance]:
+    """The ratings of a record or file, and where they come from."""
+    from arena_kit.runs.battles import battles_of
+    from arena_kit.runs.every_eval_ever import file_provenance, record_provenance
+    from arena_kit.runs.exports import rated_rows, recorded_rows
+
+    if source.is_dir():
+        if methods:
+            raise DataError(f"{source}: a record has its own ratings; --method is for battle files")
+        rows = recorded_rows(source)
+        kept = [row for row in rows if dimension in (None, row.dimension)]
+        if not kept:
+            found = ", ".join(sorted({row.dimension for row in rows} - {""})) or "none"
+            raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
+        return kept, record_provenance(source)
+    battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
+    named = [METHODS[name]() for name in methods or ("bradley-terry",)]
+    rows, unrated = rated_rows(battles, named)
+    for sentence in unrated:
+        echo(f"not rated: {sentence}", err=True)
+    return rows, file_provenance(source, battles)
+
+
+def _export_documents(
+    out: Path,
+    rows: list[RatingRow],
+    provenance: Provenance,
+    organization: str,
+    relationship: Relationship,
+) -> None:
+    from arena_kit.runs.every_eval_ever import write_documents
+
+    files = write_documents(
+        out,
+        rows,
+        provenance,
+        organization=organization,
+        relationship=relationship,
+        now=datetime.now(UTC),
+    )
+    if n := len({row.model for row in rows if "/" not in row.model}):
+        echo(f"{n} models have no developer in their name and are filed under unknown", err=True)
+    echo(f"{len(files)} documents: {out}")

@@ -1,0 +1,107 @@
+"""Files of other tools: the options that say how one is read, and the command that imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from arena_kit.battles.battle import Source
+from arena_kit.battles.files import Reading, read_file, write_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.readers.format import Columns
+from arena_kit.battles.readers.formats import FORMATS, format_of
+from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.files import DataError
+
+_OPTIONS = (
+    click.option("--format", "format_name", metavar="NAME",
+                 help="The format of FILE, where looking at it does not tell: "
+                 f"{', '.join(each.name for each in FORMATS)}."),
+    click.option("--model-a", metavar="COLUMN", help="The column of the first model."),
+    click.option("--model-b", metavar="COLUMN", help="The column of the second model."),
+    click.option("--winner", metavar="COLUMN", help="The column of the outcome."),
+    click.option("--question", metavar="COLUMN", help="The column of the question."),
+    click.option("--voter", metavar="COLUMN", help="The column of who voted."),
+    click.option("--value", "values", multiple=True, metavar="LABEL=OUTCOME",
+                 help="What a label of the outcome means: model_a, model_b, tie, both_bad, or "
+                 "nothing where its rows are to be left out; may be repeated."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HowToRead:
+    """How a file is to be read, as the options say."""
+
+    format: str | None
+    columns: Columns
+
+
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how a file is read; the command gets them as `how`."""
+
+    @wraps(command)
+    def wrapped(
+        *args: Any, format_name: str | None, values: tuple[str, ...], **options: Any
+    ) -> Any:
+        names = ("model_a", "model_b", "winner", "question", "voter")
+        given = {name: options.pop(name) for name in names}
+        named = {name: column for name, column in given.items() if column}
+        columns = Columns(**named, values=dict(map(_label, values)))
+        return command(*args, how=HowToRead(format_name, columns), **options)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _label(text: str) -> tuple[str, str]:
+    label, equals, outcome = text.rpartition("=")
+    if not equals:
+        raise DataError(f"--value {text!r}: expected LABEL=OUTCOME")
+    return label, outcome
+
+
+@main.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False),
+              help="Where the battles go: .parquet, .jsonl, .csv or one of their .gz.")  # fmt: skip
+@click.option("--texts/--no-texts", default=True,
+              help="Whether prompts and answers go along, where FILE has them.")  # fmt: skip
+@plain_errors
+@reading_options
+def import_(file: Path, out: Path, texts: bool, how: HowToRead) -> None:
+    """Read the battles of FILE, in another tool's format, and write them under our names.
+
+    The format is seen from the columns of FILE, or named with --format; columns of a file in
+    none are named with --model-a, --model-b and --winner. Says what FILE does not say.
+    """
+    reading = read_file(file, format_of(file, how.format, how.columns), texts=texts)
+    write_battles(out, reading.log, reading.texts)
+    for sentence in sentences(file, reading):
+        echo(sentence)
+    echo(out)
+
+
+def sentences(file: Path, reading: Reading) -> list[str]:
+    """What was read, what the file does not say, and what is to be known about its format."""
+    log, fmt = reading.log, reading.format
+    weight = "" if log.weight is None else f", which weigh {log.weight.sum():,.0f}"
+    read = f"{len(log):,} battles of {len(log.models):,} models{weight}"
+    told = [f"read {read}, from {file}: {fmt.title} ({fmt.name})"]
+    return [*told, *(text for text in (_unsaid(log), fmt.note) if text)]
+
+
+def _unsaid(log: BattleLog) -> str:
+    """A sentence on what the battles do not say; empty where nothing is missing."""
+    judged = log.source is not None and list(log.source.names) == [Source.LLM_JUDGE]
+    who = {"judge_model": "judge"} if judged else {"voter": "voter"}
+    names = {"question_id": "question id", **who, "timestamp": "time"}
+    unsaid = [f"no {word}" for column, word in names.items() if getattr(log, column) is None]
+    alone = log.question_id is None and log.voter is None
+    so = ": intervals treat every battle as independent" if alone else ""
+    return f"the file gives {', '.join(unsaid)}{so}" if unsaid else ""

@@ -1,0 +1,97 @@
+"""The command that opens a run record, wherever it stands: its board, and its battles' texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.files import DataError, read_lines
+
+
+@main.command()
+@click.argument("record", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("battle", required=False)
+@click.option("--json", "as_json", is_flag=True,
+              help="Print every battle, or BATTLE, with its texts as JSON lines.")  # fmt: skip
+@plain_errors
+def show(record: Path, battle: str | None, as_json: bool) -> None:
+    """Open a run RECORD: its board or, with the battle_id of a BATTLE, that battle's texts.
+
+    Needs nothing but the record's folder; texts need one that kept its inputs.
+    """
+    from arena_kit.cli import terminal
+    from arena_kit.runs.record import open_record
+
+    if battle or as_json:
+        for row in _battles(record, battle):
+            _print(row, as_json=as_json)
+        return
+    manifest = open_record(record)
+    terminal.show_board(record)
+    echo(f"{manifest.get('mode')} of {manifest.get('started_at')}, {manifest.get('status')}")
+    kept = [entry["kept"] for entry in manifest.get("inputs", {}).values()]
+    echo(f"inputs: {sum(kept)} files kept, {len(kept) - sum(kept)} only as hashes")
+
+
+def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
+    """The battles of a record with their texts and what the judge said; one where it is wanted."""
+    from arena_kit.runs.inputs import record_texts
+
+    log, texts = record_texts(record)
+    rows = list(
+        zip(log.to_battles(), texts.prompt, texts.response_a, texts.response_b, strict=True)
+    )
+    chosen = [row for row in rows if wanted in (None, row[0].battle_id)]
+    if wanted and not chosen:
+        raise DataError(
+            f"{record}: no battle {wanted!r} among {len(rows)}; battles.jsonl lists them"
+        )
+    said = _justifications(record)
+    for battle, prompt, response_a, response_b in chosen:
+        yield {
+            "battle_id": battle.battle_id,
+            "model_a": battle.model_a,
+            "model_b": battle.model_b,
+            "winner": "inconsistent" if battle.inconsistent else str(battle.winner),
+            "judge_model": battle.judge_model,
+            "prompt": prompt,
+            "response_a": response_a,
+            "response_b": response_b,
+            "verdicts": said.get(str(battle.battle_id), []),
+        }
+
+
+def _justifications(record: Path) -> dict[str, list[dict[str, Any]]]:
+    """What the judge said in both orders, by battle id."""
+    said: dict[str, list[dict[str, Any]]] = {}
+    for file in sorted((record / "verdicts").glob("*.jsonl")):
+        for _, row in read_lines(file):
+            pair = sorted((row["first"], row["second"]))
+            name = "|".join((row["dimension"], row["prompt_id"], *pair))
+            kept = {
+                key: row[key] for key in ("first", "winner", "winning_entrant", "justification")
+            }
+            said.setdefault(name, []).append(kept)
+    return said
+
+
+def _print(battle: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        echo(json.dumps(battle, allow_nan=False))
+        return
+    outcome = battle.get(battle["winner"], battle["winner"])
+    echo(f"{battle['battle_id']}: {outcome}, judged by {battle['judge_model']}")
+    for name, text in (
+        ("prompt", battle["prompt"]),
+        (battle["model_a"], battle["response_a"]),
+        (battle["model_b"], battle["response_b"]),
+    ):
+        echo(f"\n[{name}]\n{text}")
+    for verdict in battle["verdicts"]:
+        named = verdict["winning_entrant"] or verdict["winner"] or "no verdict"
+        echo(f"\n[{verdict['first']} shown first: {named}]\n{verdict['justification']}")

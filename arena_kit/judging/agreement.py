@@ -1,0 +1,208 @@
+"""How far two voters agree on the same battles: shares, Cohen's kappa, Krippendorff's alpha.
+
+Intervals leave out one question at a time (the jackknife): verdicts on one question share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from math import nan, sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from arena_kit.battles.battle import A_WINS, B_WINS, OUTCOMES
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError
+
+Floats = NDArray[np.float64]
+Ties = Literal["counted", "left out"]
+Level = Literal["nominal", "ordinal"]
+#: What a verdict may say, in the order of the tables: the first side, neither, the second.
+LABELS = ("model_a", "tie", "model_b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share or coefficient with its 95 % interval, and how many verdicts it rests on; None where
+    there is nothing to tell it from.
+    """
+
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "–"
+        if self.ci_low is None or self.ci_high is None:
+            return f"{self.value:.1%}"
+        return f"{self.value:.1%} ({self.ci_low:.1%} to {self.ci_high:.1%})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How often two voters say the same, and how much of that is beyond chance (`kappa`), with
+    ties as a verdict of their own or only where both are decisive.
+    """
+
+    ties: Ties
+    agreed: int
+    rate: Share
+    kappa: Share
+
+
+def agreement(
+    first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None = None, *, ties: Ties
+) -> Agreement:
+    """Agreement of two columns of `LABELS` (as numbers; -1 is no verdict), row by row.
+
+    Parameters
+    ----------
+    clusters
+        What rows belong together, as numbers; by default each stands for itself.
+    ties
+        `counted` as a verdict, or `left out`: only rows that both decide.
+    """
+    one, two = np.asarray(first), np.asarray(second)
+    kept = (one >= 0) & (two >= 0)
+    if ties == "left out":
+        kept &= (one != 1) & (two != 1)
+    groups = np.arange(len(one)) if clusters is None else np.asarray(clusters)
+    tables = _tables(one[kept], two[kept], groups[kept])
+    total = tables.sum(axis=0)
+    return Agreement(
+        ties=ties,
+        agreed=round(float(np.trace(total))),
+        rate=_jackknifed(tables, _rates),
+        kappa=_jackknifed(tables, _kappas),
+    )
+
+
+def verdicts(log: BattleLog) -> NDArray[np.int8]:
+    """What each battle says, as a place in `LABELS`; ties of every kind are ties."""
+    table = np.full(len(OUTCOMES), LABELS.index("tie"), np.int8)
+    table[A_WINS], table[B_WINS] = LABELS.index("model_a"), LABELS.index("model_b")
+    said: NDArray[np.int8] = table[log.outcome]
+    return said
+
+
+def matched(first: BattleLog, second: BattleLog) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows of both logs that are about the same two models on the same question and dimension,
+    every combination of them; sides must be in order (`BattleLog.sides_in_order`).
+    """
+    if first.question_id is None or second.question_id is None:
+        raise DataError("agreement needs battles with question_id in both files")
+    by_key: dict[tuple[object, ...], list[int]] = {}
+    for row, key in enumerate(_keys(second)):
+        by_key.setdefault(key, []).append(row)
+    pairs = [(i, j) for i, key in enumerate(_keys(first)) for j in by_key.get(key, ())]
+    rows = np.array(pairs, np.intp).reshape(-1, 2)
+    return rows[:, 0], rows[:, 1]
+
+
+def share_of(named: ArrayLike, clusters: ArrayLike | None = None) -> Share:
+    """The share of rows that are true, with an interval clustered like those of agreement."""
+    flags = np.asarray(named, bool)
+    groups = np.arange(len(flags)) if clusters is None else np.asarray(clusters)
+    return _jackknifed(_tables(np.where(flags, 0, 1), np.zeros(len(flags), int), groups), _firsts)
+
+
+def alpha(ratings: ArrayLike, *, level: Level = "nominal") -> float:
+    """Krippendorff's alpha of several voters (rows) on the same units (columns), NaN where a voter
+    said nothing: 1 is full agreement, 0 what chance would give.
+
+    Values of an `ordinal` alpha are ordered by size. NaN where no two voters differ anywhere and
+    only one value was ever given.
+    """
+    values = np.asarray(ratings, float)
+    known, codes = np.unique(values[~np.isnan(values)], return_inverse=True)
+    table = np.full(values.shape, -1)
+    table[~np.isnan(values)] = codes
+    counts = np.stack([(table == code).sum(axis=0) for code in range(len(known))], axis=1)
+    counts = counts[counts.sum(axis=1) >= 2].astype(float)
+    units = counts.sum(axis=1)
+    pairs = counts.T @ (counts / (units - 1)[:, None]) - np.diag(
+        (counts / (units - 1)[:, None]).sum(axis=0)
+    )
+    totals = pairs.sum(axis=1)
+    apart = _apart(totals, level)
+    expected = totals @ apart @ totals / (totals.sum() - 1) if totals.sum() > 1 else 0.0
+    return float(1 - (pairs * apart).sum() / expected) if expected else nan
+
+
+def _apart(totals: Floats, level: Level) -> Floats:
+    """How far apart each two values are, squared."""
+    if level == "nominal":
+        return 1 - np.eye(len(totals))
+    middle = np.cumsum(totals) - totals / 2
+    distance: Floats = (middle[:, None] - middle[None, :]) ** 2
+    return distance
+
+
+def _keys(log: BattleLog) -> list[tuple[object, ...]]:
+    names = np.array(log.models, object)
+    columns = [names[log.a].tolist(), names[log.b].tolist()]
+    named = (log.question_id, log.dimension)
+    columns += [labels.values().tolist() for labels in named if labels is not None]
+    return list(zip(*columns, strict=True))
+
+
+def _tables(one: NDArray[np.int_], two: NDArray[np.int_], groups: NDArray[np.int_]) -> Floats:
+    """A 3 x 3 table of what was said per cluster."""
+    if not len(one):
+        return np.zeros((0, 3, 3))
+    names, place = np.unique(groups, return_inverse=True)
+    flat = np.bincount((place * 3 + one) * 3 + two, minlength=9 * len(names))
+    return flat.reshape(-1, 3, 3).astype(float)
+
+
+def _rates(tables: Floats) -> Floats:
+    n = tables.sum(axis=(1, 2))
+    rates: Floats = np.trace(tables, axis1=1, axis2=2) / n
+    return rates
+
+
+def _firsts(tables: Floats) -> Floats:
+    shares: Floats = tables[:, 0].sum(axis=1) / tables.sum(axis=(1, 2))
+    return shares
+
+
+def _kappas(tables: Floats) -> Floats:
+    shares = tables / tables.sum(axis=(1, 2), keepdims=True)
+    by_chance = (shares.sum(axis=1) * shares.sum(axis=2)).sum(axis=1)
+    agreed = np.trace(shares, axis1=1, axis2=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kappas: Floats = (agreed - by_chance) / (1 - by_chance)
+    return kappas
+
+
+def _jackknifed(tables: Floats, statistic: Callable[[Floats], Floats]) -> Share:
+    """A statistic of all tables together, its interval from leaving out one cluster at a time."""
+    total, clusters = tables.sum(axis=0), len(tables)
+    n = round(float(total.sum()))
+    value = float(statistic(total[None])[0]) if n else nan
+    if not np.isfinite(value):
+        return Share(value=None, ci_low=None, ci_high=None, n=n)
+    if clusters < 2:
+        return Share(value=value, ci_low=None, ci_high=None, n=n)
+    rest = total[None] - tables
+    without = statistic(rest[rest.sum(axis=(1, 2)) > 0])
+    without = without[np.isfinite(without)]
+    se = sqrt((clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum()))
+    half = _t_quantile(clusters - 1) * se
+    low, high = max(-1.0, value - half), min(1.0, value + half)
+    return Share(value=value, ci_low=low, ci_high=high, n=n)
+
+
+def _t_quantile(freedom: int) -> float:
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, freedom))

@@ -1,0 +1,415 @@
+"""`arena-kit export`: battles and ratings for other tools."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from arena_kit import BattleLog, BradleyTerry, PlacementStudy, PolicyStudy, Study, write_battles
+from arena_kit.cli.main import main
+from tests.samples import SMALL, log_of, season, won
+
+_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+_MODEL = {
+    "type": "object",
+    "required": ["name", "id"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string"},
+        "id": {"type": "string"},
+        "developer": {"type": "string"},
+        "additional_details": _TEXTS,
+    },
+}
+_INTERVAL = {
+    "type": "object",
+    "required": ["lower", "upper"],
+    "additionalProperties": False,
+    "properties": {
+        "lower": {"type": "number"},
+        "upper": {"type": "number"},
+        "confidence_level": {"type": "number", "minimum": 0, "maximum": 1},
+        "method": {"type": "string"},
+    },
+}
+_JUDGING = {
+    "type": "object",
+    "required": ["judges", "input_prompt"],
+    "additionalProperties": False,
+    "properties": {
+        "judges": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["model_info"],
+                "properties": {"model_info": _MODEL},
+            },
+        },
+        "input_prompt": {"type": "string"},
+        "additional_details": _TEXTS,
+    },
+}
+_RESULT = {
+    "type": "object",
+    "required": ["evaluation_name", "source_data", "metric_config", "score_details"],
+    "additionalProperties": False,
+    "properties": {
+        "evaluation_result_id": {"type": "string"},
+        "evaluation_name": {"type": "string"},
+        "source_data": {
+            "type": "object",
+            "required": ["dataset_name", "source_type"],
+            "additionalProperties": False,
+            "properties": {
+                "dataset_name": {"type": "string"},
+                "source_type": {"const": "other"},
+                "additional_details": _TEXTS,
+            },
+        },
+        "metric_config": {
+            "type": "object",
+            "required": ["lower_is_better", "score_type", "min_score", "max_score"],
+            "additionalProperties": False,
+            "properties": {
+                "metric_id": {"type": "string"},
+                "metric_name": {"type": "string"},
+                "metric_kind": {"type": "string"},
+                "metric_unit": {"type": "string"},
+                "metric_parameters": {
+                    "additionalProperties": {"type": ["string", "number", "boolean", "null"]}
+                },
+                "lower_is_better": {"type": "boolean"},
+                "score_type": {"enum": ["binary", "continuous", "levels"]},
+                "min_score": {"anyOf": [{"type": "number"}, {"const": "-Infinity"}]},
+                "max_score": {"anyOf": [{"type": "number"}, {"const": "Infinity"}]},
+                "llm_scoring": _JUDGING,
+            },
+        },
+        "score_details": {
+            "type": "object",
+            "required": ["score"],
+            "additionalProperties": False,
+            "properties": {
+                "score": {"type": "number"},
+                "details": _TEXTS,
+                "uncertainty": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "standard_error": {
+                            "required": ["value"],
+                            "properties": {
+                                "value": {"type": "number"},
+                                "method": {"type": "string"},
+                            },
+                        },
+                        "confidence_interval": _INTERVAL,
+                        "num_samples": {"type": "integer"},
+                    },
+                },
+            },
+        },
+    },
+}
+#: The fields of every_eval_ever's schema that we write, and what it says of each.
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": [
+        "schema_version", "evaluation_id", "retrieved_timestamp", "source_metadata",
+        "model_info", "eval_library", "evaluation_results",
+    ],
+    "additionalProperties": False,
+    "properties": {
+        "schema_version": {"const": "0.3.0"},
+        "evaluation_id": {"type": "string"},
+        "evaluation_timestamp": {"type": "string"},
+        "retrieved_timestamp": {"type": "string", "pattern": r"^\d{10}$"},
+        "source_metadata": {
+            "type": "object",
+            "required": ["source_type", "source_organization_name", "evaluator_relationship"],
+            "properties": {
+                "source_name": {"type": "string"},
+                "source_type": {"enum": ["documentation", "evaluation_run"]},
+                "source_organization_name": {"type": "string"},
+                "evaluator_relationship": {
+                    "enum": ["first_party", "third_party", "collaborative", "other"]
+                },
+            },
+        },
+        "eval_library": {"type": "object", "required": ["name", "version"]},
+        "model_info": _MODEL,
+        "evaluation_results": {"type": "array", "minItems": 1, "items": _RESULT},
+    },
+}  # fmt: skip
+PUBLISHED = ("--organization", "Hospital", "--relationship", "third_party")
+#: A version 4 UUID, as the datastore asks of file names.
+_UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json")
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def documents(folder: Path) -> dict[str, dict[str, Any]]:
+    """The documents by model, each checked against the schema and its place."""
+    found = {}
+    for file in folder.rglob("*.json"):
+        document = json.loads(file.read_text())
+        jsonschema.validate(document, SCHEMA)
+        assert len(file.relative_to(folder).parts) == 4
+        assert _UUID4.fullmatch(file.name)
+        found[document["model_info"]["name"]] = document
+    return found
+
+
+@pytest.fixture
+def votes() -> BattleLog:
+    return log_of([*won("acme/x", "y", 30, 12), *won("y", "z", 25, 15), *won("acme/x", "z", 20, 8)])
+
+
+@pytest.fixture
+def file(tmp_path: Path, votes: BattleLog) -> Path:
+    write_battles(tmp_path / "votes.jsonl", votes)
+    return tmp_path / "votes.jsonl"
+
+
+def test_a_file_becomes_one_table_of_ratings(file: Path, votes: BattleLog, tmp_path: Path) -> None:
+    """A row per model and method, with the rating that the method gives, its interval and what
+    made it, and the ranks that remain possible.
+    """
+    out = tmp_path / "ratings.csv"
+    words = ("--method", "bradley-terry", "--method", "glicko2")
+    done = call("export", file, "--to", "csv", "--out", out, *words)
+    assert done.stdout == f"6 ratings: {out}\n"
+    rows = rows_of(out)
+    assert [(row["method"], row["model"]) for row in rows[:3]] == [
+        ("bradley-terry", name) for name in BradleyTerry()(votes).order
+    ]
+    best = BradleyTerry()(votes)["acme/x"]
+    row = rows[0]
+    assert float(row["rating"]) == best.rating
+    assert (float(row["ci_low"]), float(row["ci_high"])) == (best.ci_low, best.ci_high)
+    assert row["interval"].startswith("sandwich, clustered by question")
+    assert row["n_battles"] == "70"
+    assert json.loads(row["settings"])["center"] == 1000
+    assert {row["method"] for row in rows[3:]} == {"glicko2"}
+
+
+def test_no_cell_is_a_formula(tmp_path: Path) -> None:
+    """A model whose name a spreadsheet would compute is written as text."""
+    write_battles(tmp_path / "b.jsonl", log_of(won("=1+1", "y", 12, 9)))
+    call("export", tmp_path / "b.jsonl", "--to", "csv", "--out", tmp_path / "r.csv")
+    assert {row["model"] for row in rows_of(tmp_path / "r.csv")} == {"'=1+1", "y"}
+
+
+def test_a_file_becomes_documents(file: Path, votes: BattleLog, tmp_path: Path) -> None:
+    """A document per model in the folders of the datastore, the developer from the model's name,
+    the rating with its uncertainty, and no judge, for people voted.
+    """
+    done = call("export", file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    assert "2 models have no developer in their name" in done.stderr
+    found = documents(tmp_path / "e")
+    assert set(found) == {"acme/x", "y", "z"}
+    assert list((tmp_path / "e" / "votes" / "acme" / "x").iterdir())
+    document = found["acme/x"]
+    assert document["model_info"]["developer"] == "acme"
+    assert document["source_metadata"]["source_organization_name"] == "Hospital"
+    (result,) = document["evaluation_results"]
+    best = BradleyTerry()(votes)["acme/x"]
+    assert result["score_details"]["score"] == best.rating
+    uncertainty = result["score_details"]["uncertainty"]
+    assert uncertainty["confidence_interval"]["lower"] == best.ci_low
+    assert uncertainty["standard_error"]["value"] == best.extra["se"]
+    assert "llm_scoring" not in result["metric_config"]
+
+
+def test_exporting_again_replaces(file: Path, tmp_path: Path) -> None:
+    """The same battles give the same file names, so a second export adds no second record."""
+    for _ in range(2):
+        call("export", file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    assert len(list((tmp_path / "e").rglob("*.json"))) == 3
+
+
+def test_a_tournament_record_names_its_judge_and_rubric(workspace: Path, tmp_path: Path) -> None:
+    """Each dimension's result has the judge and the rubric's own text; the table has Bradley–Terry
+    and Elo at every K, with the evidence interval.
+    """
+    record = Study.open("pilot", **SMALL).save().path
+    out = tmp_path / "out"
+    done = call("export", record, "--to", "every-eval-ever", "--out", out, *PUBLISHED)
+    assert done.exit_code == 0, done.stderr
+    found = documents(out)
+    assert set(found) == {"aspen", "birch", "cedar", "dogwood"}
+    results = {x["evaluation_result_id"]: x for x in found["aspen"]["evaluation_results"]}
+    assert len(results) == 3 * (1 + 5)
+    judging = results["clinical-sample.calibration::bradley-terry"]["metric_config"]["llm_scoring"]
+    assert judging["judges"][0]["model_info"]["id"] == "baseline/lexical-v1"
+    assert judging["input_prompt"] == (workspace / "params/rubrics/calibration.md").read_text()
+    call("export", record, "--to", "csv", "--out", tmp_path / "r.csv", "--dimension", "calibration")
+    rows = rows_of(tmp_path / "r.csv")
+    assert len(rows) == 4 * (1 + 5)
+    elo = {json.loads(r["settings"])["k"] for r in rows if r["method"] == "permutation-elo"}
+    assert elo == {1, 4, 8, 16, 32}
+    results_file = json.loads((record / "elo_results.json").read_text())
+    aspen = results_file["primary"]["calibration"]["aspen"]
+    (row,) = [r for r in rows if r["model"] == "aspen" and json.loads(r["settings"]).get("k") == 16]
+    assert float(row["rating"]) == aspen["mean"]
+
+
+def test_a_placement_record_was_judged_in_its_model_alone(workspace: Path, tmp_path: Path) -> None:
+    """The judge stands with the placed model only: people rated the others."""
+    record = PlacementStudy.open(
+        human="sample/arena/simulated_votes.csv.gz",
+        judged="sample/arena/judged_by_baseline.jsonl.gz",
+        model="dogwood",
+        n_bootstraps=100,
+    ).save()
+    call("export", record.path, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    found = documents(tmp_path / "e")
+    judged = {
+        model
+        for model, document in found.items()
+        if any("llm_scoring" in r["metric_config"] for r in document["evaluation_results"])
+    }
+    assert judged == {"dogwood"}
+    assert len(found) == 13
+
+
+def test_a_record_that_stands_alone_has_its_rubric(tmp_path: Path) -> None:
+    """A placement that judged by itself keeps its rubric in inputs/, found by its SHA-256; it has
+    no file of verdicts.
+    """
+    record = tmp_path / "placement_x"
+    rubric = "Which answer would a reader prefer?\n"
+    (record / "inputs" / "rubrics").mkdir(parents=True)
+    (record / "inputs" / "rubrics" / "preference.md").write_text(rubric)
+    (record / "inputs" / "rubrics" / "other.md").write_text("Which is shorter?\n")
+    pin = hashlib.sha256(rubric.encode()).hexdigest()
+    manifest = {
+        "mode": "placement", "status": "finished", "started_at": "2026-01-02T03:04:05Z",
+        "finished_at": "2026-01-02T03:05:05Z", "arena": "votes", "model": "new",
+        "judge": {"model": "acme/judge-1", "settings": {"effort": "low"}}, "judged_battles": None,
+        "rubrics": {"preference": {"version": "1", "sha256": pin}},
+        "rating": {"settings": {"interval": "percentile", "cluster": "question"}},
+    }  # fmt: skip
+    rows = [
+        {"model": m, "rating": r, "ci_low": r - 9, "ci_high": r + 9, "se": 4.5, "n_battles": 50}
+        for m, r in (("new", 1010.0), ("old", 990.0))
+    ]
+    (record / "manifest.json").write_text(json.dumps(manifest))
+    placed = {"joint": rows, "anchored": rows, "with_judge_error": None}
+    (record / "placement.json").write_text(json.dumps(placed))
+    call("export", record, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    found = documents(tmp_path / "e")
+    (joint, _) = found["new"]["evaluation_results"]
+    assert joint["metric_config"]["llm_scoring"]["input_prompt"] == rubric
+    assert joint["metric_config"]["llm_scoring"]["judges"][0]["model_info"]["developer"] == "acme"
+    assert "llm_scoring" not in found["old"]["evaluation_results"][0]["metric_config"]
+
+
+def test_a_policy_record_gives_its_board(workspace: Path, tmp_path: Path) -> None:
+    """Glicko-2, the conservative score and Bradley–Terry of every model on the board."""
+    write_battles(workspace / "votes.jsonl", season(600))
+    record = PolicyStudy.open(battles="votes.jsonl").save().path
+    call("export", record, "--to", "csv", "--out", tmp_path / "r.csv")
+    rows = rows_of(tmp_path / "r.csv")
+    board = json.loads((record / "leaderboard.json").read_text())["rows"]
+    assert len(rows) == 3 * len(board)
+    scores = [float(row["rating"]) for row in rows if row["method"] == "conservative-score"]
+    assert scores == [row["conservative"] for row in board]
+
+
+def test_battles_of_a_record(workspace: Path, tmp_path: Path) -> None:
+    """`--to fastchat` needs one dimension of a record, and says what became of inconsistency."""
+    record = Study.open("pilot", **SMALL).save().path
+    out = tmp_path / "b.parquet"
+    mixed = call("export", record, "--to", "fastchat", "--out", out)
+    assert mixed.exit_code == 2
+    assert "name one" in mixed.stderr
+    done = call("export", record, "--to", "fastchat", "--out", out, "--dimension", "factuality")
+    assert done.stdout == f"48 battles: {out}\n"
+    assert "inconsistent judgments became ties" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--to", "every-eval-ever"], "every-eval-ever needs --organization (who publishes"),
+        (["--to", "csv", "--dimension", "wit"], "no dimension 'wit'; found: none"),
+        (["--to", "fastchat", "--out", "x.xml"], "unknown kind of battle file"),
+    ],
+)
+def test_refused(file: Path, tmp_path: Path, words: list[str], why: str) -> None:
+    """What cannot be written is one sentence and exit code 2."""
+    done = call("export", file, "--out", tmp_path / "out.csv", *words)
+    assert done.exit_code == 2
+    assert why in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_record_without_ratings_is_refused(tmp_path: Path) -> None:
+    """The sentence names what kind of record it is and where ratings would be."""
+    (tmp_path / "manifest.json").write_text('{"mode": "generate", "status": "finished"}')
+    done = call("export", tmp_path, "--to", "csv", "--out", tmp_path / "r.csv")
+    assert done.exit_code == 2
+    assert "a record of generate, status finished, without ratings" in done.stderr
+
+
+def test_other_tools_files_are_exported_too(tmp_path: Path) -> None:
+    """A file under other names is read as for `rate`, and leaves under FastChat's."""
+    file = tmp_path / "mine.csv"
+    file.write_text("left,right,better,language\nx,y,first,German\ny,x,second,English\n")
+    words = ("--model-a", "left", "--model-b", "right", "--winner", "better")
+    labels = ("--value", "first=model_a", "--value", "second=model_b")
+    out = tmp_path / "votes.csv"
+    done = call("export", file, "--to", "fastchat", "--out", out, *words, *labels)
+    assert done.exit_code == 0, done.stderr
+    assert rows_of(out) == [
+        {"model_a": "x", "model_b": "y", "winner": "model_a", "language": "German"},
+        {"model_a": "y", "model_b": "x", "winner": "model_b", "language": "English"},
+    ]
+
+
+def test_judges_that_a_file_names_stand_in_its_documents(tmp_path: Path) -> None:
+    """Each dimension's result names its own judges; what they were told is not in the file."""
+    file = tmp_path / "judged.jsonl"
+    row = {"model_a": "x", "model_b": "y", "source": "llm-judge"}
+    rows = [
+        row | {"winner": winner, "dimension": dimension, "judge_model": judge}
+        for dimension, judge in (("tone", "acme/one"), ("tone", "acme/two"), ("wit", "acme/one"))
+        for winner in ("model_a", "model_b")
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    call("export", file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    judges = {
+        result["evaluation_name"]: [
+            judge["model_info"]["id"] for judge in result["metric_config"]["llm_scoring"]["judges"]
+        ]
+        for result in documents(tmp_path / "e")["x"]["evaluation_results"]
+    }
+    assert judges == {"judged.tone": ["acme/one", "acme/two"], "judged.wit": ["acme/one"]}
+
+
+def test_names_stay_inside_the_folder(tmp_path: Path) -> None:
+    """A model's name makes no path of its own, however it is spelt or long."""
+    names = ["../../escape", "..", "a" * 250, "con: <b>"]
+    write_battles(tmp_path / "b.jsonl", log_of([r for n in names for r in won(n, "y", 6, 5)]))
+    out = tmp_path / "in" / "side"
+    done = call("export", tmp_path / "b.jsonl", "--to", "every-eval-ever", "--out", out, *PUBLISHED)
+    assert done.exit_code == 0, done.stderr
+    assert set(documents(out)) == {*names, "y"}
+    assert {path.name for path in (tmp_path / "in").iterdir()} == {"side"}

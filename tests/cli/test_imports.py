@@ -1,0 +1,214 @@
+"""Importing other tools' files, and rating them as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arena_kit import DataError, PermutationElo, Source, read_battles
+from arena_kit.battles.texts import read_battle_texts
+from arena_kit.cli.main import main
+from arena_kit.runs.battles import battles_of, human_votes
+
+CROWD = "left,right,vote,item,worker\nx,y,left,q1,ann\ny,x,right,q2,bob\nx,y,skip,q2,bob\n"
+MAPPED = (
+    "--model-a", "left", "--model-b", "right", "--winner", "vote", "--question", "item",
+    "--voter", "worker", "--value", "left=model_a", "--value", "right=model_b",
+)  # fmt: skip
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Path:
+    path = tmp_path / "crowd.csv"
+    path.write_text(CROWD)
+    return path
+
+
+def fastchat(path: Path) -> Path:
+    """Two battles with conversations, as FastChat publishes them."""
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "=1+1"}]
+    shared = {
+        "model_b": "y", "judge": "arena_user_1", "turn": 1, "anony": True, "language": "English",
+        "tstamp": 1682351591.5, "conversation_a": said, "conversation_b": said,
+    }  # fmt: skip
+    rows = [
+        shared | {"question_id": "q1", "model_a": "x", "winner": "model_a"},
+        shared | {"question_id": "q2", "model_a": "z", "winner": "tie (bothbad)"},
+    ]
+    path.write_text(json.dumps(rows))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "jsonl.gz", "csv", "json"])
+def test_an_imported_file_is_ours(suffix: str, tmp_path: Path) -> None:
+    """What is written has our names, and reads as the file that it came from, texts and all."""
+    file, out = fastchat(tmp_path / "conv.json"), tmp_path / f"battles.{suffix}"
+    done = call("import", file, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    title = "Chatbot Arena conversations (fastchat-conversations)"
+    assert done.stdout.splitlines() == [
+        f"read 2 battles of 3 models, from {file}: {title}",
+        str(out),
+    ]
+    (before, said), (after, kept) = read_battle_texts(file), read_battle_texts(out)
+    assert list(after.to_battles()) == list(before.to_battles())
+    for name in ("prompt", "response_a", "response_b", "language", "turns"):
+        assert getattr(kept, name).tolist() == getattr(said, name).tolist(), name
+
+
+def test_texts_stay_behind_on_request(tmp_path: Path) -> None:
+    """Without texts, no word of a conversation is in what is written."""
+    out = tmp_path / "battles.jsonl"
+    assert (
+        call("import", fastchat(tmp_path / "conv.json"), "--out", out, "--no-texts").exit_code == 0
+    )
+    assert set(json.loads(out.read_text().splitlines()[0])) == {
+        "model_a", "model_b", "winner", "source", "question_id", "voter", "timestamp",
+    }  # fmt: skip
+
+
+def test_what_a_file_does_not_say_is_said(tmp_path: Path) -> None:
+    """Pair counts have neither questions nor voters: the sentence says what that means."""
+    file = tmp_path / "counts.csv"
+    file.write_text("model_a,model_b,a_wins,b_wins\nx,y,10,20\n")
+    done = call("import", file, "--out", tmp_path / "battles.csv")
+    read, unsaid, *_ = done.stdout.splitlines()
+    weighed = "2 battles of 2 models, which weigh 30"
+    assert read == f"read {weighed}, from {file}: pair counts (pair-counts)"
+    assert unsaid.startswith("the file gives no question id, no voter, no time: ")
+    assert unsaid.endswith("intervals treat every battle as independent")
+
+
+def test_a_judge_that_a_file_does_not_name_is_said(tmp_path: Path) -> None:
+    """Where judges decided, a missing judge is told, and no voter is missed."""
+    file = tmp_path / "review.jsonl"
+    row = {
+        "model_a": "x", "model_b": "y", "win_1": "tie", "win_2": "model_a", "question_id": 1,
+        "tstamp": 1687222800.0,
+    }  # fmt: skip
+    file.write_text(json.dumps(row) + "\n")
+    done = call("import", file, "--out", tmp_path / "battles.csv")
+    assert done.stdout.splitlines()[1] == "the file gives no judge"
+
+
+def test_columns_are_named_by_options(crowd: Path, tmp_path: Path) -> None:
+    """A file in no known format is read once its columns are named; a label without a meaning
+    is refused with its line, and one that means nothing is left out and counted.
+    """
+    out = tmp_path / "battles.jsonl"
+    refused = call("import", crowd, "--out", out, *MAPPED)
+    assert refused.exit_code == 2
+    assert "crowd.csv:4: unknown winner 'skip'" in refused.stderr
+    assert not out.exists()
+    done = call("import", crowd, "--out", out, *MAPPED, "--value", "skip=")
+    assert done.exit_code == 0
+    assert "left out 1 rows with vote 'skip'" in done.stderr
+    assert "read 2 battles of 2 models, from" in done.stdout
+    assert "columns as they were named" in done.stdout
+    found = [
+        (b.model_a, str(b.winner), b.question_id, b.voter) for b in read_battles(out).to_battles()
+    ]
+    assert found == [("x", "model_a", "q1", "ann"), ("y", "model_b", "q2", "bob")]
+
+
+def test_rate_takes_the_same_options(crowd: Path) -> None:
+    """Rating a foreign file gives what rating its import gives."""
+    out = crowd.parent / "battles.jsonl"
+    words = (*MAPPED, "--value", "skip=")
+    assert call("import", crowd, "--out", out, *words).exit_code == 0
+    imported, direct = call("rate", out, "--json"), call("rate", crowd, "--json", *words)
+    assert direct.exit_code == 0, direct.stderr
+    assert direct.stdout == imported.stdout
+
+
+def test_an_unknown_file_is_told_the_way_out(crowd: Path) -> None:
+    """Rating or importing a file in no known format names its columns and the options."""
+    for words in (["rate", crowd], ["import", crowd, "--out", crowd.parent / "out.csv"]):
+        done = call(*words)
+        assert done.exit_code == 2
+        assert (
+            "found: left, right, vote, item, worker; name the format with --format" in done.stderr
+        )
+        assert "--value 'left=model_a'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--value", "left"], "--value 'left': expected LABEL=OUTCOME"),
+        (["--value", "left=first"], "value 'left': unknown winner 'first'; allowed: model_a"),
+        (["--format", "elo"], "unknown format 'elo'; allowed: arena-kit, fastchat"),
+        (["--format", "scores", "--winner", "vote"], "a format (scores) and columns are named"),
+        (["--format", "scores"], "missing column question_id, model, score; found: left, right"),
+        (["--winner", "votes"], "missing column model_a, model_b, votes; found: left, right"),
+    ],
+)
+def test_wrong_options_are_one_sentence(words: list[str], why: str, crowd: Path) -> None:
+    """A wrong option ends with exit 2, and says what is allowed."""
+    done = call("import", crowd, "--out", crowd.parent / "out.csv", *words)
+    assert done.exit_code == 2
+    assert why in done.stderr
+    assert not (crowd.parent / "out.csv").exists()
+
+
+def test_notebooks_take_other_tools_files(tmp_path: Path) -> None:
+    """The door of all notebooks and commands reads such a file like ours: votes of people."""
+    fastchat(tmp_path / "conv.json")
+    votes = human_votes("conv.json", tmp_path, winner="winner")
+    assert [(b.model_a, str(b.winner), b.voter) for b in votes.to_battles()] == [
+        ("x", "model_a", "arena_user_1"),
+        ("z", "both_bad", "arena_user_1"),
+    ]
+    with pytest.raises(DataError, match="all battles have source 'human', none 'llm-judge'"):
+        battles_of("conv.json", tmp_path, source=Source.LLM_JUDGE)
+
+
+# Real files in no format but their own
+
+
+def test_llmfao_is_imported_and_rated_as_published(data: Path, tmp_path: Path) -> None:
+    """Crowd votes with left and right have the published totals, and Elo in file order equals the
+    published golden to 1e-9.
+    """
+    out = tmp_path / "llmfao.parquet"
+    done = call(
+        "import", data / "llmfao" / "crowd-comparisons.csv.gz", "--out", out,
+        "--model-a", "left", "--model-b", "right", "--question", "prompt", "--voter", "worker",
+        "--value", "left=model_a", "--value", "right=model_b",
+    )  # fmt: skip
+    assert "read 8,931 battles of 59 models" in done.stdout
+    log = read_battles(out)
+    assert [int((log.outcome == n).sum()) for n in range(3)] == [2_911, 2_549, 3_471]
+    assert log.voter is not None
+    assert (len(log.prompts), len(log.voter.names)) == (13, 124)
+    elo = PermutationElo(
+        k=4, initial=1000, n_perms=1, shuffle=False, ties="half", evidence_replicates=0
+    )(log)
+    golden = (data / "llmfao" / "evalica" / "llmfao-golden.csv").read_text().splitlines()
+    published = dict(line.split(",")[1:] for line in golden if line.startswith("elo,"))
+    assert len(published) == 59
+    for model, score in published.items():
+        assert elo[model].rating == pytest.approx(float(score), abs=1e-9), model
+
+
+def test_qlora_is_imported_with_what_it_left_unparsed(data: Path, tmp_path: Path) -> None:
+    """Both orders are games of their own, as published: 18,875 first, 14,043 second, 5,626 ties;
+    the 1,482 verdicts that nobody could read are left out and counted.
+    """
+    out = tmp_path / "qlora.parquet"
+    done = call(
+        "import", data / "qlora_gpt4_judge" / "verdicts.csv.gz", "--out", out,
+        "--model-a", "first_model", "--model-b", "second_model", "--winner", "verdict",
+        "--value", "first=model_a", "--value", "second=model_b", "--value", "unparsed=",
+    )  # fmt: skip
+    assert "left out 1,482 rows with verdict 'unparsed'" in done.stderr
+    log = read_battles(out)
+    assert [int((log.outcome == n).sum()) for n in range(3)] == [18_875, 14_043, 5_626]
+    assert len(log.models) == 7

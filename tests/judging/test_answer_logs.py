@@ -1,0 +1,361 @@
+"""Other tools' logs of answers become prompts and responses; the files are written by hand."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arena_kit import DataError, read_battles
+from arena_kit.cli.main import main
+from arena_kit.judging.answer_logs import inspect_ai
+from arena_kit.judging.answer_logs.collection import Collection, collect
+from arena_kit.judging.prompts import read_prompts, read_responses
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def read(*paths: Path) -> Collection:
+    return collect([("", path) for path in paths])
+
+
+def texts(answers: Collection) -> dict[tuple[str, str], str]:
+    return {(r.entrant_id, r.prompt_id): r.response_text for r in answers.responses}
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+# Inspect
+
+
+def sample(n: int, answer: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "id": n,
+        "epoch": 1,
+        "input": f"What is {n} + {n}?",
+        "target": str(2 * n),
+        "output": {"completion": answer},
+        "scores": {"match": {"value": "C" if answer == str(2 * n) else "I"}},
+    } | changes
+
+
+def head(model: str) -> dict[str, Any]:
+    return {"version": 2, "status": "success", "eval": {"task": "sums", "model": model}}
+
+
+def zipped(path: Path, model: str, samples: list[dict[str, Any]], header: str) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in samples:
+            name = f"samples/{each['id']}_epoch_{each['epoch']}.json"
+            archive.writestr(name, json.dumps(each))
+        archive.writestr(header, json.dumps(head(model)))
+    return path
+
+
+def plain(path: Path, model: str, samples: list[dict[str, Any]]) -> Path:
+    path.write_text(json.dumps(head(model) | {"samples": samples}))
+    return path
+
+
+@pytest.mark.parametrize("header", ["header.json", "start.json", "_journal/start.json"])
+def test_inspect_logs_of_two_models_share_their_samples(tmp_path: Path, header: str) -> None:
+    """A zip and a JSON log of one task become one bank of prompts, with the target as gold answer,
+    and a response of each model to each.
+    """
+    a = zipped(tmp_path / "a.eval", "openai/gpt-x", [sample(1, "2"), sample(2, "4")], header)
+    b = plain(tmp_path / "b.json", "local/y", [sample(1, "two"), sample(2, "4")])
+    answers = read(a, b)
+    assert [(p.prompt_id, p.text, p.gold_answer, p.source) for p in answers.prompts] == [
+        ("sums:1", "What is 1 + 1?", "2", "sums"),
+        ("sums:2", "What is 2 + 2?", "4", "sums"),
+    ]
+    assert texts(answers) == {
+        ("openai/gpt-x", "sums:1"): "2",
+        ("openai/gpt-x", "sums:2"): "4",
+        ("local/y", "sums:1"): "two",
+        ("local/y", "sums:2"): "4",
+    }
+    assert answers.left_out == {}
+    marks = {(s["model"], s["question_id"]): s["score"] for s in answers.scores}
+    assert marks["local/y", "sums:1"] == 0
+    assert marks["local/y", "sums:2"] == 1
+
+
+def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
+    """Later epochs, samples that failed, pictures and answers that are no text are left out, each
+    with its number.
+    """
+    picture = [{"role": "user", "content": [{"type": "image", "image": "x"}]}]
+    log = plain(
+        tmp_path / "a.json",
+        "m",
+        [
+            sample(1, "2"),
+            sample(1, "3", epoch=2),
+            sample(2, "", error={"message": "timeout"}),
+            sample(3, "x", input=picture),
+            sample(4, "x", output={"choices": []}),
+        ],
+    )
+    answers = read(log)
+    assert texts(answers) == {("m", "sums:1"): "2"}
+    assert answers.left_out == {
+        "answers of later epochs": 1,
+        "samples that ended in an error": 1,
+        "samples whose prompt is more than text": 1,
+        "samples without an answer in text": 1,
+    }
+
+
+def test_inspect_messages_choices_and_reasoning(tmp_path: Path) -> None:
+    """A conversation is told with its roles, choices stand under the question, and reasoning is no
+    part of an answer.
+    """
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi?"}]
+    reply = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "Hello."}]
+    log = plain(
+        tmp_path / "a.json",
+        "m",
+        [
+            sample(1, "", input=chat, output={"choices": [{"message": {"content": reply}}]}),
+            sample(2, "B", choices=["three", "four"], target=["B", "four"]),
+        ],
+    )
+    answers = read(log)
+    assert [p.text for p in answers.prompts] == [
+        "system: Be brief.\n\nuser: Hi?",
+        "What is 2 + 2?\n\nA) three\nB) four",
+    ]
+    assert answers.prompts[1].gold_answer == "B or four"
+    assert texts(answers)["m", "sums:1"] == "Hello."
+
+
+def test_inspect_attachments_are_put_back(tmp_path: Path) -> None:
+    """A long text may stand apart under a hash; one that is missing is damage."""
+    reply = {"choices": [{"message": {"role": "assistant", "content": "attachment://b2"}}]}
+    long = sample(1, "", input="attachment://a1", output=reply)
+    log = plain(tmp_path / "a.json", "m", [long | {"attachments": {"a1": "Why?", "b2": "So."}}])
+    answers = read(log)
+    assert answers.prompts[0].text == "Why?"
+    assert texts(answers)["m", "sums:1"] == "So."
+    plain(tmp_path / "a.json", "m", [long])
+    with pytest.raises(DataError, match=r"a\.json: sample 0: not a sample of Inspect .*'a1'"):
+        read(log)
+
+
+def test_damaged_inspect_logs_name_their_place(tmp_path: Path) -> None:
+    """A cut zip, a member that is no JSON, a sample without output and a foreign JSON file."""
+    whole = zipped(tmp_path / "a.eval", "m", [sample(1, "2")], "header.json")
+    (tmp_path / "cut.eval").write_bytes(whole.read_bytes()[:60])
+    with pytest.raises(DataError, match=r"cut\.eval: not a whole \.eval file"):
+        read(tmp_path / "cut.eval")
+    with zipfile.ZipFile(tmp_path / "bad.eval", "w") as archive:
+        archive.writestr("header.json", json.dumps(head("m")))
+        archive.writestr("samples/1_epoch_1.json", "{")
+    with pytest.raises(DataError, match=r"bad\.eval: samples/1_epoch_1\.json is damaged"):
+        read(tmp_path / "bad.eval")
+    (tmp_path / "b.json").write_text(json.dumps(head("m") | {"samples": [{"id": 1, "input": "x"}]}))
+    with pytest.raises(DataError, match=r"b\.json: sample 0: not a sample of Inspect .*'output'"):
+        read(tmp_path / "b.json")
+    (tmp_path / "c.json").write_text('{"eval": 3}')
+    with pytest.raises(DataError, match=r"c\.json: not an Inspect log"):
+        read(tmp_path / "c.json")
+
+
+def test_a_sample_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a member of the archive unpacks to is looked at before it is unpacked."""
+    monkeypatch.setattr(inspect_ai, "LONGEST", 1000)
+    file = zipped(tmp_path / "a.eval", "m", [sample(1, "2" * 2000)], "header.json")
+    with pytest.raises(DataError, match=r"samples/1_epoch_1\.json has 2,\d{3} bytes; allowed"):
+        read(file)
+
+
+@pytest.mark.skipif(bool(find_spec("inspect_ai")), reason="inspect_ai is installed, and reads it")
+def test_another_layout_is_left_to_inspect_itself(tmp_path: Path) -> None:
+    """A .eval file without a file per sample is read by inspect_ai; without it, one sentence."""
+    with zipfile.ZipFile(tmp_path / "chunks.eval", "w") as archive:
+        archive.writestr("header.json", json.dumps(head("m")))
+        archive.writestr("chunks/0.bin", "x")
+    with pytest.raises(DataError, match="install inspect_ai, whose own reader is then used"):
+        read(tmp_path / "chunks.eval")
+
+
+# lm-eval
+
+
+def row(doc_id: int, answer: Any, **changes: Any) -> dict[str, Any]:
+    return {
+        "doc_id": doc_id,
+        "doc": {"question": f"q{doc_id}"},
+        "target": "42",
+        "arguments": {"gen_args_0": {"arg_0": f"Q: q{doc_id}\nA:", "arg_1": {"until": ["\n"]}}},
+        "resps": [[answer]],
+        "filtered_resps": [answer],
+        "filter": "strict-match",
+        "metrics": ["exact_match"],
+        "exact_match": 1.0,
+        "doc_hash": f"d{doc_id}",
+    } | changes
+
+
+NAME = "samples_gsm8k_2026-01-02T03-04-05.678.jsonl"
+
+
+def test_lm_eval_samples_take_the_model_from_their_folder(tmp_path: Path) -> None:
+    """The task comes from the file's name, the model from its folder or from NAME=; a row per
+    filter is one answer.
+    """
+    twice = [row(0, "41"), row(0, "41", filter="flexible-extract"), row(1, "42")]
+    a = lines(tmp_path / "meta__llama" / NAME, twice)
+    b = lines(tmp_path / "other" / NAME, [row(0, "6"), row(1, "7")])
+    answers = collect([("", a), ("mine", b)])
+    assert [p.prompt_id for p in answers.prompts] == ["gsm8k:0", "gsm8k:1"]
+    assert answers.prompts[0].text == "Q: q0\nA:"
+    assert texts(answers) == {
+        ("meta__llama", "gsm8k:0"): "41",
+        ("meta__llama", "gsm8k:1"): "42",
+        ("mine", "gsm8k:0"): "6",
+        ("mine", "gsm8k:1"): "7",
+    }
+
+
+def test_lm_eval_chats_and_older_arguments(tmp_path: Path) -> None:
+    """A chat arrives as a JSON text of its messages, an older version's arguments as a list; two
+    chat templates of one document are one prompt, which is said.
+    """
+    chat = json.dumps([{"role": "user", "content": "q0"}])
+    a = lines(tmp_path / "a" / NAME, [row(0, "x", arguments={"gen_args_0": {"arg_0": [chat]}})])
+    b = lines(tmp_path / "b" / NAME, [row(0, "y", arguments=[["[INST] q0 [/INST]", {}]])])
+    answers = read(a, b)
+    assert [p.text for p in answers.prompts] == ["q0"]
+    assert answers.left_out == {"prompts in the words of a later log's chat template": 1}
+
+
+def test_lm_eval_likelihoods_are_no_answers(tmp_path: Path) -> None:
+    """Samples scored by likelihood hold no text; a log of them alone is refused."""
+    file = lines(tmp_path / "m" / NAME, [row(0, -3.5), row(1, "42")])
+    assert read(file).left_out == {"samples scored by likelihood, without an answer in text": 1}
+    only = lines(tmp_path / "n" / NAME, [row(0, -3.5)])
+    with pytest.raises(DataError, match="no answers in"):
+        read(only)
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    """A line that is no JSON, and one without its fields."""
+    file = lines(tmp_path / "m" / NAME, [row(0, "1"), {"doc_id": 1}])
+    with pytest.raises(
+        DataError, match=r"\.jsonl:2: not a sample of lm-eval \(KeyError\('resps'\)"
+    ):
+        read(file)
+    file.write_text(json.dumps(row(0, "1")) + "\n{\n")
+    with pytest.raises(DataError, match=r"\.jsonl:2: not valid JSON"):
+        read(file)
+
+
+# Arena-Hard
+
+
+def test_arena_hard_answers(tmp_path: Path) -> None:
+    """The question and the last message's answer; two models are two entrants."""
+
+    def said(model: str, text: str) -> dict[str, Any]:
+        messages = [
+            {"role": "user", "content": "Write a haiku."},
+            {"role": "assistant", "content": {"answer": text}},
+        ]
+        return {"uid": "u1", "ans_id": "x", "model": model, "messages": messages, "metadata": {}}
+
+    a = lines(tmp_path / "a.jsonl", [said("a", "Leaves fall.")])
+    b = lines(tmp_path / "b.jsonl", [said("b", "Snow.")])
+    answers = read(a, b)
+    assert [(p.prompt_id, p.text) for p in answers.prompts] == [("arena-hard:u1", "Write a haiku.")]
+    assert texts(answers) == {
+        ("a", "arena-hard:u1"): "Leaves fall.",
+        ("b", "arena-hard:u1"): "Snow.",
+    }
+    lines(a, [said("a", "x"), {"uid": "u2", "model": "a", "messages": []}])
+    with pytest.raises(DataError, match=r"a\.jsonl:2: not an answer of Arena-Hard"):
+        read(a)
+
+
+# Together
+
+
+def test_one_id_for_two_questions_is_refused(tmp_path: Path) -> None:
+    """Logs of other samples under the same ids cannot be joined; both places are named."""
+    a = plain(tmp_path / "a.json", "a", [sample(1, "2")])
+    b = plain(tmp_path / "b.json", "b", [sample(1, "2", input="Something else?")])
+    with pytest.raises(
+        DataError, match=r"b\.json: sample 0: .*asks something else than at .*a\.js"
+    ):
+        read(a, b)
+
+
+def test_a_second_answer_is_refused(tmp_path: Path) -> None:
+    """Two logs of one model on one sample need names of their own."""
+    a = plain(tmp_path / "a.json", "m", [sample(1, "2")])
+    b = plain(tmp_path / "b.json", "m", [sample(1, "3")])
+    with pytest.raises(DataError, match=r"a second answer of m to sums:1.*NAME=LOG"):
+        read(a, b)
+    assert collect([("first", a), ("second", b)]).entrants == ("first", "second")
+
+
+def test_names_become_ids(tmp_path: Path) -> None:
+    """A sample's or model's name that is no id of ours gets a hash, so that two stay two."""
+    log = plain(
+        tmp_path / "a.json",
+        "my model!",
+        [sample(1, "2", id="a b"), sample(1, "2", id="a/../b"), sample(1, "2", id="a_b")],
+    )
+    answers = read(log)
+    ids = [p.prompt_id for p in answers.prompts]
+    assert len(set(ids)) == 3
+    assert ids[2] == "sums:a_b"
+    assert answers.entrants[0].startswith("my_model_-")
+
+
+def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
+    """prompts.jsonl and responses/ are read by a tournament's own readers, scores.csv is a
+    table of scores, whose battles are won by the higher one, and a folder in use is refused.
+    """
+    a = plain(tmp_path / "a.json", "org/a", [sample(1, "2"), sample(2, "5")])
+    b = plain(tmp_path / "b.json", "org/b", [sample(1, "2", epoch=2), sample(2, "4")])
+    out = tmp_path / "out"
+    done = call("import-responses", a, f"bee={b}", "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == f"2 prompts, 3 responses of bee, org/a: {out}\n"
+    assert "left out: 1 answers of later epochs" in done.stderr
+    bank = read_prompts(out / "prompts.jsonl")
+    ids = [prompt.prompt_id for prompt in bank]
+    cache = read_responses(out / "responses", ["bee", "org/a"], ids)
+    assert cache["bee", "sums:2"].response_text == "4"
+    (by_score,) = read_battles(out / "scores.csv").to_battles()
+    assert (by_score.question_id, by_score.dimension) == ("sums:2", "match")
+    assert {by_score.model_a: "model_a", by_score.model_b: "model_b"}["bee"] == by_score.winner
+    again = call("import-responses", a, "--out", out)
+    assert again.exit_code == 2
+    assert "holds files of its own" in again.stderr
+
+
+def test_a_foreign_file_is_one_sentence(tmp_path: Path) -> None:
+    """A file that is no log of answers is refused with what it holds and what is allowed."""
+    file = lines(tmp_path / "x.jsonl", [{"model_a": "x", "model_b": "y"}])
+    done = call("import-responses", file, "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        f"error: {file}: not a log of answers; allowed: Inspect log, lm-eval samples, "
+        "Arena-Hard answers; found: model_a, model_b\n"
+    )

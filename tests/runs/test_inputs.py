@@ -1,0 +1,275 @@
+"""Records that stand alone: what was judged is in them, or only its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arena_kit import DataError, Study, record_texts, tables
+from arena_kit.cli.main import main
+from arena_kit.runs.inputs import keep_inputs, replay_parameters
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.record import Record
+from tests.samples import SMALL, copy_workspace
+
+KEPT = {
+    "tournament.yaml": "params/tournament.yaml",
+    "prices.yaml": "params/prices.yaml",
+    "prompts.jsonl": "sample/prompts.jsonl",
+    "rubrics/factuality.md": "params/rubrics/factuality.md",
+    "rubrics/calibration.md": "params/rubrics/calibration.md",
+    "rubrics/clinical_utility.md": "params/rubrics/clinical_utility.md",
+    **{
+        f"responses/responses_{entrant}.jsonl": f"sample/responses/responses_{entrant}.jsonl"
+        for entrant in ("aspen", "birch", "cedar", "dogwood")
+    },
+}
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def invoke(*words: object) -> Result:
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    assert done.exit_code == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with two records, of which the second has another seed."""
+    root = copy_workspace(tmp_path_factory.mktemp("home") / "workspace")
+    with chdir(root):
+        for name, seed in (("one", -1), ("two", 5)):
+            Study.open("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}").save()
+    return root
+
+
+@pytest.fixture
+def alone(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The two records, copied to an empty folder, which is the current one."""
+    empty = tmp_path / "empty"
+    shutil.copytree(home / "runs", empty)
+    monkeypatch.chdir(empty)
+    return empty / "one", empty / "two"
+
+
+def test_a_record_keeps_what_was_judged(workspace: Path) -> None:
+    """Every input is in the record byte for byte, and its manifest has size and SHA-256."""
+    record = Study.open("pilot", **SMALL).save()
+    listed = record.read()["inputs"]
+    assert set(listed) == set(KEPT)
+    for name, source in KEPT.items():
+        content = (workspace / source).read_bytes()
+        assert (record.path / "inputs" / name).read_bytes() == content
+        digest = hashlib.sha256(content).hexdigest()
+        assert listed[name] == {"bytes": len(content), "sha256": digest, "kept": True}
+    table = str(tables.files(record.path, workspace))
+    assert re.search(r"/inputs/ \(10 files\) +\d+ kB", table)
+    assert "responses_aspen" not in table
+
+
+def test_a_record_alone_shows_every_battles_texts(home: Path, alone: tuple[Path, Path]) -> None:
+    """In an empty folder, each battle of a record stands beside its prompt and both responses, as
+    the workspace had them.
+    """
+    record, _ = alone
+    asked = {row["prompt_id"]: row["text"] for row in rows(home / "sample" / "prompts.jsonl")}
+    said = {
+        (row["entrant_id"], row["prompt_id"]): row["response_text"]
+        for path in (home / "sample" / "responses").glob("*.jsonl")
+        for row in rows(path)
+    }
+    log, texts = record_texts(record)
+    battles = rows(record / "battles.jsonl")
+    assert len(log) == len(texts) == len(battles) > 100
+    shown = [json.loads(line) for line in invoke("show", record, "--json").stdout.splitlines()]
+    for n, battle in enumerate(battles):
+        question = battle["question_id"]
+        wanted = (
+            asked[question],
+            said[battle["model_a"], question],
+            said[battle["model_b"], question],
+        )
+        assert (texts.prompt[n], texts.response_a[n], texts.response_b[n]) == wanted
+        each = shown[n]
+        assert (each["prompt"], each["response_a"], each["response_b"]) == wanted
+        assert {v["first"] for v in each["verdicts"]} == {battle["model_a"], battle["model_b"]}
+    one = invoke("show", record, battles[7]["battle_id"]).stdout
+    assert all(shown[7][name] in one for name in ("prompt", "response_a", "response_b"))
+
+
+def test_a_record_alone_opens_and_is_rated_again(alone: tuple[Path, Path]) -> None:
+    """In an empty folder `show` prints the board and `rate` gives the record's ratings again."""
+    record, _ = alone
+    assert "10 files kept, 0 only as hashes" in invoke("show", record).stdout
+    primary = json.loads((record / "elo_results.json").read_text())["primary"]
+    words = ("rate", record, "--method", "permutation-elo", "--json")
+    for row in json.loads(invoke(*words).stdout)["ratings"]:
+        entry = primary[row["dimension"]][row["model"]]
+        assert (row["rating"], row["ci_low"]) == (entry["mean"], entry["ci95_low"])
+
+
+def test_records_alone_are_compared(alone: tuple[Path, Path]) -> None:
+    """In an empty folder two records are compared: another seed of the shuffles, no verdict."""
+    found = json.loads(invoke("compare", *alone, "--json").stdout)
+    assert found["settings"]["parameters.seed"] == [-1, 5]
+    assert (found["flips"], found["n_shared"]) == ([], 384)
+    assert any(delta["change"] for delta in found["deltas"])
+
+
+def test_records_of_the_older_form_are_compared(alone: tuple[Path, Path]) -> None:
+    """Where `ci95_*` was the shuffle's, the evidence interval is found under its older name."""
+    record, _ = alone
+    now = json.loads(invoke("compare", *alone, "--json").stdout)["deltas"]
+    path = record / "elo_results.json"
+    results = json.loads(path.read_text())
+    for entries in results["primary"].values():
+        for entry in entries.values():
+            entry["evidence_ci95_low"], entry["ci95_low"] = entry["ci95_low"], entry["mean"] - 1
+            entry["evidence_ci95_high"], entry["ci95_high"] = entry["ci95_high"], entry["mean"] + 1
+    path.write_text(json.dumps(results))
+    assert json.loads(invoke("compare", *alone, "--json").stdout)["deltas"] == now
+
+
+def test_a_record_is_replayed_in_another_workspace(
+    alone: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A workspace that has none of the entrants repeats a record's verdicts on its texts: the same
+    pairs, battles and ratings, byte for byte.
+    """
+    record, _ = alone
+    other = copy_workspace(tmp_path / "other")
+    shutil.rmtree(other / "sample")
+    monkeypatch.chdir(other)
+    made = Path(invoke("run", "pilot", "--from-record", record).stdout.splitlines()[-1])
+    for name in ("matches/matches.jsonl", "battles.jsonl", "elo_results.json"):
+        assert (made / name).read_bytes() == (record / name).read_bytes()
+    assert (made / "inputs" / "prompts.jsonl").is_file()
+    manifest = json.loads((made / "manifest.json").read_text())
+    assert manifest["judge"]["settings"]["judge"] == "replay"
+    assert invoke("compare", record, made).stdout.count("+0.0") == 12
+
+
+def test_the_texts_of_a_record_are_judged_by_another_judge(
+    alone: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record in place of the tournament file: its texts are judged anew, in this workspace's
+    ledger, wherever the record's own was.
+    """
+    record, _ = alone
+    other = copy_workspace(tmp_path / "other")
+    monkeypatch.chdir(other)
+    shutil.rmtree(other / "sample")
+    strange = tmp_path / "elsewhere.sqlite"
+    file = record / "inputs" / "tournament.yaml"
+    file.write_text(file.read_text().replace(".arena_kit/verdicts.sqlite", str(strange)))
+    manifest = json.loads((record / "manifest.json").read_text())
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    manifest["inputs"]["tournament.yaml"]["sha256"] = digest
+    (record / "manifest.json").write_text(json.dumps(manifest))
+    paid = {"judge": "anthropic", "max_cost_usd": 5.0}
+    assert Plan.read("headline", replay_parameters(record) | paid).judge.model == "claude-opus-5-5"
+    study = Study.open("pilot", tournament=str(record), **SMALL)
+    assert len(study.judgments) == 192
+    assert (other / ".arena_kit" / "verdicts.sqlite").is_file()
+    assert not strange.exists()
+
+
+def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
+    """With `inputs: hashes` no text of a prompt or response is in the record, and whoever asks for
+    them is told why.
+    """
+    study = Study.open("headline", **SMALL, inputs="hashes")
+    record = study.save()
+    listed = record.read()["inputs"]
+    assert set(listed) == set(KEPT)
+    assert not any(entry["kept"] for entry in listed.values())
+    for name, source in KEPT.items():
+        content = (workspace / source).read_bytes()
+        assert listed[name]["sha256"] == hashlib.sha256(content).hexdigest()
+    shown = [study.examples().html, str(study.examples())]
+    written = [path.read_text() for path in record.path.rglob("*.json*")]
+    for row in rows(workspace / "sample" / "responses" / "responses_aspen.jsonl"):
+        assert not any(row["response_text"] in text for text in [*shown, *written])
+    with pytest.raises(DataError, match=r"keeps only hashes of its inputs \(parameter inputs"):
+        record_texts(record.path)
+    with pytest.raises(DataError, match="keeps only hashes of its inputs"):
+        Study.open("pilot", tournament=str(record.path))
+
+
+def test_copies_are_removed_where_only_hashes_may_stay(tmp_path: Path) -> None:
+    """A run that is taken up again with `inputs: hashes` leaves no copy of the try before, and what
+    else the record keeps stays.
+    """
+    record = Record.create(tmp_path / "runs", "pilot")
+    for name in ("secret.jsonl", "other.jsonl"):
+        (tmp_path / name).write_text(f"{name}\n")
+        keep_inputs(record, {name: tmp_path / name})
+    keep_inputs(record, {"secret.jsonl": tmp_path / "secret.jsonl"}, "hashes")
+    kept = {name: entry["kept"] for name, entry in record.read()["inputs"].items()}
+    assert kept == {"secret.jsonl": False, "other.jsonl": True}
+    assert [path.name for path in (record.path / "inputs").iterdir()] == ["other.jsonl"]
+
+
+def test_a_changed_copy_is_refused(workspace: Path) -> None:
+    """A kept file that is not as it was is named."""
+    record = Study.open("pilot", **SMALL).save().path
+    path = record / "inputs" / "responses" / "responses_cedar.jsonl"
+    path.write_text(path.read_text().replace("the", "The", 1))
+    with pytest.raises(DataError, match=r"responses_cedar.jsonl: changed since the run: its SHA"):
+        record_texts(record)
+    path.unlink()
+    with pytest.raises(DataError, match=r"responses_cedar.jsonl: no such file"):
+        record_texts(record)
+
+
+def test_a_record_without_inputs_says_so(workspace: Path) -> None:
+    """A record of before, which kept nothing, cannot be replayed, in one sentence."""
+    record = Study.open("pilot", **SMALL).save()
+    record.update(inputs={})
+    done = CliRunner().invoke(main, ["run", "pilot", "--from-record", str(record.path)])
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert "keeps no tournament file among its inputs" in done.stderr
+    for odd in ([1], {"tournament.yaml": {"sha256": 3}}):
+        record.update(inputs=odd)
+        with pytest.raises(DataError, match=r"manifest.json: inputs: files"):
+            record_texts(record.path)
+
+
+def test_a_replay_takes_no_address_key_or_cap_from_a_record(workspace: Path) -> None:
+    """What a record says about where to send requests, with which key and for how much is not
+    taken over: it may be somebody else's record.
+    """
+    record = Study.open("pilot", **SMALL).save()
+    parameters = record.read()["parameters"] | {
+        "base_url": "http://127.0.0.1:9", "key_variable": "HOME", "max_cost_usd": 900.0,
+        "transport": "messages", "judge_model": "x", "offline": True,
+    }  # fmt: skip
+    record.update(parameters=parameters)
+    taken = replay_parameters(record.path)
+    assert not taken.keys() & {
+        "base_url", "key_variable", "max_cost_usd", "transport", "judge_model", "offline", "run_dir"
+    }  # fmt: skip
+    assert (taken["strata"], taken["n_perms"]) == (SMALL["strata"], 20)
+
+
+def test_a_key_in_a_comment_is_not_copied(workspace: Path) -> None:
+    """A tournament file with a key in a comment is refused before it is copied."""
+    path = workspace / "params" / "tournament.yaml"
+    path.write_text(f"# sk-ant-planted-0123456789abcdef\n{path.read_text()}")
+    with pytest.raises(DataError, match=r"tournament.yaml: the file holds a key"):
+        Study.open("pilot", **SMALL)
+    (manifest,) = workspace.glob("runs/*/manifest.json")
+    assert json.loads(manifest.read_text())["status"] == "failed"
+    assert not list(workspace.glob("runs/*/inputs/tournament.yaml"))
