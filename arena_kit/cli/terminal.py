@@ -37,7 +37,8 @@ def show_board(record: Path) -> None:
 def _show_placement(record: Path) -> None:
     """The board as the report shows it, and what may be concluded from it."""
     found = read_json(record / "elo_ratings.json")
-    board = read_json(record / "placement.json")["board"]
+    plain = {"ratings": found["ratings"], "heading": "where this judge puts it", "caution": ""}
+    board = read_json(record / "placement.json").get("board", plain)  # records before had none
     rows = [
         {
             "rank": rank,
@@ -50,7 +51,8 @@ def _show_placement(record: Path) -> None:
     ]
     title = f"{found['model']} in {found['arena']}, judged by {found['judge_model']}"
     _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
-    _say(board["caution"])
+    if board["caution"]:
+        _say(board["caution"])
 
 
 def _show_policy(board: Mapping[str, Any]) -> None:

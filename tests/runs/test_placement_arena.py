@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
@@ -244,6 +245,33 @@ def test_battles_without_a_question_id(workspace: Path, sample_params: dict[str,
     assert all(prompt.prompt_id.startswith("prompt-") for prompt in sample.prompts)
     assert {prompt.prompt_id for prompt in sample.prompts} <= {*study.human.prompts}
     assert len(study.human.prompts) <= 143
+
+
+def test_another_tools_arena(workspace: Path, sample_params: dict[str, Any]) -> None:
+    """An arena in LMArena's CSV of 55,000 votes (one-hot winners, turns as JSON lists) is drawn
+    from as our own is.
+    """
+    rows = map(json.loads, gzip.decompress((workspace / ARENA).read_bytes()).splitlines())
+    with (workspace / "lmarena.csv").open("w", newline="", encoding="utf-8") as out:
+        winners = ["winner_model_a", "winner_model_b", "winner_tie"]
+        texts = ["prompt", "response_a", "response_b"]
+        table = csv.writer(out)
+        table.writerow(["id", "model_a", "model_b", *texts, *winners])
+        for n, row in enumerate(rows):
+            won = {"model_a": 0, "model_b": 1}.get(row["winner"], 2)
+            said = [json.dumps([row[name]]) for name in texts]
+            table.writerow(
+                [n, row["model_a"], row["model_b"], *said, *(int(won == i) for i in range(3))]
+            )
+    made = {"backend": "openai_compatible", "model": "own", "base_url": "http://127.0.0.1:9/v1"}
+    given = sample_params | {"human": "lmarena.csv", "responses": "", "generate": made}
+    study = PlacementStudy.open(**given | {"model": "newcomer", "languages": []})
+    plan = study.run.plan  # type: ignore[union-attr]
+    assert (len(plan.sample.battles), len(plan.sample.shared)) == (200, 400)
+    assert not plan.texts.left_out
+    ours = map(json.loads, gzip.decompress((workspace / ARENA).read_bytes()).splitlines())
+    known = {row[f"response_{side}"] for row in ours for side in "ab"}
+    assert {response.response_text for response in plan.sample.recorded.values()} <= known
 
 
 def test_too_few_shared_battles_after_all(workspace: Path, sample_params: dict[str, Any]) -> None:
