@@ -212,7 +212,7 @@ def test_prompts_and_responses_of_ones_own(workspace: Path) -> None:
         ({"rubric": "sample/DATA_CARD.md"}, "DATA_CARD.md:1: the heading must end in 'version"),
         ({"rubric": "params/nothing.md"}, "nothing.md: no such file"),
         ({"dimension": "a/b"}, "dimension 'a/b' must not hold a slash"),
-        ({"judge": "anthropic"}, "needs judge_model"),
+        ({"judge": "anthropic"}, "claude-opus-5-5 must be paid: set max_cost_usd"),
         ({"texts": "params/tournament.yaml"}, "languages has no effect with texts"),
         ({"responses": "params"}, r"responses_dogwood\.jsonl: no such file"),
         ({"judge": "replay"}, "judge: .*'baseline', 'anthropic' or 'openai_compatible'"),
