@@ -100,7 +100,7 @@ def test_a_restart_goes_on_as_if_it_had_not_been(n_models: int) -> None:
     log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(live, 500))
     again = Arena(live.policy, models, PROMPTS, rng=rng(5), battles=log)
     live.scheduler.rng = rng(5)
-    assert again.scheduler.time_in_band(again.ratings) == live.scheduler.time_in_band(live.ratings)
+    assert again.scheduler.exposure_due(again.ratings) == live.scheduler.exposure_due(live.ratings)
     for (mine, _), (theirs, _) in zip(voted(again, 200), voted(live, 200), strict=True):
         assert replace(mine, matchup_id=theirs.matchup_id) == theirs
 
