@@ -33,13 +33,12 @@ _LONG = 500_000_000
 
 def _settings() -> Lists:
     """Every key that `--set` takes, with its default and, where they are few, what it may be."""
-    return {
-        f"Settings of {name} (--set KEY=VALUE)": [
-            (field.name, _default(field.default, hints[field.name])) for field in fields(method)
-        ]
-        for name, method in METHODS.items()
-        for hints in [get_type_hints(method)]
-    }
+    return {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+
+
+def _keys(method: type[Method]) -> list[tuple[str, str]]:
+    kinds = get_type_hints(method)
+    return [(each.name, _default(each.default, kinds[each.name])) for each in fields(method)]
 
 
 def _default(value: object, kind: object) -> str:
@@ -49,11 +48,9 @@ def _default(value: object, kind: object) -> str:
         return f"{' | '.join(map(str, get_args(kind)))}; default: {value}"
     if isinstance(value, bool):
         return f"true | false; default: {str(value).lower()}"
-    return (
-        f"default: {value:g}"
-        if isinstance(value, float)
-        else f"default: {'none' if value == '' else value}"
-    )
+    if isinstance(value, float):
+        return f"default: {value:g}"
+    return f"default: {'none' if value == '' else value}"
 
 
 @main.command(cls=Listing, lists=_settings)

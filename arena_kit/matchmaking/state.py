@@ -116,6 +116,7 @@ class State:
         self.tally = Tally(policy, models, prompts)
         self.meetings, self.sessions = Meetings(policy.repeats), Sessions(policy.repeats)
         self.pending: dict[str, _Waiting] = {}
+        self._joined: Counts = np.zeros(len(self.tally.models), np.int64)
         if battles is not None:
             self._replay(battles)
         self.roster = self._past = Roster(policy, self.tally.enabled)
