@@ -4,11 +4,14 @@
 
 Per setting: the ratio of the average evidence SE to the true spread of the ratings over fresh
 samples, and the share of 95 % intervals that hold the expected rating (its mean over all samples).
+Then for one entrant far below the others: how often it is winless and has no interval, the share
+of printed intervals that hold its expected rating, and that share with the winless ones' as well.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import combinations
 
 import numpy as np
 
@@ -58,8 +61,39 @@ def measure(questions: int, per_question: int, effect: float, k: float, samples:
     sys.stdout.flush()
 
 
+def weak(gap: float, questions: int, samples: int) -> None:
+    """Print one line about a model so far below three others, which it meets on every question."""
+    rng, pairs = np.random.default_rng(2), list(combinations(range(4), 2))
+    a, b = (np.tile(side, questions).astype(np.int32) for side in zip(*pairs, strict=True))
+    labels = Labels(
+        np.array([f"q{i:06d}" for i in range(questions)], object),
+        np.repeat(np.arange(questions, dtype=np.int32), len(pairs)),
+    )
+    rows = []
+    for seed in range(samples):
+        level = np.array([-gap, 0, 60, 120]) + rng.normal(0, 100, (questions, 4))
+        ahead = level[labels.codes, a] - level[labels.codes, b]
+        lost = (rng.random(len(a)) > 1 / (1 + 10 ** (-ahead / 400))).astype(np.int8)
+        log = BattleLog(models=tuple("wxyz"), a=a, b=b, outcome=lost, question_id=labels)
+        method = PermutationElo(n_perms=100, evidence_replicates=200, evidence_orders=5, seed=seed)
+        found = method(log)
+        draws = found.replicates[:, found.models.index("w")]
+        shown = found["w"].ci_low is not None
+        rows.append((found["w"].rating, *np.percentile(draws, [2.5, 97.5]), shown))
+    rating, low, high, shown = np.array(rows).T
+    held, printed = (low <= rating.mean()) & (rating.mean() <= high), shown == 1
+    print(
+        f"{questions:6d} questions, {gap:3.0f} below the others: no interval in "
+        f"{100 * np.mean(~printed):4.1f} % of samples, coverage of those printed "
+        f"{100 * held[printed].mean():5.1f} %, with the winless {100 * held.mean():5.1f} %"
+    )
+    sys.stdout.flush()
+
+
 def main() -> None:
     """Print the table, also for fewer questions than reports show an interval for."""
+    for gap in (900, 700, 550, 400):
+        weak(gap, 60, 150)
     elo.MIN_QUESTIONS = 2
     measure(5, 20, 150, 16, 150)
     measure(10, 20, 150, 16, 150)

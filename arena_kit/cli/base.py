@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
@@ -16,6 +16,8 @@ from arena_kit.rating.base import RatingError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Lists = dict[str, list[tuple[str, str]]]
 
 FAILED, WRONG_INPUT, REFUSED = 1, 2, 3
 
@@ -71,6 +73,21 @@ def _service_code(error: RuntimeError) -> int:
 def _stop(message: str, code: int) -> None:
     echo(f"error: {message}", err=True)
     sys.exit(code)
+
+
+class Listing(click.Command):
+    """A command whose help ends with lists: titles with terms and what each means."""
+
+    def __init__(self, *args: Any, lists: Callable[[], Lists], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lists = lists
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Make the lists now, when help is asked for."""
+        super().format_epilog(ctx, formatter)
+        for title, rows in self._lists().items():
+            with formatter.section(visible(title)):
+                formatter.write_dl([(visible(term), visible(text)) for term, text in rows])
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, Ratings
@@ -30,13 +31,35 @@ _SEVERAL = ("covariates", "center_on")
 _LONG = 500_000_000
 
 
-@main.command()
+def _settings() -> Lists:
+    """Every key that `--set` takes, with its default and, where they are few, what it may be."""
+    return {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+
+
+def _keys(method: type[Method]) -> list[tuple[str, str]]:
+    kinds = get_type_hints(method)
+    return [(each.name, _default(each.default, kinds[each.name])) for each in fields(method)]
+
+
+def _default(value: object, kind: object) -> str:
+    if isinstance(value, tuple):
+        return "names separated by commas; default: none"
+    if get_origin(kind) is Literal:
+        return f"{' | '.join(map(str, get_args(kind)))}; default: {value}"
+    if isinstance(value, bool):
+        return f"true | false; default: {str(value).lower()}"
+    if isinstance(value, float):
+        return f"default: {value:g}"
+    return f"default: {'none' if value == '' else value}"
+
+
+@main.command(cls=Listing, lists=_settings)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--method", type=click.Choice(list(METHODS)),
               help=f"How battles become ratings (default: {DEFAULT_METHOD}, or a record's "
               "own).")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
-              help="Change one setting of the method; may be repeated.")  # fmt: skip
+              help="Change one setting of the method, listed below; may be repeated.")  # fmt: skip
 @click.option("--dimension", help="Rate only this dimension of the file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @plain_errors
@@ -54,7 +77,8 @@ def rate(
     A file needs the columns model_a, model_b and winner (model_a, model_b, tie or both_bad), or
     is in another tool's format, or has its columns named (--model-a, --winner, ...).
     A file with several dimensions is rated one by one. A run record, or the battles.jsonl
-    inside, is rated with that record's settings, so its ratings come out again.
+    inside, is rated with that record's settings, so its ratings come out again; with
+    --method bradley-terry, on the scale and center of its report.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.battles import battles_of
@@ -116,16 +140,28 @@ def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
     file = battles_file(file)
     recorded = manifest_of(file).get("rating", {})
     name = name or recorded.get("method", DEFAULT_METHOD)
-    settings: dict[str, Any] = {}
-    if recorded.get("method") == name:
+    settings = _recorded(recorded, name, file.parent)
+    if settings:
         echo(f"settings of the run record {file.parent}", err=True)
-        settings |= recorded["settings"]
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise DataError(f"--set {change!r}: expected KEY=VALUE")
         settings[key] = _names(text) if key in _SEVERAL else text
     return validated(METHODS[name], settings, "--set")
+
+
+def _recorded(rating: dict[str, Any], method: str, record: Path) -> dict[str, Any]:
+    """A record's settings of a method; a tournament's of Bradley–Terry follow from Elo's."""
+    from arena_kit.runs.settings import EloSettings, validated
+
+    settings = dict(rating.get("settings", {}))
+    if rating.get("method") == method:
+        return settings
+    if (rating.get("method"), method) != ("permutation-elo", "bradley-terry"):
+        return {}
+    elo = validated(EloSettings, settings | {"k_sweep": [settings["k"]]}, f"{record}/manifest.json")
+    return asdict(elo.strengths())
 
 
 def _names(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arena_kit.cli.base import WRONG_INPUT, echo, main, plain_errors
+from arena_kit.cli.base import WRONG_INPUT, Listing, Lists, echo, main, plain_errors
 
 if TYPE_CHECKING:
     from arena_kit.judging.cost import Forecast
@@ -31,7 +31,27 @@ _ask_again = click.option(
 Overrides = tuple[tuple[str, str], ...]
 
 
-@main.command()
+def _notebooks() -> Lists:
+    """The notebooks of the workspace, or those that `init` would put there, with their titles."""
+    from arena_kit.files import DataError, read_json
+    from arena_kit.runs.record import find_root
+    from arena_kit.runs.workspace import source_folder
+
+    try:
+        root = find_root()
+    except DataError:
+        root = source_folder()
+    rows = []
+    for file in sorted((root / "notebooks").glob("*.ipynb")):
+        try:
+            title = str(read_json(file)["metadata"]["title"])
+        except (DataError, KeyError, TypeError):
+            title = "without a title"
+        rows.append((file.stem, title.partition(": ")[2] or title))
+    return {"Notebooks": rows}
+
+
+@main.command(cls=Listing, lists=_notebooks)
 @click.argument("name")
 @click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
               help="YAML file of parameters (default: params/NAME.yaml).")  # fmt: skip
@@ -55,7 +75,7 @@ def run(
     ask_again: str | None,
     as_json: bool,
 ) -> None:
-    """Run notebook NAME (pilot, headline, k_sweep) into a new record.
+    """Run notebook NAME (listed below) into a new record.
 
     The record holds report.html, the executed notebook and all artifacts; its path is
     the last line printed. Exit codes: 0 finished, 1 failed or without one usable verdict (the

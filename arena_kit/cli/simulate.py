@@ -165,6 +165,7 @@ def _as_dict(
         },
         "summary": simulation.summary(duels),
         "promises": simulation.promises(policy, duels),
+        "limits": simulation.limits(policy, world.models, world.prompts),
         "sentence": simulation.sentence(duels, policy),
         "runs": [
             {"seed": number, "v2": _run_dict(each.v2), "baseline": _run_dict(each.baseline)}
@@ -207,4 +208,6 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
     ]
     title = "What the policy promises of its matchups, worst seed"
     console.print(Table(rows=kept, title=title, left=["what"]))
+    for limit in simulation.limits(policy, world.models, world.prompts):
+        console.print(Text(visible(limit)), soft_wrap=True)
     console.print(Text(visible(simulation.sentence(duels, policy))), soft_wrap=True)

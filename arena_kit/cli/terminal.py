@@ -13,6 +13,7 @@ from rich.text import Text
 from arena_kit.files import read_json, visible
 from arena_kit.judging.cost import Forecast, dollars
 from arena_kit.judging.quality import served_sentence
+from arena_kit.policy.constants import Phase
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text, span
@@ -56,24 +57,31 @@ def _show_placement(record: Path) -> None:
 
 
 def _show_policy(board: Mapping[str, Any]) -> None:
+    """The board as its rollout phase shows it to readers (12); in the shadow as it was before."""
+    phase = Phase(board["phase"])
     by_elo = board["ordered_by"] == "legacy_elo"
     score, value = ("Elo", "legacy_elo") if by_elo else ("rating", "conservative")
     rows = [
-        {
-            "rank": row["official_rank"],
-            "model": row["model"],
-            score: f"{row[value]:.0f}",
-            "confidence": f"{row['confidence']}%",
-            "coverage": percent(row["prompt_coverage"]),
-            "badge": row["badge"],
-            "votes": row["votes"],
-        }
+        {"rank": row["official_rank"], "model": row["model"], score: f"{row[value]:.0f}"}
+        | (_validity(row) if phase.shows_diagnostics else {})
+        | {"votes": row["votes"]}
         for row in board["rows"]
     ]
     _print(Table(rows=rows, title=board["arena"], left=["model", "badge"]))
+    if not phase.shows_diagnostics:
+        _say(f"Phase {int(phase)}: confidence, coverage, badges and status are in the record only.")
+        return
     status = board["status"]
     aside = "" if status["published"] else " (computed, not published)"
     _say(f"{status['status']}{aside}: {'; '.join(status['reasons'])}")
+
+
+def _validity(row: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "confidence": f"{row['confidence']}%",
+        "coverage": percent(row["prompt_coverage"]),
+        "badge": row["badge"],
+    }
 
 
 def _show_tournament(record: Path) -> None:
@@ -136,6 +144,9 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
             for rank, rating in enumerate(ratings.ratings, 1)
         ]
         _print(Table(rows=rows, title=f"{name or ratings.method} ({counted})", left=["model"]))
+        for rating in ratings.ratings:
+            if rating.no_interval:
+                _say(f"  {rating.model} has no interval: {rating.no_interval}")
         for parameter, value in ratings.fit.items():
             if not parameter.endswith("_se"):
                 error = ratings.fit.get(f"{parameter}_se")

@@ -113,16 +113,18 @@ def read_verdict(text: str) -> Reading:
     of three, a tie. What is quoted, denied, asked or only supposed is no statement.
     """
     text = text[-_LONGEST:]
-    whole = _whole_object(text)
-    own, rest = ([whole], "") if whole else _objects(text)
+    if whole := _whole_object(text):  # nothing stands around it that could speak against it
+        return _read_object(whole, _slot(whole["winner"]))
+    own, rest = _objects(text)
     if not own:
         return Reading(winner=_last_statement(rest), justification=text.strip()[-_TAIL:])
     winner = _slot(own[-1]["winner"])
     later = {each.slot for each in _statements(_FORMAL, rest[-_TAIL:]) if each.meant}
-    return Reading(
-        winner=winner if later <= {winner} else None,
-        justification=str(own[-1].get("justification", "")),
-    )
+    return _read_object(own[-1], winner if later <= {winner} else None)
+
+
+def _read_object(verdict: dict[str, object], winner: Slot | None) -> Reading:
+    return Reading(winner=winner, justification=str(verdict.get("justification", "")))
 
 
 def _whole_object(text: str) -> dict[str, object] | None:

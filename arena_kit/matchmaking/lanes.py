@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from arena_kit.matchmaking.matchup import Lane
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.coverage import Bools, Counts
+from arena_kit.policy.exposure import Bools, Counts, Floats
 from arena_kit.rating.base import expected_share
-
-Floats = NDArray[np.float64]
 
 _FAR = 1e6  # sets those who come first apart from all others
 _ANCHOR = 0.05, 2.0  # weights of a contender far above its exposure target, and far below it
+_AHEAD = 0.5  # tolerances by which one may be above its target and still go first for a floor
 _JOINED = 3.0  # tolerances by which all may be above their targets because others have joined
 
 
@@ -179,12 +178,16 @@ def _below_floor(table: Table) -> Iterator[Proposal]:
     """Adjacent contenders without the floor, furthest from it first.
 
     Where a pair shares fewer prompts than the floor asks for, all that it shares suffice. A
-    pair that has met as often as the policy has patience for waits its turn like others.
+    pair that has met as often as the policy has patience for waits its turn like others, and so
+    does one of which a model has been shown too often (7.1): whoever enters the band has a pair
+    without the floor at every rank it passes.
     """
     rule, pairs = table.policy.pairs, (table.band[:-1], table.band[1:])
     votes, prompts = table.by_pair[pairs], table.pair_prompts[pairs]
     needed = np.minimum(rule.prompts, table.shared[pairs])
     lacking = ((votes < rule.votes) | (prompts < needed)) & (table.met[pairs] < rule.patience)
+    ahead = _ahead(table)[table.band]
+    lacking &= ~(ahead[:-1] | ahead[1:])
     if not lacking.any():
         return
     progress = np.minimum(votes / rule.votes, prompts / np.maximum(1, needed))
@@ -196,6 +199,18 @@ def _below_floor(table: Table) -> Iterator[Proposal]:
                 f"ranks {n + 1} and {n + 2} have {votes[n]}/{rule.votes} votes on "
                 f"{prompts[n]}/{needed[n]} prompts",
             )
+
+
+def _ahead(table: Table) -> Bools:
+    """Who has been shown so much too often that the floor of its pairs can wait (7.1).
+
+    It is counted in exposures of a whole window, as a model that has just joined is due hardly
+    any: each one is many per cent of that.
+    """
+    rule = table.policy.exposure
+    whole = np.maximum(table.due, 2 * rule.window / len(table.order))
+    ahead: Bools = table.exposure - table.due > _AHEAD * rule.tolerance * whole
+    return ahead
 
 
 def _neighbours(table: Table, place: int) -> tuple[str, list[int]]:

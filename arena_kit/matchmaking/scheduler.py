@@ -14,7 +14,6 @@ from arena_kit.battles.battle import OUTCOMES, Outcome, read_outcome
 from arena_kit.battles.log import BattleLog
 from arena_kit.matchmaking.lanes import (
     PROPOSE,
-    Floats,
     Proposal,
     Table,
     best_prompt,
@@ -25,6 +24,7 @@ from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.state import State, ordered
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.exposure import Due, Floats
 from arena_kit.policy.rules import Rated
 
 
@@ -92,16 +92,19 @@ class Scheduler:
 
         Only the last ones matter, as many as the rolling window holds.
         """
-        self._state.tally.note_band(self._contenders(ratings))
+        self._state.note_past(self._ranked(*self._states(ratings)))
 
-    def time_in_band(self, ratings: Mapping[str, Rated]) -> dict[str, float]:
-        """For which part of the rolling window each model was a contender.
+    def exposure_due(self, ratings: Mapping[str, Rated]) -> dict[str, Due]:
+        """What each model is due of the rolling window, from the moment it joined (7.1).
 
-        Votes of the past without `note_contenders` count as if today's had been it then.
+        Votes of the past without `note_contenders` count as if today's models and contenders
+        had been there then.
         """
-        tally = self._state.tally
-        share = tally.times_in_band(self._contenders(ratings)) / max(1, tally.matchups)
-        return dict(zip(tally.models, share.tolist(), strict=True))
+        state = self._state
+        band = self._ranked(*self._states(ratings))[: self.policy.contenders.band]
+        columns = (each.tolist() for each in state.tally.due(state.roster, band))
+        dues = map(Due, *columns)
+        return dict(zip(state.tally.models, dues, strict=True))
 
     def enable(self, model: str, *, prompts: Collection[str] | None = None) -> None:
         """Let a model be matched, known or new; `prompts` are those it has responses to."""
@@ -172,8 +175,8 @@ class Scheduler:
         order = self._ranked(rating, rd)
         band = order[: self.policy.contenders.band]
         more = len(state.pending) + 1
-        part = tally.times_in_band(band, more) / (tally.matchups + more)
-        due = (float(tally.exposure[tally.enabled].sum()) + 2) / 2 * state.shares.due(part)
+        due, _ = tally.due(state.roster, band, more)
+        due *= (float(tally.exposure[tally.enabled].sum()) + 2) / float(due[tally.enabled].sum())
         return Table(
             policy=self.policy,
             rng=self.rng,
@@ -207,9 +210,6 @@ class Scheduler:
         state = self._state
         score = np.where(state.tally.enabled, rating - self.policy.deviations * rd, -np.inf)
         return np.lexsort((state.by_name, -score))[: state.n_enabled]
-
-    def _contenders(self, ratings: Mapping[str, Rated]) -> NDArray[np.intp]:
-        return self._ranked(*self._states(ratings))[: self.policy.contenders.band]
 
     def _prompt_for(
         self, lane: Lane, table: Table, proposal: Proposal, session: str | None

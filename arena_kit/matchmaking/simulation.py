@@ -126,7 +126,7 @@ def _matched(arena: Arena, session: str) -> Matchup:
 
 def _measured(arena: Arena, truth: Mapping[str, float]) -> Checkpoint:
     coverage = arena.scheduler.coverage()
-    fairness = coverage.fairness(arena.scheduler.time_in_band(arena.ratings))
+    fairness = coverage.fairness(arena.scheduler.exposure_due(arena.ratings))
     return checkpoint(
         coverage,
         coverage.standings(arena.ratings),

@@ -14,8 +14,8 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.policy.constants import Policy, Repeats
-from arena_kit.policy.coverage import Bools, Coverage, Pair, Tally, grown
-from arena_kit.policy.feasibility import due_shares
+from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
+from arena_kit.policy.exposure import Bools, Counts, Roster, joined
 from arena_kit.rating.glicko2 import replay_order
 
 
@@ -88,6 +88,7 @@ class _Waiting(NamedTuple):
     matchup: Matchup
     pair: Pair
     prompt: int
+    roster: Roster
     band: NDArray[np.intp]
 
 
@@ -98,7 +99,7 @@ class State:
     what holds until the next change: `can` (a response to an active prompt, of an enabled
     model), `shared` (prompts on which two models both can), `mates` (who may meet whom),
     `asked` (prompts on which somebody may), `by_name` (the place of each name by alphabet),
-    `shares` (what each model is due) and `cause` (why no two models can meet, None where some
+    `roster` (who may be met from now on) and `cause` (why no two models can meet, None where some
     can).
     """
 
@@ -115,8 +116,10 @@ class State:
         self.tally = Tally(policy, models, prompts)
         self.meetings, self.sessions = Meetings(policy.repeats), Sessions(policy.repeats)
         self.pending: dict[str, _Waiting] = {}
+        self._joined: Counts = np.zeros(len(self.tally.models), np.int64)
         if battles is not None:
             self._replay(battles)
+        self.roster = self._past = Roster(policy, self.tally.enabled)
         self.add()
 
     def add(self, models: Collection[str] = (), prompts: Collection[str] = ()) -> None:
@@ -147,7 +150,8 @@ class State:
         self.asked = np.flatnonzero(self.can.sum(axis=0) >= 2)
         self.by_name = np.argsort(np.argsort(np.array(self.model_names, object)))
         self.n_enabled = int(enabled.sum())
-        self.shares = due_shares(self.tally.policy, self.n_enabled)
+        if not np.array_equal(self.roster.present, enabled):
+            self.roster = Roster(self.tally.policy, enabled)
         self.cause = self._cause()
 
     def coverage(self) -> Coverage:
@@ -157,7 +161,7 @@ class State:
 
     def wait(self, matchup: Matchup, pair: Pair, prompt: int, band: NDArray[np.intp]) -> None:
         """Count a matchup as handed out, its vote to come."""
-        self.pending[matchup.matchup_id] = _Waiting(matchup, pair, prompt, band)
+        self.pending[matchup.matchup_id] = _Waiting(matchup, pair, prompt, self.roster, band)
         self.tally.show(pair, prompt)
         self.meetings.begin(pair, prompt)
         self.sessions.add(matchup.session, pair, prompt)
@@ -166,7 +170,7 @@ class State:
         """Count the vote on a matchup."""
         waiting = self._settled(matchup_id)
         self.tally.vote(waiting.pair, waiting.prompt, outcome)
-        self.tally.note_band(waiting.band)
+        self.tally.dues.note(waiting.roster, waiting.band)
         self.meetings.end(waiting.pair, waiting.prompt)
         return waiting.matchup
 
@@ -176,6 +180,16 @@ class State:
         self.tally.show(waiting.pair, waiting.prompt, -1)
         self.meetings.end(waiting.pair, waiting.prompt, voted=False)
         return waiting.matchup
+
+    def note_past(self, order: NDArray[np.intp]) -> None:
+        """Say who stood where when the next vote of the past was cast, best first."""
+        left = self.tally.matchups - len(self.tally.dues)
+        present = self.tally.enabled & (self._joined <= -left)
+        if not np.array_equal(present, self._past.present):
+            same = np.array_equal(present, self.roster.present)
+            self._past = self.roster if same else Roster(self.tally.policy, present)
+        there = order[present[order]]
+        self.tally.dues.note(self._past, there[: self.tally.policy.contenders.band])
 
     def _cause(self) -> str | None:
         if self.n_enabled < 2:
@@ -200,12 +214,22 @@ class State:
         battles = battles.select(replay_order(battles))
         self.tally = Tally.of(battles, self.tally.policy, self.tally.models, self.tally.prompts)
         names = () if battles.session is None else battles.session.names
+        self._joined = joined(_first_votes(battles, self.tally)) - len(battles)
         models = [self.tally.models[name] for name in battles.models]
         prompts = [*(self.tally.prompts[name] for name in battles.prompts), -1]
         for (a, b), asked, session in meetings_in_order(battles):
             pair, prompt = ordered(models[a], models[b]), prompts[asked]
             self.meetings.add(pair, prompt)
             self.sessions.add(None if session < 0 else names[session], pair, prompt)
+
+
+def _first_votes(battles: BattleLog, tally: Tally) -> Counts:
+    """How many votes there are before the first of each model; all of them where it has none."""
+    first = np.full(len(tally.models), len(battles))
+    numbers = np.array([tally.models[name] for name in battles.models], np.int64)
+    for side in (battles.a, battles.b):
+        np.minimum.at(first, numbers[side], np.arange(len(battles)))
+    return first
 
 
 def ordered(i: int, j: int) -> Pair:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import OUTCOMES, Outcome
-from arena_kit.policy.coverage import Bools, Counts
+from arena_kit.policy.exposure import Bools, Counts
 from arena_kit.rating.glicko2_steps import SCALE
 
 Floats = NDArray[np.float64]

@@ -18,12 +18,11 @@ from arena_kit.battles.battle import BOTH_BAD, OUTCOMES, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy
+from arena_kit.policy.exposure import Bools, Counts, Due, DueWindow, Floats, Numbers, Roster
 from arena_kit.policy.feasibility import due_shares
 from arena_kit.policy.rules import PairCoverage, Rated, Standing
 from arena_kit.rating.glicko2 import replay_order
 
-Counts = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Pair = tuple[int, int]
 
 
@@ -32,7 +31,7 @@ class ExposureFairness:
     """One model's exposure in the rolling window (7.1).
 
     `target` is lane-adjusted and is what fairness is judged against; `equal_target` is an
-    equal share of the window's matchups.
+    equal share. Both count from the matchup at which the model joined.
     """
 
     model: str
@@ -179,26 +178,42 @@ class Coverage:
         deficits: Counts = np.where(self.active[None, :], lacking, 0).astype(np.int64)
         return deficits
 
-    def fairness(self, band: Collection[str] | Mapping[str, float]) -> tuple[ExposureFairness, ...]:
+    def fairness(self, due: Collection[str] | Mapping[str, Due]) -> tuple[ExposureFairness, ...]:
         """Every enabled model's exposure in the window beside what it is due (7.1).
 
-        `band` names the contenders, or says for which part of the window each model was one.
-        What disabled models were shown in the window is not shared out.
+        `due` says what each model is due, or only names the contenders, where all models and
+        contenders were the same throughout. What disabled models were shown in the window is
+        not shared out.
         """
-        shares = due_shares(self.policy, int(self.enabled.sum()))
-        matchups = float(self.exposure[self.enabled].sum()) / 2
-        within = band if isinstance(band, Mapping) else dict.fromkeys(band, 1.0)
+        dues = self._shared_out(due) if isinstance(due, Mapping) else self._unchanged(due)
         return tuple(
             ExposureFairness(
                 model=model,
                 exposure=int(self.exposure[i]),
-                target=matchups * shares.due(within.get(model, 0.0)),
-                equal_target=matchups * shares.equal,
+                target=dues[model].target,
+                equal_target=dues[model].equal,
                 tolerance=self.policy.exposure.tolerance,
             )
             for i, model in enumerate(self.models)
             if self.enabled[i]
         )
+
+    def _shared_out(self, due: Mapping[str, Due]) -> dict[str, Due]:
+        """What enabled models were shown, shared out among them by what each is due."""
+        enabled = [model for i, model in enumerate(self.models) if self.enabled[i]]
+        shown = float(self.exposure[self.enabled].sum())
+        parts = np.array([due.get(model, (0.0, 0.0)) for model in enabled]).reshape(-1, 2)
+        parts *= shown / np.maximum(1e-9, parts.sum(axis=0))
+        return {model: Due(*part) for model, part in zip(enabled, parts.tolist(), strict=True)}
+
+    def _unchanged(self, band: Collection[str]) -> dict[str, Due]:
+        """What is due where nobody joined or left, and the contenders were these throughout."""
+        shares = due_shares(self.policy, int(self.enabled.sum()))
+        matchups = float(self.exposure[self.enabled].sum()) / 2
+        return {
+            m: Due(matchups * shares.due(float(m in band)), matchups * shares.equal)
+            for m in self.models
+        }
 
     def standings(self, ratings: Mapping[str, Rated]) -> list[Standing]:
         """What the rules ask of every enabled model."""
@@ -263,8 +278,8 @@ class Tally:
     shown, exposure, met
         How often each model was shown, ever and in the rolling window, and how often each pair
         has met, with the matchups that wait for their vote.
-    in_band
-        For how many matchups of the rolling window each model is known as a contender.
+    dues
+        Who could be met, and who was a contender, in matchups of the rolling window.
     by_prompt, by_pair, pair_prompts
         Decisive votes, with those awaited, of a model on a prompt and between two models, and
         on how many prompts the latter were cast.
@@ -278,14 +293,14 @@ class Tally:
         self.prompts: dict[str, int] = {}
         self.enabled, self.active = np.zeros(0, bool), np.zeros(0, bool)
         self.outcomes = np.zeros((len(OUTCOMES), 0), np.int64)
-        self.shown, self.exposure, self.in_band = (np.zeros(0, np.int64) for _ in range(3))
+        self.shown, self.exposure = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.met, self.by_pair, self.pair_prompts, self.by_prompt = (
             np.zeros((0, 0), np.int64) for _ in range(4)
         )
         self._on_prompts: dict[Pair, Counts] = {}
         self._cells = np.zeros((4, 0), np.int64)
         self._window: deque[Pair] = deque()
-        self._bands: deque[NDArray[np.intp]] = deque(maxlen=policy.exposure.window)
+        self.dues = DueWindow(policy)
         self.add(models, prompts)
         self.enabled[:], self.active[:] = True, True
 
@@ -318,9 +333,7 @@ class Tally:
             return
         self.enabled, self.active = grown(self.enabled, n), grown(self.active, width)
         self.outcomes = grown(self.outcomes, len(OUTCOMES), n)
-        self.shown, self.exposure, self.in_band = (
-            grown(each, n) for each in (self.shown, self.exposure, self.in_band)
-        )
+        self.shown, self.exposure = grown(self.shown, n), grown(self.exposure, n)
         self.met, self.by_pair, self.pair_prompts = (
             grown(each, n, n) for each in (self.met, self.by_pair, self.pair_prompts)
         )
@@ -353,21 +366,13 @@ class Tally:
         if outcome >= TIE:
             self._decide(pair, prompt, -1)
 
-    def note_band(self, band: NDArray[np.intp]) -> None:
-        """Count those who were contenders when a vote was cast."""
-        if len(self._bands) == self._bands.maxlen:
-            self.in_band[self._bands[0]] -= 1
-        self._bands.append(band)
-        self.in_band[band] += 1
+    def due(self, roster: Roster, band: Numbers, more: int = 0) -> tuple[Floats, Floats]:
+        """Exposures due to each model in the window and `more` matchups to come, lane-adjusted
+        and equally.
 
-    def times_in_band(self, band: NDArray[np.intp], more: int = 0) -> NDArray[np.float64]:
-        """Matchups of the window, and `more` to come, in which each model is a contender.
-
-        Votes whose contenders are not known count as if they had been these.
+        Votes whose models and contenders are not known count as if they had been these.
         """
-        times = self.in_band.astype(float)
-        times[band] += len(self._window) - len(self._bands) + more
-        return times
+        return self.dues.due(roster, band, len(self._window) - len(self.dues) + more)
 
     def on_prompts(self, pair: Pair) -> Counts:
         """Decisive votes of a pair on each prompt, with those awaited."""

@@ -49,6 +49,8 @@ def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> 
     reasons = [_exposure_sentence(policy, n_models)]
     if not policy.phase.uses_lanes:
         reasons.append("The lanes are not on yet: until then every model is due an equal share.")
+    else:
+        reasons.append(_newcomer_sentence(policy, n_models))
     if n_prompts is not None:
         reasons += _prompt_sentences(policy, n_prompts)
     return Feasibility(
@@ -160,6 +162,19 @@ def _exposure_sentence(policy: Policy, n_models: int) -> str:
         f"{sentence}: in {window} matchups a contender is due {shares.band * window:.0f} exposures "
         f"and any other model {shares.others * window:.0f}, where equal would be "
         f"{shares.equal * window:.0f}."
+    )
+
+
+def _newcomer_sentence(policy: Policy, n_models: int) -> str:
+    """Which bound holds for a model that has just joined, and why not the tolerance."""
+    rule = policy.exposure
+    due = due_shares(policy, n_models).others
+    return (
+        f"A model that joins is due exposure from then on, {100 * due:.1f} per 100 matchups "
+        f"outside the top {policy.contenders.band}. At first no {100 * rule.tolerance:g} % is "
+        f"guaranteed: until it is due {1 / rule.tolerance:.0f}, one exposure is more than that, "
+        "and the uncertainty and exploration lanes look for whoever has a high RD and was shown "
+        "least, so it is shown more than its due until the coverage lane has made up for it."
     )
 
 

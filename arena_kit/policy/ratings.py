@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import LegacyElo, Policy
+from arena_kit.policy.exposure import Due, DueWindow, Roster, joined
 from arena_kit.rating.base import Ratings, components, expected_share, scores
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.glicko2 import Glicko2, GlickoHistory, GlickoState, replay_order
@@ -60,26 +61,42 @@ def final_states(history: GlickoHistory) -> dict[str, GlickoState]:
     return {model: GlickoState(*state) for model, *state in rows}
 
 
-def time_in_band(
+def exposure_due(
     history: GlickoHistory, policy: Policy, enabled: Collection[str]
-) -> dict[str, float]:
-    """For which part of the rolling window each model was a contender, before each vote.
+) -> dict[str, Due]:
+    """What each enabled model is due of the rolling window, from its first vote on (7.1).
 
-    Only models that are enabled today, and had been met by then, are ranked.
+    Contenders are those before each vote. Who has no vote at all is due a share throughout, as
+    no log tells since when it could have been met.
     """
     begin = max(0, len(history) - policy.exposure.window)
     value = history.rating - policy.deviations * history.rd
     score, last = np.full(len(history.models), -np.inf), _last_seen(history, begin)
     score[last >= 0] = value.ravel()[last[last >= 0]]
-    out = np.array([model not in enabled for model in history.models], bool)
+    names = [*history.models, *sorted(set(enabled) - set(history.models))]
+    on = np.array([model in enabled for model in names], bool)
+    out = ~on[: len(history.models)]
     score[out], value[out[history.sides]] = -np.inf, -np.inf
-    inside = np.zeros(len(history.models), np.int64)
-    for sides, after in zip(history.sides[begin:], value[begin:], strict=True):
+    since = joined(_first_votes(history, len(names)))
+    window, roster = DueWindow(policy), Roster(policy, on & (since <= begin))
+    for number, (sides, after) in enumerate(
+        zip(history.sides[begin:], value[begin:], strict=True), begin
+    ):
+        if np.any(since[sides] == number):
+            roster = Roster(policy, on & (since <= number))
         band = np.argsort(-score, kind="stable")[: policy.contenders.band]
-        inside[band] += score[band] > -np.inf
+        window.note(roster, band[score[band] > -np.inf])
         score[sides] = after
-    share = inside / max(1, len(history) - begin)
-    return dict(zip(history.models, share.tolist(), strict=True))
+    columns = (each.tolist() for each in window.due(roster, np.empty(0, np.intp)))
+    return dict(zip(names, map(Due, *columns), strict=True))
+
+
+def _first_votes(history: GlickoHistory, n_models: int) -> NDArray[np.int64]:
+    """How many votes there are before the first of each model; none where it has no vote."""
+    first = np.zeros(n_models, np.int64)
+    seen, place = np.unique(history.sides, return_index=True)
+    first[seen] = place // 2
+    return first
 
 
 def _last_seen(history: GlickoHistory, end: int) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ class Rating:
     """One model's rating with the interval that the evidence supports.
 
     `ci_low` and `ci_high` come from resampling the battles (None where that is not
-    possible); `extra` holds what only this method reports.
+    possible, and `no_interval` says why); `extra` holds what only this method reports.
     """
 
     model: str
@@ -38,6 +38,7 @@ class Rating:
     ci_high: float | None
     n_battles: int
     extra: dict[str, float | None] = field(default_factory=dict)
+    no_interval: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -48,6 +49,7 @@ class Rating:
             "ci_high": self.ci_high,
             "n_battles": self.n_battles,
             **self.extra,
+            **({"no_interval": self.no_interval} if self.no_interval else {}),
         }
 
 
@@ -156,6 +158,41 @@ def questions_seen(
     sides = np.concatenate([a, b]).astype(np.int64)
     cells = np.unique(sides * n + np.tile(clusters, 2))
     return np.bincount(cells // n, minlength=n_models)
+
+
+def why_no_interval(log: BattleLog, score: NDArray[np.float64], least: int) -> list[str]:
+    """For each model why resampling cannot say how sure its rating is; empty where it can.
+
+    A model must be seen on at least so many questions. And a resample holds no outcome that
+    was not there: who lost every battle loses all of each resample, which looks like certainty
+    and is none; the same goes for a group of models that lost every battle with the others.
+    """
+    a, b, n = log.a, log.b, len(log.models)
+    seen = questions_seen(a, b, log.clusters(), n)
+    low, high = np.full(n, np.inf), np.full(n, -np.inf)
+    for side, value in ((a, score), (b, 1 - score)):
+        np.fmin.at(low, side, value)
+        np.fmax.at(high, side, value)
+    winner = np.concatenate([a[score > 0], b[score < 1]])
+    loser = np.concatenate([b[score > 0], a[score < 1]])
+    group = strong_groups(n, winner, loser)
+    sizes = np.bincount(group)
+    apart = (group != sizes.argmax()) | (sizes.max() < 2)
+    return [
+        _no_interval(*each, least)
+        for each in zip(seen.tolist(), low.tolist(), high.tolist(), apart.tolist(), strict=True)
+    ]
+
+
+def _no_interval(seen: int, low: float, high: float, apart: bool, least: int) -> str:
+    if seen < least:
+        return f"it was seen on {seen} questions, {least} needed"
+    if low == high:
+        ended = {0.0: "lost", 1.0: "won"}
+        if low in ended:
+            return f"it {ended[low]} every battle that counts"
+        return "every battle of it that counts ended alike"
+    return "between it and the others every battle was won by the same side" if apart else ""
 
 
 def expected_share(gap: Number) -> Number:

@@ -19,6 +19,7 @@ from arena_kit.rating.base import (
     kinds,
     known,
     scores,
+    why_no_interval,
 )
 from arena_kit.rating.elo_replay import (
     EloRule,
@@ -46,7 +47,8 @@ class PermutationElo:
     that. What remains of it is `sem`, the Monte-Carlo error of the average: it says how
     well the average is known, not how well the models are. How sure one can be of a
     rating is the evidence interval (`ci_low`, `ci_high`): whole questions are drawn again
-    with replacement and rated anew.
+    with replacement and rated anew. A model that lost, or won, every battle has none, as does
+    one seen on few questions: `no_interval` says why.
 
     Parameters
     ----------
@@ -132,11 +134,14 @@ def k_sweep(
         _replicates(method, games, rules, log.clusters(), engine),
         order_variance / method.evidence_orders,
     )
+    reasons = [""] * len(log.models)
+    if method.evidence_replicates:
+        reasons = why_no_interval(log, games.score, MIN_QUESTIONS)
     return {
         each.k: Ratings(
             method="permutation-elo",
             settings=asdict(each),
-            ratings=_ranked(log, traces[n], replicates[n]),
+            ratings=_ranked(log, traces[n], replicates[n], reasons),
             n_battles=len(log),
             dropped=dropped,
             models=log.models,
@@ -191,12 +196,15 @@ def _require(holds: bool | np.bool_, name: str, value: object, allowed: str) -> 
 
 
 def _ranked(
-    log: BattleLog, traces: NDArray[np.float64], replicates: NDArray[np.float64]
+    log: BattleLog,
+    traces: NDArray[np.float64],
+    replicates: NDArray[np.float64],
+    reasons: list[str],
 ) -> tuple[Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
     n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
-    se, low, high = interval(replicates)
+    se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
     rows = [
         Rating(
             model=model,
@@ -205,6 +213,7 @@ def _ranked(
             ci_high=known(high[i]),
             n_battles=int(n_battles[i]),
             extra={"order_sem": known(sem[i]), "evidence_se": known(se[i])},
+            no_interval=reasons[i],
         )
         for i, model in enumerate(log.models)
     ]

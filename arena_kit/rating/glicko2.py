@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog, Strings
 from arena_kit.rating.base import (
+    MIN_QUESTIONS,
     Rating,
     RatingError,
     Ratings,
@@ -23,6 +24,7 @@ from arena_kit.rating.base import (
     kinds,
     known,
     scores,
+    why_no_interval,
 )
 from arena_kit.rating.elo_replay import Games
 from arena_kit.rating.glicko2_replay import GlickoRule, States, replay, replay_sets, replay_traced
@@ -149,7 +151,7 @@ class Glicko2:
         return Ratings(
             method="glicko2",
             settings=asdict(self),
-            ratings=_ranked(log, final, replicates),
+            ratings=_ranked(log, final, replicates, self._reasons(log, games)),
             n_battles=len(log),
             dropped=dropped,
             models=log.models,
@@ -268,6 +270,12 @@ class Glicko2:
             out.append(np.where(rated, self.initial + SCALE * mu, np.nan))
         return np.concatenate(out)
 
+    def _reasons(self, log: BattleLog, games: Games) -> list[str]:
+        """For each model why it has no interval where others have one."""
+        if not self.evidence_replicates:
+            return [""] * games.n_models
+        return why_no_interval(log, games.score, MIN_QUESTIONS)
+
 
 def _check_score(score: float) -> None:
     if not 0 <= score <= 1:
@@ -308,11 +316,11 @@ def _games(log: BattleLog) -> Games:
 
 
 def _ranked(
-    log: BattleLog, final: tuple[Floats, Floats, Floats], replicates: Floats
+    log: BattleLog, final: tuple[Floats, Floats, Floats], replicates: Floats, reasons: list[str]
 ) -> tuple[Rating, ...]:
     rating, rd, volatility = final
     n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
-    se, low, high = interval(replicates)
+    se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
     rows = [
         Rating(
             model=model,
@@ -325,6 +333,7 @@ def _ranked(
                 "volatility": float(volatility[i]),
                 "evidence_se": known(se[i]),
             },
+            no_interval=reasons[i],
         )
         for i, model in enumerate(log.models)
     ]

@@ -94,8 +94,21 @@ def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> T
         columns=_BOARD,
         group="dimension",
         left=["entrant"],
-        notes=[f"Not rated on {dimension}: {why}" for dimension, why in unrated.items()],
+        notes=[
+            *(f"Not rated on {dimension}: {why}" for dimension, why in unrated.items()),
+            *_without_interval(ratings),
+        ],
     )
+
+
+def _without_interval(ratings: Mapping[str, Ratings]) -> list[str]:
+    """Who has a rating and no interval, and why; Bradley–Terry says how sure it is of these."""
+    return [
+        f"No Elo interval for {rating.model} on {dimension}: {rating.no_interval}."
+        for dimension, rated in ratings.items()
+        for rating in rated.ratings
+        if rating.no_interval
+    ]
 
 
 def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> str:

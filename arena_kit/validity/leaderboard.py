@@ -16,7 +16,7 @@ from arena_kit.battles.battle import A_WINS, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, ExposureFairness
-from arena_kit.policy.ratings import epoch_of, final_states, legacy_elo, rated, time_in_band
+from arena_kit.policy.ratings import epoch_of, exposure_due, final_states, legacy_elo, rated
 from arena_kit.policy.rules import (
     Badge,
     ContenderBand,
@@ -116,7 +116,7 @@ def leaderboard(
     states = _states(coverage, final_states(history))
     standings = ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
-    fairness = coverage.fairness(time_in_band(history, policy, order))
+    fairness = coverage.fairness(exposure_due(history, policy, order))
     facts = _facts(battles, coverage, strengths, states=states, fairness=fairness, order=order)
     movement = _movement(epoch_of(policy), earlier)
     before = earlier.ranks if earlier and not movement else {}

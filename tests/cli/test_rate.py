@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+from contextlib import chdir
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import __version__
+from arena_kit import Study, __version__
 from arena_kit.cli.main import main
+from arena_kit.cli.rate import METHODS
+from arena_kit.runs.record import open_record
+from arena_kit.runs.settings import validated
+from tests.samples import ROOT, SMALL, copy_workspace
 
 BATTLES = """\
 {"model_a": "x", "model_b": "y", "winner": "model_a", "question_id": "1"}
@@ -27,6 +35,16 @@ def battles(tmp_path: Path) -> Path:
     path = tmp_path / "battles.jsonl"
     path.write_text(BATTLES)
     return path
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The record of a small pilot run."""
+    root = copy_workspace(tmp_path_factory.mktemp("rate") / "workspace")
+    with chdir(root), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ARENA_KIT_RUNS", raising=False)
+        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+        return Study.open("pilot", **SMALL).save().path
 
 
 def test_rate_json(battles: Path) -> None:
@@ -168,3 +186,65 @@ def test_version_and_help() -> None:
     for command in ("run", "rate", "compare", "init"):
         assert command in listing
         assert len(call(command, "--help").stdout.splitlines()) > 5
+
+
+def test_run_help_lists_every_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run --help` names every notebook with its question: those shipped, outside a workspace."""
+    monkeypatch.chdir(tmp_path)
+    shown = call("run", "--help").stdout
+    for file in (ROOT / "notebooks").glob("*.ipynb"):
+        question = json.loads(file.read_text())["metadata"]["title"].split(": ")[1]
+        assert re.search(rf"\n  {file.stem} +{re.escape(question[:40])}", shown)
+
+
+def test_run_help_lists_own_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a workspace its own notebooks are listed, also one that cannot be read."""
+    (tmp_path / "params").mkdir()
+    (tmp_path / "params" / "tournament.yaml").touch()
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "mine.ipynb").write_text('{"metadata": {"title": "Mine: is it?"}}')
+    (tmp_path / "notebooks" / "torn.ipynb").write_text("{")
+    monkeypatch.chdir(tmp_path)
+    shown = call("run", "--help").stdout.partition("Notebooks:")[2].split("\n")
+    assert [line.split(maxsplit=1) for line in shown if line] == [
+        ["mine", "is it?"],
+        ["torn", "without a title"],
+    ]
+
+
+def test_rate_help_lists_every_setting() -> None:
+    """`rate --help` has every key of every method with its default, as `--set` takes it."""
+    shown = call("rate", "--help").stdout
+    for name, method in METHODS.items():
+        part = shown.partition(f"Settings of {name} (--set KEY=VALUE):")[2].partition("Settings")[0]
+        keys = re.findall(r"^  (\w+) .*default: (\S+)", part, re.MULTILINE)
+        assert [key for key, _ in keys] == [field.name for field in fields(method)]
+        given = {key: text for key, text in keys if text != "none"}
+        assert validated(method, given, "help") == method()
+
+
+@pytest.mark.parametrize("also", ["battles.jsonl manifest.json", "battles.jsonl"])
+def test_rate_a_record_alone(pilot: Path, tmp_path: Path, also: str) -> None:
+    """A record's folder copied anywhere is rated; without its manifest as any battles file."""
+    for name in also.split():
+        shutil.copy(pilot / name, tmp_path / name)
+    done = call("rate", tmp_path, "--json", "--set", "evidence_replicates=0", "--set", "n_perms=50")
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert ("settings of the run record" in done.stderr) == ("manifest.json" in also)
+    assert {row["dimension"] for row in found["ratings"]} == set(open_record(pilot)["dimensions"])
+
+
+def test_rate_bradley_terry_of_a_record_is_that_of_its_report(pilot: Path) -> None:
+    """`--method bradley-terry` on a record is on its own center and counts what its report
+    counts, so both say the same numbers; `--set` still changes them.
+    """
+    report = json.loads((pilot / "bradley_terry.json").read_text())
+    found = json.loads(call("rate", pilot, "--method", "bradley-terry", "--json").stdout)
+    for row in found["ratings"]:
+        (same,) = (r for r in report[row["dimension"]]["ratings"] if r["model"] == row["model"])
+        assert row == {"dimension": row["dimension"]} | same
+    assert found["settings"]["center"] == 1400.0
+    words = ("--method", "bradley-terry", "--set", "center=1000")
+    moved = json.loads(call("rate", pilot, *words, "--json").stdout)
+    assert moved["ratings"][0]["rating"] == pytest.approx(found["ratings"][0]["rating"] - 400)

@@ -14,11 +14,16 @@ import pytest
 from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import visible
+from arena_kit.cli.terminal import show_board
+from arena_kit.files import visible, write_json
 from arena_kit.judging.judges.base import Batch, cache_keys
 from arena_kit.judging.ledger import Ledger
+from arena_kit.policy.constants import Phase, Policy
+from arena_kit.policy.rules import Badge, PublicationLabel
+from arena_kit.validity.formats import to_dict
+from arena_kit.validity.leaderboard import leaderboard
 from tests.emulator import Emulator, Fault
-from tests.samples import KEY, MATERIAL, PAIRS, ROOT, batch_judge, copy_workspace
+from tests.samples import KEY, MATERIAL, PAIRS, ROOT, batch_judge, copy_workspace, season
 
 #: Clears the screen, sets the title of the window, overwrites a line, the same as one C1 byte,
 #: and turns the direction of writing.
@@ -92,6 +97,29 @@ def test_names_do_not_steer_the_terminal(tmp_path: Path, emulator: Emulator) -> 
     assert rated.returncode == 0, rated.stderr
     assert SHOWN in rated.stdout
     assert not steers(rated.stdout)
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_12_the_board_in_the_terminal_shows_what_its_phase_shows(
+    phase: Phase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Section 12: in phase 1 the terminal shows what readers saw before, rank, Elo and votes, and
+    nothing that the report computes in the shadow; later confidence, coverage and badges, too.
+    """
+    board = leaderboard(season(n=600), Policy(phase=phase))
+    write_json(tmp_path / "leaderboard.json", {"arena": "arena"} | to_dict(board))
+    show_board(tmp_path)
+    shown = capsys.readouterr().out
+    hidden = ("confidence", "coverage", "badge", *Badge, *PublicationLabel, "computed")
+    if phase is Phase.SHADOW:
+        table, _, note = shown.partition("Phase 1:")
+        assert not [word for word in hidden if word in table]
+        assert "are in the record only" in note
+        assert all(f"{row.legacy_elo:.0f}" in table for row in board.rows)
+        assert not any(f" {row.conservative:.0f} " in table for row in board.rows)
+    else:
+        assert all(word in shown for word in hidden[:3])
+        assert board.status.status in shown
 
 
 def test_what_steers_is_shown_and_the_rest_stays() -> None:

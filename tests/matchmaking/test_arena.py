@@ -100,9 +100,25 @@ def test_a_restart_goes_on_as_if_it_had_not_been(n_models: int) -> None:
     log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(live, 500))
     again = Arena(live.policy, models, PROMPTS, rng=rng(5), battles=log)
     live.scheduler.rng = rng(5)
-    assert again.scheduler.time_in_band(again.ratings) == live.scheduler.time_in_band(live.ratings)
+    assert again.scheduler.exposure_due(again.ratings) == live.scheduler.exposure_due(live.ratings)
     for (mine, _), (theirs, _) in zip(voted(again, 200), voted(live, 200), strict=True):
         assert replace(mine, matchup_id=theirs.matchup_id) == theirs
+
+
+def test_a_restart_knows_who_joined() -> None:
+    """Section 7.1: opened again on its votes, an arena owes a model that joined after 200 of 300
+    votes what it owed it before, from its first vote on instead of from the moment it joined.
+    """
+    live = arena(tuple(f"m{n:02}" for n in range(10)))
+    votes = voted(live, 200)
+    live.scheduler.enable("new")
+    votes += voted(live, 100)
+    log = BattleLog.from_battles(matchup.battle(outcome) for matchup, outcome in votes)
+    again = arena(live.scheduler.enabled, log)
+    before, after = (each.scheduler.exposure_due(each.ratings) for each in (live, again))
+    assert before["new"].equal == pytest.approx(100 * 2 / 11)
+    assert after["new"].equal == pytest.approx(before["new"].equal, abs=1)
+    assert sum(due.target for due in after.values()) == pytest.approx(600)
 
 
 def test_a_vote_from_before_a_restart() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Battle, BattleLog, Outcome
+from arena_kit import Arena, Battle, BattleLog, Outcome
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.scheduler import Scheduler
@@ -478,7 +478,7 @@ def test_12_shadow_computes() -> None:
     coverage = scheduler.coverage()
     assert coverage.votes.sum() == 600
     assert coverage.by_prompt.sum() == 600
-    fairness = coverage.fairness(scheduler.time_in_band(ladder(scheduler.enabled)))
+    fairness = coverage.fairness(scheduler.exposure_due(ladder(scheduler.enabled)))
     assert {each.target for each in fairness} == {each.equal_target for each in fairness} == {15.0}
     assert all(matchup.reason.startswith("a prompt at random") for matchup in done)
 
@@ -536,17 +536,18 @@ def test_6_1_newcomers_do_not_only_meet_each_other() -> None:
     """Section 6.1: two models that join at once meet everybody, as the opponent is chosen for
     what the pair lacks and not because it is new as well.
     """
-    scheduler = arena(Policy(), MODELS)
-    played(scheduler, 1500, ladder())
-    for name in ("x", "y"):
-        scheduler.enable(name)
-    met = Counter(
-        other
-        for matchup in played(scheduler, 500, ladder())
-        if "x" in pair(matchup)
-        for other in set(pair(matchup)) - {"x"}
-    )
-    assert met.total() > 100
+    coins = np.random.default_rng(3)
+    running = Arena(Policy(), MODELS, PROMPTS, rng=np.random.default_rng(7))
+    met: Counter[str] = Counter()
+    for n in range(2500):
+        if n == 1500:
+            running.scheduler.enable("x")
+            running.scheduler.enable("y")
+        matchup = running.next_matchup()
+        running.vote(matchup.matchup_id, A if coins.random() < 0.5 else B)
+        if "x" in pair(matchup):
+            met.update(set(pair(matchup)) - {"x"})
+    assert met.total() == pytest.approx(1000 * 2 / 22, rel=0.12)
     assert met["y"] < 0.3 * met.total()
     assert len(met) >= 18
 
@@ -581,15 +582,35 @@ def test_7_1_places_of_disabled_models_are_not_owed() -> None:
 
 
 def test_newcomers_are_matched_at_once() -> None:
-    """A model enabled later is far below its exposure, so the coverage lane takes it first."""
+    """A model enabled later is soon shown, and then as often as it is due from then on: 2/7 of
+    200 matchups among seven models, and nothing of the 300 before it joined.
+    """
     scheduler = arena(Policy(), MODELS[:6])
     played(scheduler, 300, ladder())
     scheduler.enable("new")
-    done = played(scheduler, 100, ladder())
-    covering = [pair(matchup) for matchup in done if matchup.lane is Lane.COVERAGE]
-    assert len(covering) > 10
-    assert all("new" in two for two in covering)
+    done = played(scheduler, 200, ladder() | {"new": GlickoState(1900.0, 60.0, 0.06)})
+    shown = [n for n, matchup in enumerate(done) if "new" in pair(matchup)]
+    assert shown[0] < 5
+    assert len(shown) == pytest.approx(200 * 2 / 7, rel=0.12)
     assert scheduler.coverage().prompt_coverage()[-1] == 1.0
+
+
+def test_7_1_a_pair_without_the_floor_waits_for_who_was_shown_too_often() -> None:
+    """Sections 7.1 and 7.3: among 40 models, one that passes through the band is not shown for
+    the floor of its pairs far beyond what a contender is due.
+    """
+    models = [f"m{n:02}" for n in range(40)]
+    scheduler, ratings = arena(Policy(), models), ladder(models)
+    played(scheduler, 2000, ratings)
+    for place in range(8):  # at every rank it has other neighbours, whom it has not met
+        ratings["m39"] = GlickoState(1730.0 + 40 * place, 60.0, 0.06)
+        played(scheduler, 60, ratings)
+    (climber,) = (
+        fair
+        for fair in scheduler.coverage().fairness(scheduler.exposure_due(ratings))
+        if fair.model == "m39"
+    )
+    assert climber.within
 
 
 def test_disabled_models_and_prompts_rest() -> None:
@@ -679,7 +700,7 @@ def test_a_whole_arena() -> None:
         Policy(), [Standing(model=m, rating=s.rating, rd=s.rd) for m, s in ratings.items()]
     )
     adjacent = coverage.adjacent(band.models)
-    assert all(fair.within for fair in coverage.fairness(scheduler.time_in_band(ratings)))
+    assert all(fair.within for fair in coverage.fairness(scheduler.exposure_due(ratings)))
     assert all(fair.within_equal for fair in coverage.fairness(()))
     assert np.mean([each.meets_floor for each in adjacent]) >= 0.8
     assert coverage.prompt_coverage().mean() >= 0.9

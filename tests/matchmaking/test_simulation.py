@@ -237,7 +237,7 @@ def test_promises_on_a_smaller_case() -> None:
     found = promises(Policy(), [duel(world, Policy(), rng=rng(1), every=2500)])
     sides = found.pop(1)
     assert sides["value"] < 3 * 0.5 / sqrt(2500)
-    assert len(found) == 4
+    assert len(found) == 5
     assert all(row["met"] for row in found), found
 
 
@@ -250,9 +250,9 @@ def test_promises_can_be_broken(duels: list[Duel]) -> None:
         return [row["met"] for row in promises(Policy(), [one])][1:]
 
     at = {"exposure_deviation": 0.12, "adjacent_share": 0.8, "coverage_mean": 0.9}
-    assert met(**at) == [True] * 4
-    for n, beyond in enumerate(({"exposure_deviation": 0.121}, {"adjacent_share": 0.79},
-                                {"coverage_mean": 0.89}), 1):  # fmt: skip
+    assert met(**at) == [True] * 5
+    for n, beyond in ((1, {"exposure_deviation": 0.121}), (2, {"exposure_deviation": 0.121}),
+                      (3, {"adjacent_share": 0.79}), (4, {"coverage_mean": 0.89})):  # fmt: skip
         assert met(**at | beyond)[n] is False
     tilted = replace(duels[1], v2=replace(duels[1].v2, left=0.484))
     assert promises(Policy(), [duels[0], tilted])[1]["met"] is False
@@ -349,7 +349,7 @@ def test_json(tmp_path: Path) -> None:
     result = call(*TINY, "--seeds", 2, "--seed", 7, "--json", "--plot", tmp_path / "votes.png")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert set(found) == {"settings", "summary", "promises", "sentence", "runs"}
+    assert set(found) == {"settings", "summary", "promises", "limits", "sentence", "runs"}
     assert set(found["settings"]) == {"world", "policy", "seeds", "every", "claim_margin"}
     assert found["settings"]["world"]["matchups"] == 120
     assert found["settings"]["seeds"] == [run["seed"] for run in found["runs"]] == [7, 8]
@@ -365,10 +365,12 @@ def test_json(tmp_path: Path) -> None:
 
 
 def test_table() -> None:
-    """Without `--json` there are both tables and the sentence."""
+    """Without `--json` there are both tables, what cannot be promised, and the sentence."""
     shown = call(*TINY, "--seeds", 1).stdout
     assert "6 models, 4 prompts, 120 votes" in shown
     assert "What the policy promises" in shown
+    assert "equal exposure within 12 % is possible for up to 23 models, and there are 6" in shown
+    assert "A model that joins is due exposure from then on, 33.3 per 100 matchups" in shown
     assert "On average of all measurements up to 120 votes the policy orders" in shown
 
 

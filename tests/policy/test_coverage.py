@@ -16,6 +16,7 @@ from arena_kit import Battle, BattleLog, DataError, Outcome
 from arena_kit.battles.battle import OUTCOMES
 from arena_kit.policy.constants import Contenders, Exposure, Policy
 from arena_kit.policy.coverage import Coverage, Tally
+from arena_kit.policy.exposure import Due, DueWindow, Roster
 from arena_kit.policy.rules import PairCoverage
 
 Vote = tuple[str, str, str | None, str]
@@ -124,12 +125,47 @@ def test_7_1_lane_adjusted_target() -> None:
     """
     models = [f"m{i:02}" for i in range(50)]
     coverage = Coverage.of(log(wins("m00", "m01", "p", 2000)), models=models)
-    fair = {f.model: f for f in coverage.fairness({"m00": 1.0, "m01": 0.5})}
+    window, everybody = DueWindow(Policy()), Roster(Policy(), np.ones(50, bool))
+    for band in ([*range(8)], [0, *range(2, 9)]):
+        for _ in range(1000):
+            window.note(everybody, np.array(band))
+    dues = map(Due, *(each.tolist() for each in window.due(everybody, np.arange(0))))
+    fair = {f.model: f for f in coverage.fairness(dict(zip(models, dues, strict=True)))}
     assert round(fair["m00"].target) == 163
-    assert round(fair["m02"].target) == 64
-    assert fair["m01"].target == pytest.approx((fair["m00"].target + fair["m02"].target) / 2)
-    assert fair["m00"].equal_target == 80
-    assert {f.model: f.target for f in coverage.fairness(["m00"])}["m00"] == fair["m00"].target
+    assert round(fair["m10"].target) == 64
+    assert fair["m01"].target == pytest.approx((fair["m00"].target + fair["m10"].target) / 2)
+    assert fair["m00"].equal_target == pytest.approx(80)
+    always = {f.model: f.target for f in coverage.fairness(models[:8])}
+    assert always["m00"] == pytest.approx(fair["m00"].target)
+
+
+def test_7_1_due_from_the_moment_of_joining() -> None:
+    """Section 7.1: of 100 matchups among two models and 60 more among three, the third is due
+    2/3 of 60 exposures and the others 100 + 40 each.
+    """
+    window = DueWindow(Policy())
+    two, three = (Roster(Policy(), np.array([True, True, third])) for third in (False, True))
+    for roster, matchups in ((two, 100), (three, 60)):
+        for _ in range(matchups):
+            window.note(roster, np.flatnonzero(roster.present))
+    target, equal = window.due(three, np.arange(3))
+    assert target.tolist() == pytest.approx([140, 140, 40])
+    assert equal.tolist() == pytest.approx([140, 140, 40])
+    ahead, _ = window.due(three, np.arange(3), more=30)
+    assert ahead.tolist() == pytest.approx([160, 160, 60])
+
+
+def test_7_1_what_left_the_window_is_not_due() -> None:
+    """Section 7.1: in a window of 50, of 40 matchups of two models and then 30 of three, 20 and
+    30 remain: 20 + 20 are due to the first two, 20 to the third.
+    """
+    policy = replace(Policy(), exposure=Exposure(window=50))
+    window = DueWindow(policy)
+    two, three = (Roster(policy, np.array([True, True, third])) for third in (False, True))
+    for roster, matchups in ((two, 40), (three, 30)):
+        for _ in range(matchups):
+            window.note(roster, np.flatnonzero(roster.present))
+    assert window.due(three, np.arange(3))[0].tolist() == pytest.approx([40, 40, 20])
 
 
 def test_7_2_prompt_coverage() -> None:

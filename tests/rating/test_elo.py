@@ -136,6 +136,60 @@ def test_few_questions_have_no_interval() -> None:
     assert QUICK(BattleLog.from_battles(ring() + more))["new"].ci_low is not None
 
 
+def league(chances: dict[tuple[str, str], float], questions: int, seed: int) -> BattleLog:
+    """Every pair meets on every question, and its first model wins with such a chance."""
+    rng = np.random.default_rng(seed)
+    return BattleLog.from_battles(
+        battle(a, b, "model_a" if rng.random() < chance else "model_b", f"q{q}")
+        for q in range(questions)
+        for (a, b), chance in chances.items()
+    )
+
+
+@pytest.mark.parametrize(("chance", "verb"), [(0.0, "lost"), (1.0, "won")])
+def test_who_always_loses_or_wins_has_no_interval(chance: float, verb: str) -> None:
+    """No resample holds an outcome that was not seen, so a winless entrant loses all of each: its
+    ratings lie within a few points, and that is no evidence of how weak it is.
+    """
+    chances = {("x", other): chance for other in "abc"}
+    log = league(chances | {("a", "b"): 0.6, ("b", "c"): 0.6, ("a", "c"): 0.7}, 50, seed=1)
+    found = QUICK(log)
+    assert np.ptp(found.replicates[:, found.models.index("x")]) < 20
+    assert (found["x"].ci_low, found["x"].ci_high, found["x"].extra["evidence_se"]) == (None,) * 3
+    assert found["x"].no_interval == f"it {verb} every battle that counts"
+    assert all(found[model].ci_low is not None for model in "abc")
+    assert not any(found[model].no_interval for model in "abc")
+
+
+def test_a_group_that_always_loses_has_no_interval() -> None:
+    """Two entrants that beat each other, and nobody else, are as unsure as one that beats nobody;
+    half a win for a tie with one of the others, once, ends that.
+    """
+    chances = {(high, low): 1.0 for high in "abc" for low in "xy"}
+    chances |= {("a", "b"): 0.6, ("b", "c"): 0.6, ("a", "c"): 0.7, ("x", "y"): 0.5}
+    log = league(chances, 40, seed=2)
+    found = QUICK(log)
+    assert [found[model].ci_low is None for model in "abcxy"] == [False] * 3 + [True] * 2
+    assert found["x"].no_interval.startswith("between it and the others every battle was won by")
+    tied = log.select(np.arange(len(log)))
+    tied.outcome[0] = 2
+    assert replace(QUICK, ties="half")(tied)["x"].ci_low is not None
+
+
+def test_what_is_printed_holds_the_truth_for_a_weak_entrant() -> None:
+    """An entrant that wins 1 battle in 120, on 40 questions, is winless in about every third
+    sample; the intervals that are printed in the others hold its expected rating.
+    """
+    chances = {("x", other): 1 / 120 for other in "abc"}
+    chances |= {("a", "b"): 0.6, ("b", "c"): 0.6, ("a", "c"): 0.7}
+    found = [QUICK(league(chances, 40, seed))["x"] for seed in range(40)]
+    truth = np.mean([rating.rating for rating in found])
+    shown = [r for r in found if r.ci_low is not None and r.ci_high is not None]
+    held = [r.ci_low <= truth <= r.ci_high for r in shown if r.ci_low and r.ci_high]
+    assert 0.2 < 1 - len(shown) / len(found) < 0.55
+    assert np.mean(held) >= 0.9
+
+
 def test_one_order_has_no_order_error() -> None:
     """From a single order nothing can be said about the error of the average."""
     found = replace(QUICK, n_perms=1)(BattleLog.from_battles(ring()))

@@ -244,6 +244,18 @@ def test_tie_between_equals() -> None:
         assert after.rd == pytest.approx(290.3190, abs=1e-3)
 
 
+def test_who_always_loses_has_no_interval() -> None:
+    """A model that lost on 20 questions has a rating and no interval, with the reason; a both-bad
+    vote of it, which moves nothing, does not change that.
+    """
+    lost = [battle("a", "x", "model_a", question_id=f"q{n}") for n in range(20)]
+    bad = battle("b", "x", "both_bad", question_id="q1")
+    found = Glicko2(evidence_replicates=40)(log_of(*ring(), *lost, bad))
+    assert (found["x"].ci_low, found["x"].extra["evidence_se"]) == (None, None)
+    assert found["x"].no_interval == "it lost every battle that counts"
+    assert found["a"].ci_low is not None
+
+
 def test_rd_stops_falling() -> None:
     """Per-vote wins and losses leave RD at about 60: ten times the votes do not lower it."""
     for n in (20_000, 200_000):

@@ -15,7 +15,7 @@ from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy.constants import LegacyElo, Phase, Policy, PromptScores, Threshold
 from arena_kit.policy.coverage import Coverage
-from arena_kit.policy.ratings import final_states, legacy_elo, rated, time_in_band
+from arena_kit.policy.ratings import exposure_due, final_states, legacy_elo, rated
 from arena_kit.policy.rules import Badge
 from arena_kit.reporting import board_tables
 from arena_kit.reporting.html import clean_html
@@ -245,15 +245,17 @@ class TestRows:
             assert row.rating == board[row.model].rating
             assert row.bt_rating == pytest.approx(board[row.model].bt_rating)
 
-    def test_time_in_band(self, votes: BattleLog) -> None:
-        """7.1: contenders of a part of the window are due a part of a contender's share."""
+    def test_exposure_due(self, votes: BattleLog) -> None:
+        """7.1: all have 2 per matchup; in a band of two the best has a contender's part."""
         policy = Policy()
         history, _ = rated(votes, policy)
-        assert time_in_band(history, policy, history.models) == dict.fromkeys(history.models, 1.0)
+        due = exposure_due(history, policy, history.models)
+        window = min(len(history), policy.exposure.window)
+        assert sum(each.target for each in due.values()) == pytest.approx(2 * window)
         narrow = replace(policy, contenders=replace(policy.contenders, band=2))
-        parts = time_in_band(history, narrow, history.models)
-        assert sum(parts.values()) == pytest.approx(2)
-        assert parts["m0"] > 0.9
+        parts = exposure_due(history, narrow, history.models)
+        assert max(parts, key=lambda model: parts[model].target) == "m0"
+        assert parts["m0"].target > parts["m0"].equal > parts["m5"].target
         assert set(final_states(history)) == set(votes.models)
 
 

@@ -13,7 +13,7 @@ from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
 from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.matchmaking.world import World
 from arena_kit.policy.constants import Contenders, Phase, Policy
-from arena_kit.policy.ratings import rated, time_in_band
+from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PublicationLabel, PublicationStatus
 from arena_kit.reporting import board_tables, model_page, weekly_plots, weekly_tables
 from arena_kit.reporting import model_page as model_pages
@@ -453,18 +453,20 @@ class TestRetired:
         with pytest.raises(DataError, match="1 of 10 models with votes are not retired, 2 needed"):
             weekly_report(votes, retired=gone)
 
-    def test_time_in_band(self) -> None:
-        """A retired model takes no place in the band, and a newcomer none before it joins."""
-        policy = Policy(contenders=Contenders(band=2))
+    def test_exposure_due(self) -> None:
+        """A newcomer is due its part of the matchups from its first on: 2/4 of the last 10 of 40;
+        a retired model is due nothing, and one without a vote its part of all.
+        """
+        policy = Policy(contenders=Contenders(band=8))
         early = [("a", "b", "a", "q"), ("b", "c", "a", "q"), ("c", "a", "b", "q")] * 10
         late = [("new", "c", "a", "q")] * 10
         history, _ = rated(log(*early, *late), policy)
-        found = time_in_band(history, policy, ["a", "b", "c", "new"])
-        assert found["new"] < 10 / 40
-        assert sum(found.values()) == pytest.approx((39 * 2 + 0) / 40, abs=0.03)
-        without = time_in_band(history, policy, ["b", "c", "new"])
-        assert without["a"] == 0
-        assert without["b"] > 0.9
+        due = exposure_due(history, policy, ["a", "b", "c", "new"])
+        assert due["new"].target == pytest.approx(10 * 2 / 4)
+        assert due["a"].target == pytest.approx(30 * 2 / 3 + 10 * 2 / 4)
+        without = exposure_due(history, policy, ["b", "c", "new", "unseen"])
+        assert without["a"].target == 0
+        assert without["unseen"].target == pytest.approx(30 * 2 / 3 + 10 * 2 / 4)
 
 
 class TestIntegrity:

@@ -162,7 +162,7 @@ class Result:
         """The same without the key, where the service repeats it: what is kept holds none."""
         answer = self.answer
         texts = (self.line, self.pause, answer.text, answer.detail, answer.served_model)
-        if not secret or not any(secret in each for each in texts):
+        if not secret or secret not in "\0".join(texts):
             return self
         line, pause, text, detail, served_model = (each.replace(secret, "[key]") for each in texts)
         if secret in answer.text and secret not in self.line:  # it stands there in JSON's escapes
@@ -239,11 +239,10 @@ def token_count(number: object) -> int:
     """A number of tokens out of a usage object; a ValueError for anything that is no whole number
     from 0 on, such as text, NaN or infinity.
     """
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    if type(number) is not int or not 0 <= number <= _MOST_TOKENS:
-        raise ValueError(f"{str(number)[:40]!r} is no number of tokens")
-    return number
+    count = int(number) if isinstance(number, float) and number.is_integer() else number
+    if type(count) is int and 0 <= count <= _MOST_TOKENS:
+        return count
+    raise ValueError(f"{str(number)[:40]!r} is no number of tokens")
 
 
 def first_of_each(requests: Iterable[Asked]) -> list[Asked]:
