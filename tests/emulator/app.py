@@ -21,7 +21,7 @@ from tests.emulator.catalogue import MODELS
 from tests.emulator.chat import chat_models, complete
 from tests.emulator.clock import Clock
 from tests.emulator.errors import ApiError, invalid
-from tests.emulator.faults import REFUSALS, Fault, Faults
+from tests.emulator.faults import REFUSALS, Fault, Faults, with_usage
 from tests.emulator.messages import Desk, message_object
 from tests.emulator.settings import Settings
 from tests.emulator.tokens import prompt_tokens
@@ -161,7 +161,7 @@ class App:
         if kind == "drop_before":
             return Answer(status=None)
         answer = action(request, match, fault)
-        if kind == "status_after":
+        if kind in {"status_after", "redirect_after"}:
             raise fault.error()
         if kind == "page":
             return Answer(status=200, body=_PAGE, headers={"content-type": "text/html"})
@@ -229,7 +229,7 @@ class App:
             self._charge("messages", work.digest, work.model, usage)
         self._linger()
         name = f"msg_01{next(self._numbers):022d}"
-        return _json(message_object(name, work.model, work.output, usage))
+        return _message_answer(message_object(name, work.model, work.output, usage), fault)
 
     def _count(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         """Free, and checked like a message [DOC-A]."""
@@ -243,7 +243,7 @@ class App:
             answer, usage, digest = complete(self.desk, body, schemas=self.settings.chat_schema)
             self._charge("chat", digest, body["model"], usage)
         self._linger()
-        return _json(answer)
+        return _message_answer(answer, fault)
 
     def _charge(self, transport: str, digest: str, model: str, usage: Any) -> None:
         accepted = Accepted(transport, None, None, digest)
@@ -304,6 +304,14 @@ def _collector_paused() -> Iterator[None]:
 def _json(body: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
     headers = {"content-type": "application/json"} | (headers or {})
     return Answer(status=status, body=json.dumps(body).encode(), headers=headers)
+
+
+def _message_answer(message: dict[str, object], fault: Fault | None) -> Answer:
+    """A message with its usage, or with that of the fault script."""
+    answer = _json(message)
+    if fault is not None and fault.kind == "odd_usage":
+        answer.body = with_usage(message, fault.usage, json.dumps).encode()
+    return answer
 
 
 def _from_chat(site: str, request: Request) -> bool:

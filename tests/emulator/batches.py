@@ -22,7 +22,7 @@ from tests.emulator.settings import Settings
 #: What a custom_id may be. [DOC-A]
 CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 #: Items that were processed, and so are billed, whatever their line looks like.
-_PROCESSED = ("succeeded", "unknown_type", "message_null")
+_PROCESSED = ("succeeded", "unknown_type", "message_null", "odd_usage")
 
 
 class Batches:
@@ -159,7 +159,7 @@ class Batches:
             if item.fate in _PROCESSED:
                 self._process(batch, item, luck())
         fates = Counter(item.fate for item in batch.items)
-        for fate in ("unknown_type", "message_null"):
+        for fate in _PROCESSED[1:]:
             fates["succeeded"] += fates.pop(fate, 0)
         fates["errored"] += fates.pop("credit_errored", 0) + fates.pop("overloaded_errored", 0)
         batch.counts = fates
@@ -263,7 +263,7 @@ def _doom(lots: list[Item], fault: Fault) -> list[Item]:
         count = round(share * len(lots)) if fault.count is None else fault.count
         hit = lots[:count]
     for item in hit:
-        item.fate = fault.kind
+        item.fate, item.odd_usage = fault.kind, fault.usage
     return [item for item in lots if item.fate == "succeeded"]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 from tests.emulator.errors import ApiError
 
@@ -14,18 +16,21 @@ SITES = tuple(
 REFUSALS = ("status", "spend_cap", "usage_limit", "credit", "not_found", "redirect")
 #: Faults of the connection; all but drop_before happen after the request took effect. With
 #: "page" something in between answers with a 200 of its own.
-CONNECTION = ("drop", "drop_before", "hang", "status_after", "page")
+CONNECTION = ("drop", "drop_before", "hang", "status_after", "redirect_after", "page")
 #: Faults that make sense at one site only.
 SPECIAL = {
     "list": ("list_lag",),
     "results": ("truncate", "half_line"),
     "retrieve": ("foreign_results_url",),
+    "messages": ("odd_usage",),
+    "chat": ("odd_usage",),
     "item": (
         "errored",
         "expired",
         "canceled",
         "unknown_type",
         "message_null",
+        "odd_usage",
         "credit_errored",
         "overloaded_errored",
     ),
@@ -43,7 +48,8 @@ class Fault:
     Options by kind: `status`, `message`, `retry_after` and `should_retry` for "status" and
     "status_after"; `seconds` (real) for "hang"; `share` for "truncate" and "half_line" (of
     the lines delivered); `url` (an origin) for "foreign_results_url"; `url` (an address) and
-    `status` for "redirect"; `count` for
+    `status` for "redirect" and "redirect_after"; `usage` (any text, JSON or not; none for a
+    usage that is missing) for "odd_usage"; `count` for
     "list_lag" (the newest so many are missing; else those created after the fault was
     added). Faults of items take `share` or `count` of a batch's requests, or those whose
     custom_id contains `match`; `times` and `after` count batches as they end, so `after=1`
@@ -62,6 +68,7 @@ class Fault:
     count: int | None = None
     match: str | None = None
     url: str = "http://127.0.0.1:9"
+    usage: str = ""
     message: str = "The fault script says so."
     seen: int = field(default=0, repr=False)  # batches that existed when it was added
 
@@ -75,7 +82,7 @@ class Fault:
             raise ValueError(f"unknown fault {self.kind!r} on {self.on}; known: {', '.join(kinds)}")
 
     def error(self) -> ApiError:
-        """The error that a refusing fault, or "status_after", answers with."""
+        """The error that a refusing fault, or one that strikes afterwards, answers with."""
         match self.kind:
             case "spend_cap":  # no retry-after, yet the SDK retries it [RUN]
                 return ApiError(
@@ -93,7 +100,7 @@ class Fault:
                 return ApiError(400, CREDIT)
             case "not_found":  # seconds after a create that succeeded [3P]
                 return ApiError(404, "Not found")
-            case "redirect":
+            case "redirect" | "redirect_after":
                 return ApiError(self.status, "Elsewhere.", headers={"location": self.url})
             case _:
                 return ApiError(self.status, self.message, headers=self._headers())
@@ -106,6 +113,13 @@ class Fault:
         if self.should_retry is not None:
             headers["x-should-retry"] = "true" if self.should_retry else "false"
         return headers
+
+
+def with_usage(message: Mapping[str, Any], usage: str, encode: Callable[[Any], str]) -> str:
+    """A message as JSON text that has this text, whatever it is, for its usage."""
+    others = {name: value for name, value in message.items() if name != "usage"}
+    text = encode(others)
+    return f'{text[:-1]},"usage":{usage}}}' if usage else text
 
 
 class Faults:

@@ -7,12 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import Any, cast
 
 from tests.emulator.billing import Usage
 from tests.emulator.cache import Counts
 from tests.emulator.clock import DAY
 from tests.emulator.errors import ApiError
-from tests.emulator.faults import CREDIT
+from tests.emulator.faults import CREDIT, with_usage
 from tests.emulator.messages import Prepared, message_object
 
 #: What can become of a request. [SRC]
@@ -37,6 +38,7 @@ class Item:
     work: Prepared | ApiError
     fate: str = "succeeded"
     usage: Usage | None = None
+    odd_usage: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,7 +73,11 @@ class Batch:
 
 def result_line(batch: Batch, item: Item) -> bytes:
     """One JSONL line of the results [SRC: types/messages/message_batch_result.py]."""
-    line = _JSON({"custom_id": item.custom_id, "result": _result(batch, item)})
+    result = _result(batch, item)
+    line = _JSON({"custom_id": item.custom_id, "result": result})
+    if item.fate == "odd_usage":
+        message = cast("dict[str, Any]", result["message"])
+        line = line.replace(_JSON(message), with_usage(message, item.odd_usage, _JSON))
     return line.encode("utf-8", "replace") + b"\n"
 
 

@@ -668,6 +668,41 @@ def test_single_requests_go_wrong(
     assert all(result.type == "succeeded" and result.message for result in second.values())
 
 
+@pytest.mark.parametrize("usage", ['{"input_tokens":1e400}', "NaN", "-1", "[[[[]]]]", ""])
+def test_a_usage_may_be_odd(emulator: Emulator, client: anthropic.Anthropic, usage: str) -> None:
+    """A result, a message and a completion have the script's usage, or none, and are billed."""
+    fault = {"kind": "odd_usage", "usage": usage}
+    emulator.faults.add(*(Fault(on=site, **fault) for site in ("item", "messages", "chat")))
+    made = client.messages.batches.create(requests=requests(asking()))
+    body = {"model": "local", "messages": [{"role": "user", "content": "Why?"}]}
+    headers = {"x-api-key": "any", "anthropic-version": "2026-10-21"}
+    url = f"{emulator.base_url}/v1"
+    texts = [
+        plain().get(f"{url}/messages/batches/{made.id}/results", headers=headers).text,
+        plain().post(f"{url}/messages", json=asking(), headers=headers).text,
+        plain().post(f"{url}/chat/completions", json=body).text,
+    ]
+    for text in texts:
+        assert f'"usage":{usage}}}' in text if usage else '"usage"' not in text
+    assert len(emulator.billing.rows) == 3
+
+
+def test_a_redirect_may_come_before_or_after_a_batch_is_made(
+    emulator: Emulator, client: anthropic.Anthropic
+) -> None:
+    """A refusing redirect leaves no batch, one that comes afterwards leaves it; both name the
+    address.
+    """
+    quiet = client.with_options(http_client=plain())
+    for n_batches, kind in enumerate(("redirect", "redirect_after")):
+        url = "http://127.0.0.1:9/elsewhere"
+        emulator.faults.add(Fault(on="create", kind=kind, status=303, url=url))
+        with pytest.raises(anthropic.APIStatusError) as redirected:
+            quiet.messages.batches.create(requests=requests(asking()))
+        assert redirected.value.response.headers["location"] == url
+        assert len(emulator.batches) == n_batches
+
+
 def test_faults_of_one_batch_add_up(emulator: Emulator, client: anthropic.Anthropic) -> None:
     """Several kinds of failure can meet in one batch, and bad params stay errored."""
     emulator.faults.add(
