@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import (
@@ -253,16 +253,20 @@ class Batching:
         return self.terms.patiently(look)
 
     def _holds(self, batch: Batch, intent: Intent) -> bool:
-        """Whether the first result of an ended batch is one of an intent's requests."""
+        """Whether the first result of an ended batch is one of an intent's requests; results of
+        which none can be read do not tell.
+        """
         if not batch.results_url:  # no longer kept: not to be told, and not to be had
             return False
 
         def look() -> bool:
             try:
-                results = islice(self.judge.collect(batch), 1)
-                return any(intent.owns(result.name) for result in results)
+                first = next(self.judge.collect(batch), None)
             except CutError as error:
                 raise BusyError(str(error)) from None
+            if first is None:
+                raise BusyError(f"batch {batch.batch_id} has ended, and none of its results comes")
+            return intent.owns(first.name)
 
         return self.terms.patiently(look)
 

@@ -199,6 +199,23 @@ class Live:
             raise ServiceError(f"the first {len(hopeless)} requests all failed: {hopeless[0]}")
 
 
+def close_abandoned(ledger: Ledger, terms: AskingTerms, requests: Requests) -> None:
+    """Book the calls that processes which are gone had under way: each may have been billed to
+    the run that made it. The caller holds the ledger.
+    """
+    for intent in ledger.open_intents("live"):
+        owed = list(ledger.awaited(intent).values())
+        results = terms.booked({each.key: _abandoned(each) for each in owed}, requests)
+        ledger.record(intent, [(each, results[each.key]) for each in owed], intent.run)
+        ledger.close(intent, "closed")
+
+
+def _abandoned(owed: Awaited) -> Result:
+    detail = "its process ended before an answer came, and it may have been billed"
+    answer = Answer(request_id=owed.request_id, status=Status.MISSING, detail=detail)
+    return Result(answer=answer, billed=False)
+
+
 class _Calls:
     """Calls under way in threads. A result stays here until it is kept, so none is lost."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import islice, takewhile
+from itertools import islice
 
 from arena_kit.judging.judges.base import Batch, BatchJudge, BusyError, CutError
 from arena_kit.judging.ledger import Ledger
@@ -12,8 +12,9 @@ from arena_kit.judging.ledger_rows import key_in_name
 from arena_kit.judging.records import Asked
 from arena_kit.judging.terms import AskingTerms
 
-#: The newest batches that are looked at, and how many results of one tell whose it is.
-_BATCHES, _RESULTS = 20, 20
+#: The account's newest batches among which unknown ones are looked for, how many of these are
+#: looked into, and how many results of one tell whose it is.
+_LISTED, _BATCHES, _RESULTS = 100, 20, 20
 
 
 def adopt_lost(
@@ -22,17 +23,14 @@ def adopt_lost(
     """Take up ended batches that hold some of these requests although the ledger does not know
     them; returns whether there are any.
 
-    They are newer than all that it knows. A ledger without batches is a new one, whose keys
-    depend on a secret of its own: nobody has sent its requests.
+    They may stand below batches that the ledger knows: it goes on after it was restored. One
+    that knows none may have been restored, too.
     """
-    known = ledger.known_batches()
-    if not known:
-        return False
-    newest = terms.patiently(lambda: _newer(judge, known))
-    _name_running(newest, terms)
+    unknown = terms.patiently(partial(_unknown, judge, ledger.known_batches()))
+    _name_running(unknown, terms)
     intents = ledger.known_intents()
     left = {key_in_name(key): key for key in requests}
-    for batch in newest:
+    for batch in unknown:
         names = terms.patiently(partial(_names, judge, batch, left))
         intent = names[0].partition("-")[0] if names else ""
         if not names or intent in intents:
@@ -57,21 +55,31 @@ def _name_running(batches: list[Batch], terms: AskingTerms) -> None:
         )
 
 
-def _newer(judge: BatchJudge, known: set[str]) -> list[Batch]:
-    """The newest batches of the account, down to the first that is known."""
-    unknown = takewhile(lambda batch: batch.batch_id not in known, judge.recent())
-    return list(islice(unknown, _BATCHES))
+def _unknown(judge: BatchJudge, known: set[str]) -> list[Batch]:
+    """The newest batches of the account that the ledger does not know."""
+    newest = islice(judge.recent(), _LISTED)
+    return list(islice((batch for batch in newest if batch.batch_id not in known), _BATCHES))
 
 
 def _names(judge: BatchJudge, batch: Batch, wanted: Mapping[str, str]) -> list[str]:
-    """The custom ids of an ended batch; none when its first results are not of these requests."""
+    """The custom ids of an ended batch; none when its first results are not of these requests.
+
+    Results that are fewer than the batch's requests do not tell: the missing ones would be
+    sent again.
+    """
     if not batch.ended or not batch.results_url:  # not there yet, or no longer kept
         return []
     try:
         results = judge.collect(batch)
-        first = [result.name for result in islice(results, _RESULTS)]
-        if not any(name.partition("-")[2] in wanted for name in first):
+        names = [result.name for result in islice(results, _RESULTS)]
+        if any(name.partition("-")[2] in wanted for name in names):
+            names += [result.name for result in results]
+        elif len(names) >= min(_RESULTS, batch.n_requests):
             return []
-        return first + [result.name for result in results]
     except CutError as error:
         raise BusyError(str(error)) from None
+    if len(names) < batch.n_requests:
+        raise BusyError(
+            f"batch {batch.batch_id}: {len(names)} of {batch.n_requests} results can be read"
+        )
+    return names

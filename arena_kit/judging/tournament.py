@@ -13,7 +13,7 @@ from arena_kit.judging.batching import Batching
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.live import Live
+from arena_kit.judging.live import Live, close_abandoned
 from arena_kit.judging.prompts import Pair, Prompt, Response
 from arena_kit.judging.records import (
     Answer,
@@ -138,8 +138,7 @@ def ask(
             on_settled,
         )
     with ledger.held(terms.run):
-        for intent in ledger.open_intents("live"):  # of a process that is gone
-            ledger.close(intent, "closed")
+        close_abandoned(ledger, terms, requests)
         asker = (
             Batching(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
             if isinstance(judge, BatchJudge)

@@ -55,8 +55,9 @@ class Request:
 class Answer:
     """What to send: a body, or result lines; status None closes without a word.
 
-    `wait` is real seconds to sleep before, `cut` is how a stream of lines breaks off:
-    after `cut_after` lines and half a line, either torn mid-chunk or cleanly ended.
+    `wait` is real seconds to sleep before, `cut` is how a stream of lines breaks off: after
+    `cut_after` lines and half a line, either torn mid-chunk or cleanly ended, or without the
+    half line, so that nothing shows it.
     """
 
     status: int | None
@@ -157,14 +158,16 @@ class App:
         if fault is None:
             return action(request, match, None)
         if kind in REFUSALS:
-            raise fault.error()
+            raise fault.error(request.path)
         if kind == "drop_before":
             return Answer(status=None)
         answer = action(request, match, fault)
         if kind in {"status_after", "redirect_after"}:
-            raise fault.error()
+            raise fault.error(request.path)
         if kind == "page":
             return Answer(status=200, body=_PAGE, headers={"content-type": "text/html"})
+        if kind == "json_page":
+            return _json({"status": "ok"})
         if kind in {"drop", "hang"}:
             return Answer(status=None, wait=fault.seconds if kind == "hang" else 0.0)
         return answer
@@ -206,10 +209,10 @@ class App:
             batch = self.batches.get(match[1])
             answer = Answer(status=200, lines=self.batches.lines(batch))
         answer.headers["content-type"] = "application/x-jsonl"
-        if fault is not None and fault.kind in {"truncate", "half_line"}:
+        usual = {"truncate": 0.5, "half_line": 1.0, "short": 0.5}
+        if fault is not None and fault.kind in usual:
             answer.cut = fault.kind
-            share = {"truncate": 0.5, "half_line": 1.0}[fault.kind]
-            share = share if fault.share is None else fault.share
+            share = usual[fault.kind] if fault.share is None else fault.share
             answer.cut_after = min(int(len(batch.items) * share), len(batch.items) - 1)
         return answer
 

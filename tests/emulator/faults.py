@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.emulator.errors import ApiError
 
@@ -15,12 +16,14 @@ SITES = tuple(
 #: Faults that answer with an error and leave the service as it was.
 REFUSALS = ("status", "spend_cap", "usage_limit", "credit", "not_found", "redirect")
 #: Faults of the connection; all but drop_before happen after the request took effect. With
-#: "page" something in between answers with a 200 of its own.
-CONNECTION = ("drop", "drop_before", "hang", "status_after", "redirect_after", "page")
+#: "page" and "json_page" something in between answers with a 200 of its own.
+CONNECTION = (
+    "drop", "drop_before", "hang", "status_after", "redirect_after", "page", "json_page"
+)  # fmt: skip
 #: Faults that make sense at one site only.
 SPECIAL = {
     "list": ("list_lag",),
-    "results": ("truncate", "half_line"),
+    "results": ("truncate", "half_line", "short"),
     "retrieve": ("foreign_results_url",),
     "messages": ("odd_usage",),
     "chat": ("odd_usage",),
@@ -46,14 +49,14 @@ class Fault:
     """One thing that goes wrong `times` times (None: always) at a site, after `after` good calls.
 
     Options by kind: `status`, `message`, `retry_after` and `should_retry` for "status" and
-    "status_after"; `seconds` (real) for "hang"; `share` for "truncate" and "half_line" (of
-    the lines delivered); `url` (an origin) for "foreign_results_url"; `url` (an address) and
-    `status` for "redirect" and "redirect_after"; `usage` (any text, JSON or not; none for a
-    usage that is missing) for "odd_usage"; `count` for
-    "list_lag" (the newest so many are missing; else those created after the fault was
-    added). Faults of items take `share` or `count` of a batch's requests, or those whose
-    custom_id contains `match`; `times` and `after` count batches as they end, so `after=1`
-    lets a pre-warm pass.
+    "status_after"; `seconds` (real) for "hang"; `share` for "truncate", "half_line" and
+    "short" (of the lines delivered); `url` (an origin) for "foreign_results_url"; `url` (an
+    address, or an origin that has the same paths) and `status` for "redirect" and
+    "redirect_after"; `usage` (any text, JSON or not; none for a usage that is missing) for
+    "odd_usage"; `count` for "list_lag" (the newest so many are missing; else those created
+    after the fault was added). Faults of items take `share` or `count` of a batch's requests,
+    or those whose custom_id contains `match`; `times` and `after` count batches as they end,
+    so `after=1` lets a pre-warm pass.
     """
 
     on: str
@@ -81,8 +84,8 @@ class Fault:
         if self.kind not in kinds:
             raise ValueError(f"unknown fault {self.kind!r} on {self.on}; known: {', '.join(kinds)}")
 
-    def error(self) -> ApiError:
-        """The error that a refusing fault, or one that strikes afterwards, answers with."""
+    def error(self, path: str) -> ApiError:
+        """What a refusing fault, or one that comes afterwards, answers to a request for `path`."""
         match self.kind:
             case "spend_cap":  # no retry-after, yet the SDK retries it [RUN]
                 return ApiError(
@@ -101,7 +104,8 @@ class Fault:
             case "not_found":  # seconds after a create that succeeded [3P]
                 return ApiError(404, "Not found")
             case "redirect" | "redirect_after":
-                return ApiError(self.status, "Elsewhere.", headers={"location": self.url})
+                address = self.url if urlsplit(self.url).path else f"{self.url}{path}"
+                return ApiError(self.status, "Elsewhere.", headers={"location": address})
             case _:
                 return ApiError(self.status, self.message, headers=self._headers())
 

@@ -146,7 +146,7 @@ def _shortened(answer: Answer, lines: Iterator[bytes]) -> Iterator[bytes]:
     """The lines up to where the answer breaks off, the last of them by half."""
     for index, line in enumerate(lines):
         if answer.cut is not None and index == answer.cut_after:
-            yield line[: len(line) // 2]
+            yield b"" if answer.cut == "short" else line[: len(line) // 2]
             return
         yield line
 

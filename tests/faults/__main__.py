@@ -1,4 +1,4 @@
-"""Play the crash matrix: `python -m tests.faults [--quick] [--jobs 2]`."""
+"""Play the crash matrix: `python -m tests.faults [--quick | --runs 2000] [--jobs 2]`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from tests.faults.careless import ForgetfulLedger, RetryingJudge
-from tests.faults.harness import Outcome, Variant, play_all, rehearse
-from tests.faults.report import show
+from tests.faults.careless import CARELESS, Variant
+from tests.faults.harness import play_all, rehearse
+from tests.faults.report import show, watched
 from tests.faults.scenarios import Scenario, chosen, matrix, quick
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play, report, and return 0 only when nothing at all went wrong."""
     options = _parser().parse_args(arguments)
-    console = Console(width=130)
+    console = Console(width=150)
     started = time.monotonic()
     scenarios = _scenarios(options)
     if options.list:
@@ -27,57 +27,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not scenarios:
         console.print(f"no scenario is called {options.only!r}", markup=False)
         return 2
-    outcomes = _played(scenarios, options)
-    flags = f"--seed {options.seed}{_flags(options)}"
+    variant = CARELESS[options.careless] if options.careless else Variant()
+    played = play_all(scenarios, variant=variant, jobs=options.jobs)
+    outcomes = list(watched(played, len(scenarios), verbose=options.verbose))
+    order = {(scenario.name, scenario.seed): n for n, scenario in enumerate(scenarios)}
+    outcomes.sort(key=lambda outcome: order[outcome.name, outcome.seed])
+    flags = f" --careless {options.careless}" if options.careless else ""
     show(console, outcomes, flags=flags, seconds=time.monotonic() - started)
     complete = len(outcomes) == len(scenarios)  # a worker that broke off gives fewer
     return 0 if complete and all(outcome.clean for outcome in outcomes) else 1
 
 
 def _scenarios(options: argparse.Namespace) -> list[Scenario]:
-    scenarios = matrix(rehearse(options.seed), options.seed)
-    if options.only:
-        return chosen(scenarios, options.only)
-    return quick(scenarios) if options.quick else scenarios
-
-
-def _played(scenarios: list[Scenario], options: argparse.Namespace) -> list[Outcome]:
-    variant = Variant()
-    if options.without_guard:
-        variant = Variant(ledger=ForgetfulLedger)
-    if options.with_sdk_retries:
-        variant = Variant(judge=RetryingJudge)
-    outcomes = []
-    for outcome in play_all(scenarios, seed=options.seed, variant=variant, jobs=options.jobs):
-        outcomes.append(outcome)
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{len(outcomes)} of {len(scenarios)}")
-        if options.verbose:
-            sys.stderr.write(f"{outcome.seconds:5.1f} s  {outcome.lives} lives  {outcome.name}\n")
-    sys.stderr.write("\n" if sys.stderr.isatty() else "")
-    names = [scenario.name for scenario in scenarios]
-    return sorted(outcomes, key=lambda outcome: names.index(outcome.name))
-
-
-def _flags(options: argparse.Namespace) -> str:
-    return "".join(
-        f" --{name.replace('_', '-')}"
-        for name in ("without_guard", "with_sdk_retries")
-        if getattr(options, name)
-    )
+    """The matrix with the first seed, and with the seeds after it until there are enough runs."""
+    scenarios: list[Scenario] = []
+    seed = options.seed
+    while not scenarios or len(scenarios) < options.runs:
+        whole = matrix(rehearse(seed), seed)
+        if options.only:
+            whole = chosen(whole, options.only)
+        if not whole:
+            return []
+        scenarios += quick(whole) if options.quick else whole
+        seed += 1
+    return scenarios
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     add = parser.add_argument
-    add("--quick", action="store_true", help="a fixed sample of about forty scenarios")
+    add("--quick", action="store_true", help="a fixed sample of every kind of scenario")
+    add("--runs", type=int, default=0, help="at least so many, with further seeds")
     add("--jobs", type=int, default=1, help="workers at once, each with a service of its own")
     add("--seed", type=int, default=1, help="texts, answers and moments of death")
     add("--only", metavar="NAME", default="", help="scenarios of this name; * is anything")
     add("--list", action="store_true", help="names of the scenarios, and nothing else")
     add("--verbose", action="store_true", help="one line per scenario as it ends")
-    add("--without-guard", action="store_true", help="forget open batches: must fail")
-    add("--with-sdk-retries", action="store_true", help="let the SDK repeat calls: must fail")
+    add("--careless", choices=CARELESS, default="", help="without this guard: must fail")
     return parser
 
 

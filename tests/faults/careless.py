@@ -1,17 +1,39 @@
-"""What would go wrong without the guard: the matrix must notice each of these."""
+"""What would go wrong without each guard: the matrix must notice every one of these."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import anthropic
 
-from arena_kit.judging.judges.anthropic import AnthropicBatches
+from arena_kit.files import LockedError
+from arena_kit.judging.judges.base import Batch, Result
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Intent, Transport
-from arena_kit.judging.ledger_schema import opened
+from arena_kit.judging.ledger_schema import kept_open, opened
 from arena_kit.judging.records import Asked
+
+#: A judge's class made careless.
+Change = Callable[[type[Any]], type[Any]]
+
+
+def unchanged(base: type[Any]) -> type[Any]:
+    """The judge as it is."""
+    return base
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """Which ledger and which judges are tried; the careless ones must be caught."""
+
+    ledger: type[Ledger] = Ledger
+    judge: Change = unchanged
 
 
 class ForgetfulLedger(Ledger):
@@ -31,9 +53,93 @@ class ForgetfulLedger(Ledger):
         return [i for i in Ledger.open_intents(self, transport) if i.intent in self.own]
 
 
-class RetryingJudge(AnthropicBatches):
-    """Leaves the SDK's own retries on, for creating batches too."""
+class UnsuspectingLedger(Ledger):
+    """Takes up no batch that it does not know: what it does not remember was not sent."""
 
-    @property
-    def _once(self) -> anthropic.Anthropic:
+    def adopt(self, *_: object, **__: object) -> None:
+        """Leave the batch alone."""
+
+
+class PidLedger(Ledger):
+    """Believes the process and the host in its file, and asks no operating system."""
+
+    @contextmanager
+    def held(self, run: str) -> Iterator[None]:
+        with kept_open(self.path) as con:
+            holder = con.execute("SELECT pid, host FROM holder").fetchone()
+            if holder and (holder[1] != socket.gethostname() or _lives(holder[0])):
+                raise LockedError("somebody seems to hold this ledger")
+            con.execute(
+                "INSERT OR REPLACE INTO holder (one, pid, host, run) VALUES (1, ?, ?, ?)",
+                (os.getpid(), socket.gethostname(), run),
+            )
+            yield
+            con.execute("DELETE FROM holder")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _retrying(base: type[Any]) -> type[Any]:
+    """A judge that leaves the SDK's own retries on, for creating batches too."""
+
+    def once(self: Any) -> anthropic.Anthropic:
         return self.client.with_options(max_retries=2)
+
+    return type("Retrying", (base,), {"_once": property(once)})
+
+
+def _following(base: type[Any]) -> type[Any]:
+    """A judge whose client follows redirects, as the SDK's does unless told otherwise."""
+
+    def once(self: Any) -> anthropic.Anthropic:
+        transport = anthropic.DefaultHttpxClient(verify=False, follow_redirects=True)
+        return self.client.with_options(max_retries=0, http_client=transport)
+
+    def ask(self: Any, request: Asked) -> Result:
+        if hasattr(self, "_client"):  # of a chat-completions server
+            self._client.follow_redirects = True
+        return base.ask(self, request)
+
+    methods = {"ask": ask} if hasattr(base, "ask") else {}
+    return type("Following", (base,), {"_once": property(once), **methods})
+
+
+def _counting(base: type[Any]) -> type[Any]:
+    """A judge that takes the numbers of every usage as they come."""
+
+    def counted(judge: Any, result: Result, *, batch: bool) -> Result:
+        row = json.loads(result.line)
+        message = (row.get("result") or {}).get("message") if batch else row
+        usage = (message or {}).get("usage")
+        if not isinstance(usage, dict):
+            return result
+        cost = judge.price.usd(usage, batch=batch)
+        return replace(result, answer=replace(result.answer, usage=usage, cost_usd=cost))
+
+    def collect(self: Any, batch: Batch) -> Iterator[Result]:
+        for result in base.collect(self, batch):
+            yield counted(self, result, batch=True)
+
+    def ask(self: Any, request: Asked) -> Result:
+        return counted(self, base.ask(self, request), batch=False)
+
+    method = {"collect": collect} if hasattr(base, "collect") else {"ask": ask}
+    return type("Counting", (base,), method)
+
+
+CARELESS: dict[str, Variant] = {
+    "forgets-batches": Variant(ledger=ForgetfulLedger),
+    "sdk-retries": Variant(judge=_retrying),
+    "follows-redirects": Variant(judge=_following),
+    "counts-any-usage": Variant(judge=_counting),
+    "trusts-its-copy": Variant(ledger=UnsuspectingLedger),
+    "locks-by-pid": Variant(ledger=PidLedger),
+}

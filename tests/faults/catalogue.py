@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.faults.service import LATE
+from tests.faults.service import ELSEWHERE, LATE
 
 Faults = tuple[dict[str, Any], ...]
 
@@ -16,7 +16,8 @@ _UNSURE: dict[str, dict[str, Any]] = {
     "drop_before": {"kind": "drop_before"},
     "hang": {"kind": "hang", "seconds": 1.0},
     "page": {"kind": "page"},
-    "late": {"kind": LATE, "seconds": 0.6},
+    "page-json": {"kind": "json_page"},
+    "late": {"kind": LATE, "seconds": 0.5},
     **{str(status): {"kind": "status", "status": status} for status in (408, 409, 500, 503)},
     **{str(status): {"kind": "status", "status": status} for status in (504, 529)},
     **{
@@ -43,6 +44,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "drop": {"kind": "drop"},
     "hang": {"kind": "hang", "seconds": 0.3},
     "page": {"kind": "page", "times": 2},
+    "page-json": {"kind": "json_page", "times": 2},
 }
 #: Kinds of reading results; the sixth 404 in a row ends the process.
 _READS: dict[str, dict[str, Any]] = {
@@ -58,7 +60,40 @@ _READS: dict[str, dict[str, Any]] = {
     "500": {"kind": "status", "status": 500},
     "529": {"kind": "status", "status": 529},
     "hang": {"kind": "hang", "seconds": 1.0},
+    "short": {"kind": "short"},
+    "empty": {"kind": "short", "share": 0.0, "times": 2},
     "page": {"kind": "page", "times": 2},
+    "page-json": {"kind": "json_page", "times": 2},
+}
+#: Redirects to the same path at another address.
+_SENT_AWAY: dict[str, dict[str, Any]] = {
+    str(status): {"kind": "redirect", "status": status, "url": ELSEWHERE}
+    for status in (301, 302, 303, 307, 308)
+}
+_TAKEN_AND_SENT_AWAY: dict[str, dict[str, Any]] = {
+    f"{status}_after": {"kind": "redirect_after", "status": status, "url": ELSEWHERE}
+    for status in (302, 303)
+}
+
+
+def _tokens(number: str) -> str:
+    """A usage of messages and of chat completions with this text for its prompt's tokens."""
+    counts = {"input_tokens": number, "prompt_tokens": number}
+    counts |= {"output_tokens": "1", "completion_tokens": "1"}
+    return "{" + ",".join(f'"{name}":{text}' for name, text in counts.items()) + "}"
+
+
+#: Texts that stand where a usage should: none of them says what an answer cost.
+USAGES: dict[str, str] = {
+    "infinite": _tokens("1e400"),
+    "nan": _tokens("NaN"),
+    "negative": _tokens("-1"),
+    "text": _tokens('"12"'),
+    "huge": _tokens("1" + 400 * "0"),
+    "nested": 3000 * "[" + 3000 * "]",
+    "list": "[]",
+    "null": "null",
+    "missing": "",
 }
 #: What becomes of requests inside a batch: of all in the first one, of some in the bulk.
 _ITEMS: tuple[str, ...] = (
@@ -96,9 +131,62 @@ def _listing() -> dict[str, Faults]:
         "drop": {"kind": "drop", "times": 2},
         "404": {"kind": "not_found"},
         "page": {"kind": "page", "times": 2},
+        "page-json": {"kind": "json_page", "times": 2},
     }
     taken = {f"list-{name}-taken": doubt + _one("list", how, 3) for name, how in ways.items()}
     return taken | {f"list-{n}-not_taken": nothing + _one("list", h, 3) for n, h in ways.items()}
+
+
+def _looking() -> dict[str, Faults]:
+    """A create in doubt, and results that do not tell at once whose the batch is."""
+    doubt = _one("create", _UNSURE["drop"], after=2)
+    return {f"look-{name}": doubt + _one("results", how, after=2) for name, how in _READS.items()}
+
+
+def _redirects() -> dict[str, Faults]:
+    """Every call sent away to another address, where nothing may follow."""
+    created = {
+        f"redirect-create-{name}-{where}": _one("create", how, _WHERE[where])
+        for name, how in (_SENT_AWAY | _TAKEN_AND_SENT_AWAY).items()
+        for where in ("first", "bulk")
+    }
+    looked = {
+        f"redirect-{site}-{name}": _one(site, _SENT_AWAY[name], after)
+        for site, after in (("retrieve", 3), ("results", 2), ("list", 2), ("models", 0))
+        for name in ("302", "307", "308")
+    }
+    twice = {"redirect-results-307-twice": _one("results", _SENT_AWAY["307"] | {"times": 2}, 2)}
+    return created | looked | twice
+
+
+def _usages() -> dict[str, Faults]:
+    where = {"first": (1.0, 0), "some": (0.4, 2)}
+    return {
+        f"usage-{name}-{place}": _one(
+            "item", {"kind": "odd_usage", "usage": usage, "share": share}, after
+        )
+        for name, usage in USAGES.items()
+        for place, (share, after) in where.items()
+    }
+
+
+def _live() -> dict[str, dict[str, Any]]:
+    """What goes wrong with a call that is answered at once."""
+    return {
+        **{f"redirect-{name}": how for name, how in _SENT_AWAY.items()},
+        "redirect-307-always": _SENT_AWAY["307"] | {"times": 30},
+        **{f"usage-{name}": {"kind": "odd_usage", "usage": text} for name, text in USAGES.items()},
+        "page": {"kind": "page"},
+        "page-json": {"kind": "json_page"},
+        "page-always": {"kind": "page", "times": 30},
+        "drop": {"kind": "drop"},
+        "drop_before": {"kind": "drop_before"},
+        "hang": {"kind": "hang", "seconds": 1.0},
+        "429": {"kind": "status", "status": 429, "retry_after": 0.05, "times": 3},
+        "500": {"kind": "status", "status": 500, "times": 3},
+        "504_after": {"kind": "status_after", "status": 504},
+        "credit": {"kind": "credit"},
+    }
 
 
 def _items() -> dict[str, Faults]:
@@ -126,9 +214,16 @@ FAULTS: dict[str, Faults] = {
     **_listing(),
     **{f"retrieve-{name}": _one("retrieve", how, after=3) for name, how in _LOOKS.items()},
     **{f"results-{name}": _one("results", how, after=2) for name, how in _READS.items()},
+    **_looking(),
     **_items(),
     **_preparing(),
+    **_redirects(),
+    **_usages(),
 }
+#: The same of live calls, by name; they strike the call after so many good ones.
+LIVE_FAULTS: dict[str, dict[str, Any]] = _live()
+#: Faults that one kind of the report stands for, wherever they strike.
+_KINDS = {"redirect": "redirect", "usage": "odd usage", "page": "200 without an answer"}
 #: Faults after which it is unknown whether a batch exists.
 AMBIGUOUS: tuple[str, ...] = (
     "create-drop-bulk",
@@ -136,6 +231,16 @@ AMBIGUOUS: tuple[str, ...] = (
     "create-500_after-first",
 )
 AMBIGUOUS += ("create-hang-bulk", "create-late-bulk", "list-lag-taken")
+#: Faults that hide a batch from the list or the account: a restored ledger cannot see through them.
+HIDING = tuple(name for name in FAULTS if name.startswith("list-lag"))
+
+
+def kind_of(name: str) -> str:
+    """What a fault is reported as: its kind where that is one of its own, else where it strikes."""
+    words = name.split("-")
+    return next((kind for word, kind in _KINDS.items() if word in words), words[0])
+
+
 #: How the judge answers, all of it or most.
 BEHAVIOURS: dict[str, dict[str, Any]] = {
     "half_garbage": {"shares": {"garbage": 0.5}},

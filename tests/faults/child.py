@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
 import signal
+import socket
 import sys
 import time
 import traceback
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
-from arena_kit.files import LockedError
+from arena_kit.files import DataError, LockedError
 from arena_kit.judging import batching
-from arena_kit.judging.judges.anthropic import AnthropicBatches
-from arena_kit.judging.judges.base import PausedError, ServiceError
+from arena_kit.judging.judges.base import PaidJudge, PausedError, ServiceError
 from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_upkeep import check
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import judge_pairs
+from arena_kit.runs.record import Record
+from tests.faults.careless import Variant
 from tests.faults.dying import After, Death, Fate, mortal_judge, mortal_ledger
-from tests.faults.tournament import PAIRS, TERMS, judge_of, material
+from tests.faults.tournament import JUDGES, PAIRS, TERMS, Transport, judge_of, material
 
 #: Small groups of results make many durable steps.
 _GROUP = 4
@@ -44,13 +50,19 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a life is for: which texts, where they go, and what remembers them."""
+    """What a life is for: which texts, where they go, and what remembers them.
+
+    `record` is the run record that it works on, if any, and `host` the name that it believes
+    its machine has.
+    """
 
     base_url: str
     ledger: Path
     seed: int
-    ledger_class: type[Ledger] = Ledger
-    judge_class: type[AnthropicBatches] = AnthropicBatches
+    transport: Transport = "batches"
+    record: Path | None = None
+    host: str = ""
+    variant: Variant = field(default_factory=Variant)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,12 +135,49 @@ def _live(task: Task, files: Path, death: Death | None) -> NoReturn:
 
 def _judge(task: Task, files: Path, fate: Fate) -> Code:
     batching._GROUP = _GROUP
-    ledger = mortal_ledger(fate, task.ledger_class)(task.ledger)
-    judge = judge_of(mortal_judge(fate, task.judge_class), task.base_url)
-    judgments = judge_pairs(PAIRS, material(task.seed), judge, ledger, terms=TERMS)
+    if task.host:
+        socket.gethostname = lambda: task.host
+    ledger = mortal_ledger(fate, task.variant.ledger)(task.ledger)
+    kind = task.variant.judge(JUDGES[task.transport])
+    judge = judge_of(mortal_judge(fate, kind), task.base_url)
+    with _recorded(task.record):
+        judgments = judge_pairs(PAIRS, material(task.seed), judge, ledger, terms=TERMS)
+    _look_over(ledger, judge)
     result = {"verdicts": _verdicts(judgments), "seen": fate.seen}
     files.with_suffix(".json").write_text(json.dumps(result))
     return Code.DONE
+
+
+@contextmanager
+def _recorded(folder: Path | None) -> Iterator[None]:
+    """Run a record; a lock of the matrix's own tells when two do so at once."""
+    if folder is None:
+        yield
+        return
+    record = _resumed(folder) if (folder / "manifest.json").exists() else Record.claim(folder)
+    with record.failing(), (folder / "witness").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        record.start("matrix", {})
+        yield
+    record.close()
+
+
+def _resumed(folder: Path) -> Record:
+    try:
+        return Record.reopen(folder)
+    except DataError as error:
+        if "has finished" in str(error):  # by a rival
+            raise LockedError(str(error)) from None
+        raise
+
+
+def _look_over(ledger: Ledger, judge: PaidJudge) -> None:
+    """Do with the ledger what later commands do; nothing in it may stop them."""
+    run = TERMS.run
+    figures = (ledger.spent(run), ledger.usd_unknown(run), ledger.output_tokens(judge, "judge"))
+    json.dumps((figures, ledger.outcomes(run), len(ledger.paid(run))), allow_nan=False)
+    if not (findings := check(ledger.path)).sound:
+        raise RuntimeError(f"the ledger is damaged: {findings}")
 
 
 def _verdicts(judgments: list[Judgment]) -> list[tuple[str, str]]:

@@ -12,12 +12,12 @@ from typing import Any
 
 from arena_kit.judging import ledger as ledger_module
 from arena_kit.judging import ledger_schema
-from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.judges.base import Batch, Result
 from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.records import Asked
 
-#: Steps that change the ledger, and calls of the service around them.
-DURABLE = ("plan", "submitted", "record", "close")
+#: Steps that change the ledger, and calls of a batch service around them.
+DURABLE = ("plan", "begin", "submitted", "adopt", "record", "close")
 CALLS = ("submit", "poll")
 
 
@@ -71,14 +71,22 @@ def mortal_ledger(fate: Fate, base: type[Ledger]) -> type[Ledger]:
     return type("MortalLedger", (base,), {**methods, "held": held})
 
 
-def mortal_judge(fate: Fate, base: type[AnthropicBatches]) -> type[AnthropicBatches]:
+def mortal_judge(fate: Fate, base: type[Any]) -> type[Any]:
     """A judge that may die around its calls, and between two lines of results."""
 
-    def collect(self: AnthropicBatches, batch: Batch) -> Iterator[Result]:
+    def ask(self: Any, request: Asked) -> Result:  # by several threads at once
+        fate.reach("ask:before")
+        result: Result = base.ask(self, request)
+        fate.reach("ask:after")
+        return result
+
+    def collect(self: Any, batch: Batch) -> Iterator[Result]:
         for result in base.collect(self, batch):
             fate.reach("collect:line")
             yield result
 
+    if hasattr(base, "ask"):
+        return type("MortalJudge", (base,), {"ask": ask})
     methods: dict[str, Any] = {name: _mortal(fate, base, name) for name in CALLS}
     return type("MortalJudge", (base,), {**methods, "collect": collect})
 

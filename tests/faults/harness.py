@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
+import sqlite3
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
 
-from arena_kit.judging.judges.anthropic import AnthropicBatches
-from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger_upkeep import back_up
+from tests.faults.careless import Variant
 from tests.faults.child import Code, Life, Task, begin
-from tests.faults.scenarios import Scenario, Seen
+from tests.faults.dying import Death
+from tests.faults.scenarios import Host, Restore, Scenario, SeenBy, scenario_kind
 from tests.faults.service import Service
-from tests.faults.witness import Finding, compare
+from tests.faults.tournament import CONCURRENCY, JUDGES, client
+from tests.faults.witness import Evidence, Finding, compare
 
 _MOST_LIVES = 25
 _BETWEEN_RIVALS = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """Which ledger and which judge are tried; the careless ones must be caught."""
-
-    ledger: type[Ledger] = Ledger
-    judge: type[AnthropicBatches] = AnthropicBatches
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +35,7 @@ class Outcome:
     """What came of one scenario; `trouble` says why it did not finish."""
 
     name: str
+    seed: int
     lives: int = 0
     kills: int = 0
     pauses: int = 0
@@ -47,13 +46,12 @@ class Outcome:
     finding: Finding = field(default_factory=Finding)
 
     @property
-    def group(self) -> str:
-        return self.name.partition("/")[0]
+    def kind(self) -> str:
+        return scenario_kind(self.name)
 
     @property
     def clean(self) -> bool:
-        f = self.finding
-        return not (self.trouble or f.paid_twice or f.lost or f.duplicated or f.miscounted)
+        return not self.trouble and self.finding.clean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,52 +60,65 @@ class Stage:
 
     service: Service
     folder: Path
-    seed: int
     variant: Variant
 
     def play(self, scenario: Scenario) -> Outcome:
         """One scenario from the first start to the verdict."""
         started = time.monotonic()
-        outcome = Outcome(name=scenario.name)
+        outcome = Outcome(name=scenario.name, seed=scenario.seed)
         task = self._task(scenario)
         last: list[tuple[str, str]] = []
         try:
-            self._until_done(scenario, task, outcome)
+            self._until_done(scenario, task, scenario.deaths, outcome)
+            if scenario.restore is not None:
+                _put_back(task.ledger)
+                self._until_done(scenario, task, scenario.restore.deaths, outcome)
             self.service.heal()
             last = self._last_life(task, outcome)
         except _TroubleError as error:
             outcome.trouble = str(error)[:500]
-        outcome.finding = compare(self.service.bill(), task.ledger, last)
         outcome.fired = self.service.fired()
+        evidence = Evidence(
+            bill=self.service.bill(),
+            silent=self.service.silent(),
+            astray=self.service.astray(),
+            doubtful=CONCURRENCY * outcome.kills + outcome.fired,
+        )
+        outcome.finding = compare(evidence, task.ledger, last, task.transport, task.seed)
         outcome.seconds = time.monotonic() - started
         return outcome
 
     def _task(self, scenario: Scenario) -> Task:
-        base_url = self.service.fresh(scenario.service(self.seed))
+        base_url = self.service.fresh(scenario.service())
         self.service.sleep(scenario.skew_hours)
         self.service.add(list(scenario.faults))
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         return Task(
             base_url=base_url,
             ledger=folder / "verdicts.sqlite",
-            seed=self.seed,
-            ledger_class=self.variant.ledger,
-            judge_class=self.variant.judge,
+            seed=scenario.seed,
+            transport=scenario.transport,
+            variant=self.variant,
         )
 
-    def _until_done(self, scenario: Scenario, task: Task, outcome: Outcome) -> None:
-        deaths = chain(scenario.deaths, repeat(None))
+    def _until_done(
+        self, scenario: Scenario, task: Task, deaths: Sequence[Death], outcome: Outcome
+    ) -> None:
+        appointed = chain(deaths, repeat(None))
         for number in range(_MOST_LIVES):
             self.service.foreign(list(scenario.foreign))
-            if scenario.asleep_hours and number == len(scenario.deaths):
+            if scenario.asleep_hours and number == len(deaths):
                 self.service.hurry()
-            lives = [begin(task, task.ledger.with_name(f"life{number}-0"), next(deaths))]
+            mine = _dressed(task, scenario.host, number)
+            lives = [begin(mine, task.ledger.with_name(f"life{number}-0"), next(appointed))]
             for rival in range(1, scenario.rivals):
                 time.sleep(_BETWEEN_RIVALS)
-                lives.append(begin(task, task.ledger.with_name(f"life{number}-{rival}")))
+                lives.append(begin(mine, task.ledger.with_name(f"life{number}-{rival}")))
             ends = _ends(lives, outcome)
+            _copy_if_due(task.ledger, scenario.restore, number + 1)
             if Code.DONE in ends:
                 return
+            _blame(mine, scenario.host)
             self.service.sleep(scenario.asleep_hours)
         last = f"{ends[-1].name}: {lives[-1].words()}"
         raise _TroubleError(f"not done after {_MOST_LIVES} lives, the last {last}")
@@ -119,6 +130,54 @@ class Stage:
         if end is not Code.DONE:
             raise _TroubleError(f"the last life ended {end.name}: {life.words()}")
         return [(name, status) for name, status in life.result()["verdicts"]]
+
+
+def _copy_if_due(ledger: Path, restore: Restore | None, lives: int) -> None:
+    """Make the older copy when so many lives are over, unless there is nothing to copy."""
+    copy = ledger.with_name("older.sqlite")
+    if restore is None or lives != restore.after or copy.exists() or not ledger.exists():
+        return
+    if restore.way == "backup":
+        back_up(ledger, copy)
+    else:
+        shutil.copy(ledger, copy)
+
+
+def _put_back(ledger: Path) -> None:
+    """Restore the older copy as docs/safety.md says."""
+    copy = ledger.with_name("older.sqlite")
+    if not copy.exists():
+        return
+    for name in (f"{ledger.name}-wal", f"{ledger.name}-shm"):
+        ledger.with_name(name).unlink(missing_ok=True)
+    shutil.copy(copy, ledger)
+
+
+def _dressed(task: Task, host: Host, number: int) -> Task:
+    """The task of the life of this number: it goes on with the record of those before, or begins
+    one where none of them came far enough to leave a manifest.
+    """
+    if not host:
+        return task
+    folder = task.ledger.with_name("records")
+    left = sorted(manifest.parent for manifest in folder.glob("*/manifest.json"))
+    record = left[0] if left else folder / f"{number:02}"
+    return replace(task, record=record, host=f"host-{number}" if host == "renamed" else "")
+
+
+def _blame(task: Task, host: Host) -> None:
+    """Let what the dead left behind name a process of this host that lives."""
+    if host in ("", "renamed") or task.record is None:
+        return
+    process = {"pid": 1 if host == "first" else os.getpid(), "host": socket.gethostname()}
+    manifest = task.record / "manifest.json"
+    if manifest.exists():
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"process": process}))
+    if task.ledger.exists():
+        with closing(sqlite3.connect(task.ledger, isolation_level=None)) as con:
+            tables = con.execute("SELECT 1 FROM sqlite_master WHERE name = 'holder'").fetchone()
+            if tables:
+                con.execute("UPDATE holder SET pid = :pid, host = :host", process)
 
 
 class _TroubleError(Exception):
@@ -138,29 +197,30 @@ def _ends(lives: Sequence[Life], outcome: Outcome) -> list[Code]:
     return ends
 
 
-def rehearse(seed: int) -> Seen:
-    """Judge once without any trouble, and count what was reached."""
-    scenario = Scenario(name="rehearsal")
+def rehearse(seed: int) -> SeenBy:
+    """Judge once over each transport without any trouble, and count what was reached."""
+    seen = {}
     with Service() as service, tempfile.TemporaryDirectory() as folder:
-        stage = Stage(service=service, folder=Path(folder), seed=seed, variant=Variant())
-        task = stage._task(scenario)
-        life = begin(task, Path(folder) / "life")
-        if life.end() is not Code.DONE:
-            raise RuntimeError(f"the rehearsal failed: {life.words()}")
-        return dict(life.result()["seen"])
+        stage = Stage(service=service, folder=Path(folder), variant=Variant())
+        for transport in JUDGES:
+            task = stage._task(Scenario(name="rehearsal", seed=seed, transport=transport))
+            life = begin(task, Path(folder) / transport)
+            if life.end() is not Code.DONE:
+                raise RuntimeError(f"the rehearsal failed: {life.words()}")
+            seen[transport] = dict(life.result()["seen"])
+    return seen
 
 
-def play_all(
-    scenarios: Sequence[Scenario], *, seed: int, variant: Variant, jobs: int
-) -> Iterator[Outcome]:
+def play_all(scenarios: Sequence[Scenario], *, variant: Variant, jobs: int) -> Iterator[Outcome]:
     """Outcomes as they come, from `jobs` workers with a service each."""
+    client()  # once for all that are forked
     reading, writing = os.pipe()
     workers = []
     for number in range(jobs):
         sys.stdout.flush()
         if not (pid := os.fork()):
             os.close(reading)
-            _work(scenarios[number::jobs], writing, seed, variant)
+            _work(scenarios[number::jobs], writing, variant)
         workers.append(pid)
     os.close(writing)
     with os.fdopen(reading) as lines:
@@ -172,12 +232,12 @@ def play_all(
         os.waitpid(pid, 0)
 
 
-def _work(scenarios: Sequence[Scenario], pipe: int, seed: int, variant: Variant) -> None:
+def _work(scenarios: Sequence[Scenario], pipe: int, variant: Variant) -> None:
     """A worker: one line per outcome, each short enough to be written whole."""
     status = 1
     try:
         with Service() as service, tempfile.TemporaryDirectory() as folder:
-            stage = Stage(service=service, folder=Path(folder), seed=seed, variant=variant)
+            stage = Stage(service=service, folder=Path(folder), variant=variant)
             for scenario in scenarios:
                 outcome = asdict(stage.play(scenario))
                 os.write(pipe, json.dumps(outcome).encode() + b"\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -16,39 +18,68 @@ _COLUMNS = (
     "restarts",
     "faults fired",
     "requests billed",
+    "live in doubt",
     "paid twice",
     "lost",
     "duplicated",
     "miscounted",
+    "astray",
 )
+_FINDINGS = (
+    "billed",
+    "unknown",
+    "paid_twice",
+    "lost",
+    "duplicated",
+    "miscounted",
+    "astray",
+)
+#: Runs between two lines of progress where they cannot be written over each other.
+_TELL_EVERY = 100
+
+
+def watched(outcomes: Iterable[Outcome], total: int, *, verbose: bool) -> Iterator[Outcome]:
+    """The outcomes, and on standard error how far they are: one line, which a terminal renews."""
+    started, failed, terminal = time.monotonic(), 0, sys.stderr.isatty()
+    for n, outcome in enumerate(outcomes, 1):
+        failed += not outcome.clean
+        if verbose:
+            line = f"{outcome.seconds:5.1f} s  {outcome.lives} lives  {outcome.name}"
+            sys.stderr.write(f"{line}{'' if outcome.clean else '  FAILED'}\n")
+        elif terminal or n % _TELL_EVERY == 0:
+            left = (time.monotonic() - started) / n * (total - n) / 60
+            line = f"{n} of {total} runs, {failed} failed, {left:.0f} min to go"
+            sys.stderr.write(f"\r{line} " if terminal else f"{line}\n")
+        yield outcome
+    sys.stderr.write("\n" if terminal else "")
 
 
 def show(console: Console, outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:
-    """The table by group, every failure with its command, and the sums."""
-    groups = list(dict.fromkeys(outcome.group for outcome in outcomes))
+    """The table by kind, every failure with its command, and the sums."""
+    kinds = list(dict.fromkeys(outcome.kind for outcome in outcomes))
     table = Table(*_COLUMNS[:1], box=None, pad_edge=False)
     for name in _COLUMNS[1:]:
         table.add_column(name, justify="right")
-    for group in groups:
-        members = [outcome for outcome in outcomes if outcome.group == group]
-        table.add_row(group, *map(str, _sums(members)))
+    for kind in kinds:
+        members = [outcome for outcome in outcomes if outcome.kind == kind]
+        table.add_row(kind, *map(str, _sums(members)))
     console.print(table)
     for outcome in outcomes:
         if not outcome.clean:
             console.print(_failure(outcome, flags), soft_wrap=True, markup=False, highlight=False)
-    sums = _sums(outcomes)
+    runs, kills, restarts, fired, billed, unknown, twice, lost, duplicated, *_ = _sums(outcomes)
     failed = sum(not outcome.clean for outcome in outcomes)
     paused = sum(outcome.pauses for outcome in outcomes)
     locked = sum(outcome.locked for outcome in outcomes)
     console.print(
-        f"{sums[0]} runs, {sums[1]} kills, {sums[2]} restarts ({paused} after a pause for credit, "
-        f"{locked} after a lock), {sums[3]} faults fired, {sums[4]} requests billed, "
-        f"{failed} failed, {seconds:.0f} s",
+        f"{runs} runs, {kills} kills, {restarts} restarts ({paused} after a pause for credit, "
+        f"{locked} after a lock), {fired} faults fired, {billed} requests billed, {unknown} live "
+        f"calls in doubt, {failed} failed, {seconds:.0f} s",
         highlight=False,
         soft_wrap=True,
     )
     console.print(
-        f"paid twice: {sums[5]}, lost: {sums[6]}, duplicated verdicts: {sums[7]}",
+        f"paid twice: {twice}, lost: {lost}, duplicated verdicts: {duplicated}",
         highlight=False,
         soft_wrap=True,
     )
@@ -60,14 +91,11 @@ def _sums(outcomes: Sequence[Outcome]) -> list[int]:
         sum(o.kills for o in outcomes),
         sum(max(0, o.lives - 1) for o in outcomes),
         sum(o.fired for o in outcomes),
-        *(
-            sum(getattr(o.finding, name) for o in outcomes)
-            for name in ("billed", "paid_twice", "lost", "duplicated", "miscounted")
-        ),
+        *(sum(getattr(o.finding, name) for o in outcomes) for name in _FINDINGS),
     ]
 
 
 def _failure(outcome: Outcome, flags: str) -> str:
     reasons = "; ".join(filter(None, (outcome.trouble, *outcome.finding.details)))
-    command = f"python -m tests.faults --only '{outcome.name}' {flags}"
-    return f"FAILED {outcome.name}: {reasons}\n  again: {command}"
+    command = f"python -m tests.faults --only '{outcome.name}' --seed {outcome.seed}{flags}"
+    return f"FAILED {outcome.name} (seed {outcome.seed}): {reasons}\n  again: {command}"

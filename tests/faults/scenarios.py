@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from random import Random
+from typing import Literal
 
-from tests.faults.catalogue import AMBIGUOUS, BEHAVIOURS, FAULTS, Faults
+from tests.faults.catalogue import (
+    AMBIGUOUS,
+    BEHAVIOURS,
+    FAULTS,
+    HIDING,
+    LIVE_FAULTS,
+    Faults,
+    kind_of,
+)
 from tests.faults.dying import After, At, Death
-from tests.faults.tournament import N_BULK, SHARES
+from tests.faults.tournament import N_BULK, SHARES, Transport
 
 _EVERY_LINE = 5
 _EVERY_POLL = 6
@@ -18,14 +27,35 @@ _MIXTURES = 90
 _RANDOM_KILLS = 40
 _RIVALS = 16
 _INTERRUPTS = 12
+_RESTORED = 36
+_HOSTS = 18
+_LIVE_KILLS = 12
 #: Seconds; an undisturbed run takes about as long.
 _LONGEST_MOMENT = 0.4
-#: How many of each group the quick matrix takes.
-_QUICK = {"step": 13, "fault": 7, "fault+kill": 6, "mixture": 4}
-_QUICK_OTHERS = 2
+#: How many of each kind the quick matrix takes.
+_QUICK = {"step": 13, "mixture": 4, "restored": 4, "host": 3}
+_QUICK_OTHERS = 1
 
-#: How often an undisturbed run reaches each point.
+#: How often an undisturbed run reaches each point, and that for each transport.
 Seen = Mapping[str, int]
+SeenBy = Mapping[Transport, Seen]
+
+#: What a process and host in the records of a killed life are changed to before the next one:
+#: another host's, those of a process that lives, those of the first process of this host.
+Host = Literal["", "renamed", "reused", "first"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """An older copy takes the ledger's place once the run is done, and the run begins anew.
+
+    It is made, by `arena-kit backup` or as a plain copy of the file, when so many lives are
+    over; `deaths` belong to the first lives of the second act.
+    """
+
+    way: Literal["backup", "copy"]
+    after: int
+    deaths: tuple[Death, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +65,11 @@ class Scenario:
     `deaths` belong to the first lives, one each; `foreign` are sizes of batches that
     somebody else makes in the same account before every life; `rivals` judging processes
     start at once; `asleep_hours` pass at the service between two lives, whose clock is
-    `skew_hours` ahead of ours from the start.
+    `skew_hours` ahead of ours from the start. With a `host`, every life works on a run record.
     """
 
     name: str
+    seed: int = 1
     faults: Faults = ()
     deaths: tuple[Death, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -46,42 +77,67 @@ class Scenario:
     rivals: int = 1
     asleep_hours: float = 0.0
     skew_hours: float = 0.0
+    transport: Transport = "batches"
+    restore: Restore | None = None
+    host: Host = ""
 
     @property
-    def group(self) -> str:
-        return self.name.partition("/")[0]
+    def kind(self) -> str:
+        return scenario_kind(self.name)
 
-    def service(self, seed: int) -> dict[str, object]:
+    def service(self) -> dict[str, object]:
         """The settings of the service."""
-        usual = {"behaviour": "mixed", "shares": SHARES, "batch_seconds": 0.02, "seed": seed}
+        usual = {"behaviour": "mixed", "shares": SHARES, "batch_seconds": 0.02, "seed": self.seed}
         return usual | dict(self.settings)
 
 
-def matrix(seen: Seen, seed: int) -> list[Scenario]:
+def scenario_kind(name: str) -> str:
+    """What a scenario is reported under."""
+    group, _, rest = name.partition("/")
+    if group == "fault":
+        return f"fault: {kind_of(rest)}"
+    if group == "fault+kill":
+        return f"fault: {kind_of(rest)} + kill"
+    if group == "live":
+        fault = kind_of(rest.split("/")[1])
+        return f"live: {fault}" if fault in _LIVE_KINDS else "live: fault"
+    return group
+
+
+_LIVE_KINDS = {"kill", *(kind for name in LIVE_FAULTS if (kind := kind_of(name)) != name)}
+
+
+def matrix(seen: SeenBy, seed: int) -> list[Scenario]:
     """Every scenario of the full matrix."""
-    return [
-        *_steps(seen),
+    batches = seen["batches"]
+    scenarios = [
+        *_steps(batches, seed),
         *_faults(),
-        *_faults_with_kills(seen, seed),
-        *_behaviours(seen, seed),
+        *_faults_with_kills(batches, seed),
+        *_behaviours(batches, seed),
         *_strangers(),
         *_skewed(),
         *_asleep(),
         *_random_kills(seed),
         *_interrupts(seed),
         *_rivals(seed),
-        *_mixtures(seen, seed),
+        *_restored(batches, seed),
+        *_hosts(batches, seed),
+        *_live("messages", seen["messages"], seed),
+        *_live("chat", seen["chat"], seed),
+        *_mixtures(batches, seed),
     ]
+    return [replace(scenario, seed=seed) for scenario in scenarios]
 
 
 def quick(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """A fixed sample, spread evenly over every group."""
-    groups: dict[str, list[Scenario]] = {}
+    """A fixed sample, spread evenly over every kind."""
+    kinds: dict[str, list[Scenario]] = {}
     for scenario in scenarios:
-        groups.setdefault(scenario.group, []).append(scenario)
+        kinds.setdefault(scenario.kind, []).append(scenario)
     sample = []
-    for group, members in groups.items():
-        n = min(_QUICK.get(group, _QUICK_OTHERS), len(members))
+    for kind, members in kinds.items():
+        n = min(_QUICK.get(kind, _QUICK_OTHERS), len(members))
         sample += [members[index * len(members) // n] for index in range(n)]
     return sample
 
@@ -91,12 +147,15 @@ def chosen(scenarios: Sequence[Scenario], pattern: str) -> list[Scenario]:
     return [s for s in scenarios if s.name == pattern or fnmatch(s.name, pattern)]
 
 
-def _steps(seen: Seen) -> Iterator[Scenario]:
-    """One death at every durable step; result lines and polls, whose number varies, are sampled."""
+def _steps(seen: Seen, seed: int) -> Iterator[Scenario]:
+    """One death at every durable step; result lines and polls, whose number varies, are sampled,
+    others with every seed.
+    """
     every = {"collect:line": _EVERY_LINE, "poll:before": _EVERY_POLL, "poll:after": _EVERY_POLL}
     for point, n in seen.items():
         most = n // 2 if point.startswith("poll") else n
-        for number in range(1, most + 1, every.get(point, 1)):
+        step = every.get(point, 1)
+        for number in range(1 + (seed - 1) % step, most + 1, step):
             yield Scenario(name=f"step/{point}/{number}", deaths=(At(point, number),))
 
 
@@ -110,7 +169,7 @@ def _faults_with_kills(seen: Seen, seed: int) -> Iterator[Scenario]:
     for number, (name, faults) in enumerate(FAULTS.items()):
         luck = Random(f"{seed}:{name}")
         deaths: tuple[Death, ...] = (_some_step(luck, seen),)
-        if number % 2:
+        if (number + seed) % 2 == 0:
             deaths = (_some_moment(luck), _some_moment(luck))
         yield Scenario(name=f"fault+kill/{name}", faults=faults, deaths=deaths)
 
@@ -207,8 +266,60 @@ def _rivals(seed: int) -> Iterator[Scenario]:
         luck = Random(f"{seed}:rival:{number}")
         deaths = (_some_moment(luck),) if number % 2 else ()
         names = luck.sample(sorted(FAULTS), number % 3)
-        faults = [fault for name in names for fault in FAULTS[name]]
-        yield Scenario(name=f"rival/{number:02}", rivals=2, deaths=deaths, faults=tuple(faults))
+        yield Scenario(name=f"rival/{number:02}", rivals=2, deaths=deaths, faults=_joined(names))
+
+
+def _restored(seen: Seen, seed: int) -> Iterator[Scenario]:
+    """Killed once or twice, copied, finished, restored, and run again: with faults in one of
+    three, with a kill of the second act in every other one, sometimes among strangers.
+    """
+    visible = sorted(FAULTS.keys() - HIDING)
+    for number in range(_RESTORED):
+        luck = Random(f"{seed}:restored:{number}")
+        way: Literal["backup", "copy"] = "copy" if number % 2 else "backup"
+        deaths = tuple(_some_death(luck, seen) for _ in range(1 + number % 2))
+        again = (_some_death(luck, seen),) if number // 2 % 2 else ()
+        names = luck.sample(visible, luck.randint(1, 2)) if number % 3 == 0 else []
+        yield Scenario(
+            name=f"restored/{way}/{number:02}",
+            deaths=deaths,
+            restore=Restore(way=way, after=luck.randint(1, len(deaths)), deaths=again),
+            faults=_joined(names),
+            foreign=luck.choice(((), (), (1, N_BULK))),
+        )
+
+
+def _hosts(seen: Seen, seed: int) -> Iterator[Scenario]:
+    """Killed once or twice while it runs a record, whose process then seems to live on, or to
+    have lived elsewhere; in every other scenario two take the record up at once.
+    """
+    ways: tuple[Host, ...] = ("renamed", "reused", "first")
+    for number in range(_HOSTS):
+        luck = Random(f"{seed}:host:{number}")
+        way = ways[number % len(ways)]
+        deaths = tuple(_some_death(luck, seen) for _ in range(luck.randint(1, 2)))
+        rivals = 1 + number // len(ways) % 2
+        yield Scenario(name=f"host/{way}/{number:02}", host=way, deaths=deaths, rivals=rivals)
+
+
+def _live(transport: Transport, seen: Seen, seed: int) -> Iterator[Scenario]:
+    """Calls that are answered at once: killed, or served badly, or both."""
+    site = "messages" if transport == "messages" else "chat"
+    slow = {"latency": 0.01}  # so that calls are under way when a process dies
+    for number in range(_LIVE_KILLS):
+        luck = Random(f"{seed}:{transport}:{number}")
+        deaths = tuple(_some_death(luck, seen) for _ in range(1 + number % 3))
+        name = f"live/{transport}/kill/{number:02}"
+        yield Scenario(name=name, transport=transport, deaths=deaths, settings=slow)
+    for number, (fault, how) in enumerate(LIVE_FAULTS.items()):
+        luck = Random(f"{seed}:{transport}:{fault}")
+        yield Scenario(
+            name=f"live/{transport}/{fault}",
+            transport=transport,
+            faults=({"on": site, "after": luck.randint(0, 20), **how},),
+            deaths=(_some_death(luck, seen),) if (number + seed) % 2 else (),
+            settings=slow,
+        )
 
 
 def _mixtures(seen: Seen, seed: int) -> Iterator[Scenario]:
@@ -219,11 +330,15 @@ def _mixtures(seen: Seen, seed: int) -> Iterator[Scenario]:
         deaths = [_some_death(luck, seen) for _ in range(luck.randint(0, 3))]
         yield Scenario(
             name=f"mixture/{number:03}",
-            faults=tuple(fault for name in names for fault in FAULTS[name]),
+            faults=_joined(names),
             deaths=tuple(deaths),
             settings={"batch_seconds": luck.choice((0.0, 0.05, 0.2))},
             foreign=luck.choice(((), (), (1, N_BULK))),
         )
+
+
+def _joined(names: Sequence[str]) -> Faults:
+    return tuple(fault for name in names for fault in FAULTS[name])
 
 
 def _some_step(luck: Random, seen: Seen) -> At:

@@ -17,12 +17,19 @@ from typing import Any, Self
 
 from tests.emulator import Emulator, Fault
 from tests.emulator.app import Answer, Request
+from tests.faults.tournament import MODEL
 
 _ROOT = Path(__file__).parents[2]
 _VERSION = "2026-10-21"
 FOREIGN = "foreign"
+#: How a live call is named on the bill, before the digest of what was asked.
+LIVE = "live"
+#: Results that do not say what they cost, by what became of their requests.
+_SILENT = ("odd_usage", "message_null")
 #: A fault of ours: a create that takes effect only some seconds after it was sent.
 LATE = "late"
+#: The address to redirect to, in a fault script, and the model in whose name it answers.
+ELSEWHERE = "elsewhere"
 
 
 class Service:
@@ -72,8 +79,18 @@ class Service:
         self._call("foreign", sizes)
 
     def bill(self) -> list[tuple[str, float]]:
-        """What was charged so far, as (custom id, dollars), every batch having ended."""
+        """What was charged so far, as (custom id, dollars), every batch having ended; a live call
+        has the digest of its question for an id.
+        """
         return [(name, usd) for name, usd in self._call("bill", None)]
+
+    def silent(self) -> list[str]:
+        """Custom ids of results that did not say what they cost."""
+        return [str(name) for name in self._call("silent", None)]
+
+    def astray(self) -> int:
+        """How many requests reached the other address that the service redirects to."""
+        return int(self._call("astray", None))
 
     def fired(self) -> int:
         """How many faults have happened."""
@@ -89,10 +106,17 @@ class Service:
 
 
 class _Server:
-    """The service's end; a fresh emulator takes the old one's port."""
+    """The service's end; a fresh emulator takes the old one's port.
+
+    Elsewhere is a server that answers everything as the service would, in another model's name,
+    so that only who asks it gets into trouble.
+    """
 
     def __init__(self) -> None:
         self._emulator = Emulator()
+        self._elsewhere = Emulator()
+        self._elsewhere.app.answer = self._answer_elsewhere  # type: ignore[method-assign]
+        self._astray = 0
         self._fired: Counter[str] = Counter()
         self._late: list[dict[str, Any]] = []
 
@@ -102,14 +126,17 @@ class _Server:
         self._emulator = Emulator(port=port, **settings)
         self._fired = Counter()
         self._late = []
+        self._astray = 0
         self._count_faults()
         self._delay_creating()
         return self._emulator.base_url
 
     def add(self, faults: list[dict[str, Any]]) -> None:
         self._late += [fault for fault in faults if fault["kind"] == LATE]
-        usual = [fault for fault in faults if fault["kind"] != LATE]
-        self._emulator.faults.add(*(Fault(**fault) for fault in usual))
+        usual = [Fault(**fault) for fault in faults if fault["kind"] != LATE]
+        for fault in usual:
+            fault.url = self._elsewhere.base_url if fault.url == ELSEWHERE else fault.url
+        self._emulator.faults.add(*usual)
 
     def heal(self, _: None) -> None:
         self._emulator.faults.clear()
@@ -125,7 +152,7 @@ class _Server:
     def foreign(self, sizes: list[int]) -> None:
         app = self._emulator.app
         params = {
-            "model": "claude-opus-5-5",
+            "model": MODEL,
             "max_tokens": 64,
             "messages": [{"role": "user", "content": "Somebody else's question."}],
         }
@@ -135,22 +162,44 @@ class _Server:
             with app.lock:
                 app.batches.create({"requests": requests}, version=_VERSION)
 
-    def bill(self, _: None) -> list[tuple[str | None, float]]:
+    def bill(self, _: None) -> list[tuple[str, float]]:
         self._emulator.clock.advance(hours=1)  # whatever was accepted is worked off and charged
-        return [(row.custom_id, row.usd) for row in self._emulator.billing.rows]
+        rows = self._emulator.billing.rows
+        return [(row.custom_id or f"{LIVE}-{row.digest}", row.usd) for row in rows]
+
+    def silent(self, _: None) -> list[str]:
+        batches = self._emulator.app.batches.all()
+        return [item.custom_id for batch in batches for item in batch.items if item.fate in _SILENT]
+
+    def astray(self, _: None) -> int:
+        return self._astray
 
     def fired(self, _: None) -> int:
         return self._fired.total()
 
+    def _answer_elsewhere(self, request: Request) -> Answer:
+        self._astray += 1
+        answer = self._emulator.app.answer(request)
+        answer.body = _renamed(answer.body)
+        if answer.lines is not None:
+            answer.lines = map(_renamed, answer.lines)
+        return answer
+
     def _count_faults(self) -> None:
-        take, fired = self._emulator.faults.take, self._fired
+        faults, fired = self._emulator.faults, self._fired
+        take, take_all = faults.take, faults.take_all
 
         def counted(site: str) -> Fault | None:
             fault = take(site)
             fired[site] += fault is not None
             return fault
 
-        self._emulator.faults.take = counted  # type: ignore[method-assign]
+        def all_counted(site: str) -> list[Fault]:
+            taken = take_all(site)
+            fired[site] += len(taken)
+            return taken
+
+        faults.take, faults.take_all = counted, all_counted  # type: ignore[method-assign]
 
     def _delay_creating(self) -> None:
         app = self._emulator.app
@@ -171,6 +220,10 @@ class _Server:
         self._late = [fault for fault in self._late if fault["after"] >= 0]
         self._fired["create"] += len(due)
         return float(sum(fault["seconds"] for fault in due))
+
+
+def _renamed(content: bytes) -> bytes:
+    return content.replace(MODEL.encode(), ELSEWHERE.encode())
 
 
 def main() -> None:

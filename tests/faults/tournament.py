@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import cache
 from itertools import combinations
+from typing import Any, Literal
 
 import anthropic
 
-from arena_kit.judging.judges.anthropic import AnthropicBatches
+from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages, client_of
+from arena_kit.judging.judges.openai_compatible import ChatJudge
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response
+from arena_kit.judging.records import Asked
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.terms import AskingTerms, Pace
 from arena_kit.judging.tournament import Material
 
+Transport = Literal["batches", "messages", "chat"]
+
+JUDGES: dict[Transport, type[Any]] = {
+    "batches": AnthropicBatches,
+    "messages": AnthropicMessages,
+    "chat": ChatJudge,
+}
 MODEL = "claude-opus-5-5"
 PRICE = Price(
     model=MODEL, input=4, output=20, write=8, write_5m=5, read=0.2, batch_factor=0.5
 )  # fmt: skip
-#: Long enough for the outages that scenarios script, short enough for hundreds of them.
-PACE = Pace(first_look=0.01, longest_wait=0.1, grace=0.4, patience=20)
-TERMS = AskingTerms(run="matrix", prewarm=True, pace=PACE)
+#: Long enough for the outages and the lateness that scenarios script, short enough for hundreds.
+PACE = Pace(first_look=0.01, longest_wait=0.1, grace=0.9, patience=20)
+#: What is booked for a request whose result does not say what it cost, in US dollars.
+FORECAST = 0.25
+#: Live calls at once.
+CONCURRENCY = 4
 #: How long a call may hang before the client gives it up.
 TIMEOUT = 0.4
 #: The share of answers that are not a plain verdict.
@@ -51,6 +66,13 @@ N_REQUESTS = 2 * len(PAIRS)
 N_BULK = N_REQUESTS - len(_TEXTS)
 
 
+def _forecast(requests: Collection[Asked]) -> list[float]:
+    return [FORECAST] * len(requests)
+
+
+TERMS = AskingTerms(run="matrix", prewarm=True, pace=PACE, forecast=_forecast)
+
+
 def material(seed: int) -> Material:
     """The texts; another seed gives other cache keys."""
     return Material(
@@ -65,17 +87,21 @@ def material(seed: int) -> Material:
     )
 
 
-def client(base_url: str) -> anthropic.Anthropic:
-    """A client of the emulated service; nothing is verified, for nothing is encrypted."""
-    return anthropic.Anthropic(
-        api_key="sk-test",
-        base_url=base_url,
-        timeout=TIMEOUT,
-        http_client=anthropic.DefaultHttpxClient(verify=False, trust_env=False),
-    )
+@cache
+def client() -> anthropic.Anthropic:
+    """The client that runs use, of no service yet; made once, for it loads certificates."""
+    return client_of("sk-test", None)
 
 
-def judge_of(kind: type[AnthropicBatches], base_url: str) -> AnthropicBatches:
-    """A judge of the given class."""
-    how = {"max_tokens": 4096, "effort": ""}
-    return kind(client=client(base_url), model=MODEL, price=PRICE, **how)
+def judge_of(kind: type[Any], base_url: str) -> Any:
+    """A judge of the given class, which is one of `JUDGES` or a variant of it."""
+    shared: dict[str, Any] = {"model": MODEL, "price": PRICE, "max_tokens": 4096}
+    if issubclass(kind, ChatJudge):
+        address = {"base_url": f"{base_url}/v1", "timeout": TIMEOUT}
+        shape = {"temperature": None, "structured": "json_schema"}
+        return kind(**shared, **address, **shape, concurrency=CONCURRENCY)
+    mine = client().with_options(base_url=base_url, timeout=TIMEOUT)
+    if issubclass(kind, AnthropicMessages):
+        pace = {"concurrency": CONCURRENCY, "per_minute": 60_000}
+        return kind(client=mine, effort="", **shared, **pace)
+    return kind(client=mine, effort="", **shared)

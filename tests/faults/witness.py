@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.service import FOREIGN
-from tests.faults.tournament import PAIRS
+from tests.emulator import digest_of
+from tests.faults.service import ELSEWHERE, FOREIGN
+from tests.faults.tournament import FORECAST, JUDGES, PAIRS, Transport, judge_of, material
 
 #: Statuses that a verdict may end with once the service is well again.
-_ANSWERED = ("ok", "refused", "truncated", "unparsable")
+_ANSWERED = ("ok", "refused", "truncated", "unparsable", "errored")
 _CENT_FRACTION = 1e-9
 
 Bill = Sequence[tuple[str, float]]
@@ -22,58 +23,134 @@ Verdicts = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a scenario came to; all but `billed` should be zero."""
+    """What a scenario came to; all but `billed` and `unknown` should be zero.
+
+    `unknown` are live calls that may have been billed without an answer: the ledger must show
+    each of them. `astray` is what reached, or came from, another address.
+    """
 
     billed: int = 0
+    unknown: int = 0
     paid_twice: int = 0
     lost: int = 0
     duplicated: int = 0
     miscounted: int = 0
+    astray: int = 0
     details: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        wrong = (self.paid_twice, self.lost, self.duplicated, self.miscounted, self.astray)
+        return not any(wrong)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the service and the harness know.
+
+    `silent` are custom ids whose results did not say what they cost; `doubtful` is how many
+    live calls can have ended in doubt.
+    """
+
+    bill: Bill
+    silent: Collection[str] = ()
+    astray: int = 0
+    doubtful: int = 0
 
 
 @dataclass(slots=True)
 class _Book:
-    """The ledger's file, as plain rows; keys are shortened as custom ids shorten them."""
+    """The ledger's file, as plain rows, by request: a cache key, shortened as custom ids shorten
+    it, or for live calls the presentation that was asked about.
+    """
 
-    answers: dict[str, str] = field(default_factory=dict)  # key: status
+    #: What each of its answers cost, of those that say so.
+    answers: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    silent: Counter[str] = field(default_factory=Counter)  # answers that say no cost
+    unknown: Counter[str] = field(default_factory=Counter)  # attempts that may have been billed
     asked: Counter[str] = field(default_factory=Counter)  # answers by request id
     spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    forecast: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    foreign: int = 0
     open: int = 0
 
 
-def compare(bill: Bill, ledger: Path, verdicts: Verdicts) -> Finding:
+def compare(
+    evidence: Evidence, ledger: Path, verdicts: Verdicts, transport: Transport, seed: int
+) -> Finding:
     """Hold the bill, the file and the final verdicts against each other."""
-    book = _read(ledger)
-    charged: dict[str, list[float]] = defaultdict(list)
-    for name, usd in bill:
-        if not name.startswith(f"{FOREIGN}-"):
-            charged[name.partition("-")[2]].append(usd)
-    twice = {key: len(paid) - 1 for key, paid in charged.items() if len(paid) > 1}
-    unkept = charged.keys() - book.answers.keys()
+    live = transport != "batches"
+    book = _read(ledger, live=live)
+    charged = _charged(evidence.bill, transport, seed)
+    twice = _paid_twice(charged, book)
+    unkept = sorted(charged.keys() - book.answers.keys())
     unanswered = _unanswered(verdicts, book)
     shown = Counter(name for name, _ in verdicts)
     extra = [name for name, n in (*shown.items(), *book.asked.items()) if n > 1]
-    wrong = _wrong_sums(charged, book)
+    wrong = (
+        _wrong_live_sums(charged, book, evidence.doubtful)
+        if live
+        else _wrong_sums(charged, book, {name.partition("-")[2] for name in evidence.silent})
+    )
     return Finding(
         billed=sum(map(len, charged.values())),
+        unknown=book.unknown.total(),
         paid_twice=sum(twice.values()),
         lost=len(unkept) + len(unanswered) + book.open,
         duplicated=len(extra),
         miscounted=len(wrong),
+        astray=evidence.astray + book.foreign,
         details=tuple(
             f"{what}: {', '.join(sorted(names)[:4])}"
             for what, names in (
                 ("paid twice", list(twice)),
-                ("billed without an answer", list(unkept)),
+                ("billed without an answer", unkept),
                 ("without a verdict", unanswered),
                 ("still open", [f"{book.open} attempts"] if book.open else []),
                 ("duplicated", extra),
                 ("miscounted", wrong),
+                ("astray", [f"{evidence.astray} requests"] if evidence.astray else []),
+                ("answers from elsewhere", [str(book.foreign)] if book.foreign else []),
             )
             if names
         ),
     )
+
+
+def _charged(bill: Bill, transport: Transport, seed: int) -> dict[str, list[float]]:
+    """The bill without other people's requests, by request as the book has them."""
+    asked_live = _digests(transport, seed) if transport != "batches" else {}
+    charged = defaultdict(list)
+    for name, usd in bill:
+        kind, _, key = name.partition("-")
+        if kind != FOREIGN:
+            charged[asked_live.get(key, key)].append(usd)
+    return dict(charged)
+
+
+def _digests(transport: Transport, seed: int) -> dict[str, str]:
+    """Presentations by the digest under which the service bills a live question about them."""
+    judge = judge_of(JUDGES[transport], "http://127.0.0.1:9")
+    return {
+        digest_of(judge._body(r) if transport == "chat" else judge._params(r.system, r.user)): (
+            r.presentation.request_id
+        )
+        for r in material(seed).requests(PAIRS)
+    }
+
+
+def _paid_twice(charged: dict[str, list[float]], book: _Book) -> dict[str, int]:
+    """How often each request was charged beyond the answers, and the doubts, that the ledger has.
+
+    A batch's request has one answer and no doubt; a live question may be asked about twice, as
+    two requests of one text, and a call that ended in doubt is a charge that the ledger shows.
+    """
+    excess = {
+        key: len(paid)
+        - max(1, len(book.answers.get(key, ())) + book.silent[key] + book.unknown[key])
+        for key, paid in charged.items()
+    }
+    return {key: n for key, n in excess.items() if n > 0}
 
 
 def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
@@ -90,34 +167,71 @@ def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
     return [
         name
         for name in sorted(shown)
-        if f"{name}#1" not in book.asked or status.get(name) not in (*_ANSWERED, "errored")
+        if f"{name}#1" not in book.asked or status.get(name) not in _ANSWERED
     ]
 
 
-def _wrong_sums(charged: dict[str, list[float]], book: _Book) -> list[str]:
-    """Keys whose cost in the ledger is not what was charged.
-
-    A result that came without a readable usage has no price in the ledger: it is kept as
-    `errored` and left out here. An answer that nobody charged for was made up.
+def _wrong_sums(charged: dict[str, list[float]], book: _Book, silent: set[str]) -> list[str]:
+    """Keys whose cost in the ledger is not what was charged; where the result did not say it,
+    the forecast has to stand in its place. An answer that nobody charged for was made up.
     """
-    priced = [key for key, status in book.answers.items() if status != "errored"]
-    wrong = [
-        key for key in priced if abs(sum(charged.get(key, ())) - book.spent[key]) > _CENT_FRACTION
-    ]
-    unpaid = [key for key in book.spent if book.spent[key] and key not in charged]
-    return sorted({*wrong, *unpaid, *(book.answers.keys() - charged.keys())})
+    wrong = {*(book.answers.keys() - charged.keys())}
+    for key in book.spent.keys() | book.answers.keys():
+        known = 0.0 if key in silent else sum(charged.get(key, ()))
+        unknown = FORECAST * len(charged.get(key, ())) if key in silent else 0.0
+        if not (_equal(book.spent[key], known) and _equal(book.forecast[key], unknown)):
+            wrong.add(key)
+    return sorted(wrong)
 
 
-def _read(path: Path) -> _Book:
+def _wrong_live_sums(charged: dict[str, list[float]], book: _Book, doubtful: int) -> list[str]:
+    """Presentations whose answers cost what nobody charged, or whose doubts are not booked by
+    forecast; all of them when more calls are in doubt than can be.
+    """
+    wrong = set()
+    for name, costs in book.answers.items():
+        left = sorted(charged.get(name, ()))
+        for cost in costs:
+            nearest = min(left, key=lambda usd: abs(usd - cost), default=-1.0)
+            if not _equal(nearest, cost):
+                wrong.add(name)
+            else:
+                left.remove(nearest)
+    for name, usd in book.forecast.items():
+        if not _equal(usd, FORECAST * (book.silent[name] + book.unknown[name])):
+            wrong.add(name)
+    in_doubt = book.unknown.total() + book.silent.total()
+    return sorted(wrong) + ([f"{in_doubt} in doubt"] if in_doubt > doubtful else [])
+
+
+def _equal(first: float, second: float) -> bool:
+    return abs(first - second) <= _CENT_FRACTION
+
+
+def _read(path: Path, *, live: bool) -> _Book:
     book = _Book()
     if not path.exists():
         return book
+
+    def name(key: str, request_id: str) -> str:
+        return request_id.partition("#")[0] if live else key[:40]
+
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as con:
-        for key, request_id, status in con.execute("SELECT key, request_id, status FROM answers"):
-            book.answers[key[:40]] = status
+        columns = "key, request_id, usage, cost_usd, served_model"
+        for key, request_id, usage, usd, model in con.execute(f"SELECT {columns} FROM answers"):
+            request = name(key, request_id)
+            book.silent[request] += usage == "{}"
+            book.answers[request] += [] if usage == "{}" else [usd]
             book.asked[request_id] += 1
-        attempts = "SELECT key, outcome, cost_usd FROM attempts JOIN requests USING (request)"
-        for key, outcome, usd in con.execute(attempts):
-            book.spent[key[:40]] += usd
+            book.foreign += model == ELSEWHERE
+        attempts = (
+            "SELECT key, request_id, outcome, cost_usd, usd_unknown FROM attempts "
+            "JOIN requests USING (request)"
+        )
+        for key, request_id, outcome, usd, unknown in con.execute(attempts):
+            request = name(key, request_id)
+            book.spent[request] += usd
+            book.forecast[request] += unknown
+            book.unknown[request] += outcome == "unknown"
             book.open += outcome is None
     return book

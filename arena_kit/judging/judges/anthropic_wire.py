@@ -150,7 +150,9 @@ def _result(line: bytes, price: Price) -> Result:
     success.
     """
     row = _parsed(line)
-    name, result = str(row.get("custom_id")), row.get("result") or {}
+    name, result = row.get("custom_id"), row.get("result") or {}
+    if not isinstance(name, str):
+        raise TypeError("a line without a custom id is no result")
     kind, text = str(result.get("type")), line.decode("utf-8", "replace")
     if kind == "succeeded":
         return read_message(result.get("message"), price, batch=True, name=name, line=text)
