@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help pilot headline k_sweep placement policy_validity test test-all faults emulator live-probe lint types notebooks lab bench clean
+.PHONY: help pilot headline k_sweep placement policy_validity test test-all faults faults-long emulator live-probe lint types notebooks lab bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,7 +53,10 @@ test test-all:
 	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/python -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env notebooks
 
 faults: .venv/dev  ## the crash matrix: kill the judging process everywhere, pay once
-	$(BIN)/python -m tests.faults --jobs 2
+faults-long: .venv/dev  ## the same with further seeds, 2,400 runs and more
+faults-long: RUNS := --runs 2400
+faults faults-long:
+	$(BIN)/python -m tests.faults --jobs 2 $(RUNS)
 
 emulator: .venv/dev  ## a loopback Anthropic API to try paid judges on, for free
 	$(BIN)/python -m tests.emulator --port 8787 --seconds 5

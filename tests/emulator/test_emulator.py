@@ -687,6 +687,25 @@ def test_a_usage_may_be_odd(emulator: Emulator, client: anthropic.Anthropic, usa
     assert len(emulator.billing.rows) == 3
 
 
+def test_results_may_end_early_without_a_sign(
+    emulator: Emulator, client: anthropic.Anthropic
+) -> None:
+    """A short answer has whole lines only, fewer of them than the batch has requests."""
+    emulator.faults.add(Fault(on="results", kind="short", share=0.3))
+    asked = [asking(f"Why {i}?") for i in range(10)]
+    assert [len(run(client, *asked)) for _ in range(2)] == [3, 10]
+
+
+def test_something_in_between_may_answer_with_json(
+    emulator: Emulator, client: anthropic.Anthropic
+) -> None:
+    """A 200 of other JSON comes after the batch was made."""
+    emulator.faults.add(Fault(on="create", kind="json_page"))
+    made = client.messages.batches.create(requests=requests(asking()))
+    assert made.to_dict() == {"status": "ok"}
+    assert len(emulator.batches) == 1
+
+
 def test_a_redirect_may_come_before_or_after_a_batch_is_made(
     emulator: Emulator, client: anthropic.Anthropic
 ) -> None:

@@ -142,6 +142,27 @@ def test_a_batch_created_without_an_answer_is_adopted(
     assert any("looking whether the batch exists before sending again" in text for text in said)
 
 
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        Fault(on="results", kind="page"),
+        Fault(on="results", kind="json_page"),
+        Fault(on="results", kind="short", share=0.0),
+    ],
+    ids=["a proxy's page", "other JSON", "no line at all"],
+)
+def test_results_that_cannot_be_read_do_not_make_a_batch_a_strangers(
+    emulator: Emulator, ledger: Ledger, unreadable: Fault
+) -> None:
+    """While a batch in doubt ends with results of which none can be read, they are asked for
+    again, and nothing is sent a second time.
+    """
+    emulator.faults.add(Fault(on="create", kind="drop"), replace(unreadable, times=2))
+    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert sizes(emulator) == [12]
+    assert billed_once(emulator)
+
+
 def test_an_unseen_batch_is_adopted_by_the_next_process(slow: Emulator, ledger: Ledger) -> None:
     """A create that was dropped, then an interrupt: the next run finds the batch and pays once."""
     slow.faults.add(Fault(on="create", kind="drop"))
@@ -193,8 +214,9 @@ def test_a_batch_that_was_there_before_is_not_looked_into(
     judge.submit({f"theirs-{n}": r for n, r in enumerate(MATERIAL.requests(PAIRS))})
     emulator.faults.add(Fault(on="create", kind="drop_before"))
     assert set(statuses(judged(emulator, ledger))) == {Status.OK}
-    reads = [row.path for row in emulator.requests if row.path.endswith("/results")]
-    assert len(reads) == 1
+    calls = [(row.method, row.path.rpartition("/")[2]) for row in emulator.requests]
+    dropped = [n for n, call in enumerate(calls) if call == ("POST", "batches")][1]
+    assert calls[dropped:].count(("GET", "results")) == 1
     assert sizes(emulator) == [12, 12]
 
 

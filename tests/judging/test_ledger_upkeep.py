@@ -22,7 +22,7 @@ from arena_kit.judging.ledger_rows import ANSWER_COLUMNS
 from arena_kit.judging.ledger_upkeep import back_up, forget_damaged
 from arena_kit.judging.records import Answer, Status
 from arena_kit.judging.tournament import judge_pairs
-from tests.emulator import Emulator
+from tests.emulator import Emulator, Fault
 from tests.samples import (
     CASES,
     MATERIAL,
@@ -210,6 +210,41 @@ def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, ledger: Ledg
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [6, 6, 2]
     assert len(ledger) == 12
+
+
+def test_a_ledger_that_was_restored_before_its_first_batch_pays_nothing_again(
+    emulator: Emulator, ledger: Ledger
+) -> None:
+    """A copy that has the secret of the keys and no batch yet finds all that was sent since."""
+    ledger.salt()
+    content = ledger.path.read_bytes()
+    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    replace_file(ledger.path, content)
+    judgments = judge_pairs(
+        PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(run="second")
+    )
+    assert set(statuses(judgments)) == {Status.OK}
+    assert sizes(emulator) == [12]
+
+
+def test_a_lost_batch_below_known_ones_is_collected(emulator: Emulator, ledger: Ledger) -> None:
+    """A restored ledger that has sent something new since still finds what it had lost."""
+    restored(ledger, emulator)
+    rigour = [replace(pair, dimension="rigour") for pair in PAIRS[:1]]
+    judge = batch_judge(emulator)
+    judge_pairs(rigour, TWO_RUBRICS, judge, ledger, terms=terms(run="2"))
+    judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(run="3"))
+    assert sizes(emulator) == [6, 6, 2]
+
+
+def test_half_of_a_lost_batch_is_not_taken_for_all_of_it(
+    emulator: Emulator, ledger: Ledger
+) -> None:
+    """Where results end too early without a sign of it, the rest is waited for, not sent."""
+    restored(ledger, emulator)
+    emulator.faults.add(Fault(on="results", kind="short", times=2))
+    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(run="2"))
+    assert sizes(emulator) == [6, 6]
 
 
 def test_batches_of_others_are_left_alone(

@@ -11,7 +11,7 @@ import pytest
 
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.anthropic import AnthropicMessages
-from arena_kit.judging.judges.base import PausedError, ServiceError
+from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Intent
 from arena_kit.judging.records import Judgment, Status
@@ -323,9 +323,13 @@ def test_the_check_comes_before_the_first_call(emulator: Emulator, ledger: Ledge
 
 
 def test_a_dead_process_leaves_unknown_calls(emulator: Emulator, ledger: Ledger) -> None:
-    """Calls that an earlier process began and never recorded are closed as unknown by the next."""
+    """Calls that an earlier process began and never recorded are closed as unknown by the next,
+    and booked by forecast to the run that made them: one that is not asked for now as those
+    that are cost on average.
+    """
     judge = live_judge(emulator)
-    requests = {str(n): request for n, request in enumerate(MATERIAL.requests(PAIRS[:1]))}
+    asked = MATERIAL.requests(PAIRS[:1])
+    requests = dict(zip((cache_keys(judge, asked)[0], "another's"), asked, strict=True))
     intent = ledger.plan(
         {},
         transport="live",
@@ -335,8 +339,15 @@ def test_a_dead_process_leaves_unknown_calls(emulator: Emulator, ledger: Ledger)
     )
     ledger.begin(intent, requests)
     assert ledger.outcomes("died") == {"under way": 2}
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    prices = [0.5, *(11 * [0.25])]  # dollars, in the order of the twelve requests
+    by_id = dict(zip((r.request_id for r in MATERIAL.requests(PAIRS)), prices, strict=True))
+    judgments = judged(
+        emulator, ledger, forecast=lambda some: [by_id[request.request_id] for request in some]
+    )
+    assert set(statuses(judgments)) == {Status.OK}
     assert ledger.outcomes("died") == {"unknown": 2}
+    assert ledger.usd_unknown("died") == pytest.approx(0.5 + sum(prices) / 12)
+    assert ledger.usd_unknown("first") == 0
 
 
 def test_requests_that_a_batch_still_owes_are_not_paid_twice(ledger: Ledger) -> None:
