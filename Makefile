@@ -53,8 +53,8 @@ test test-all:
 	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/python -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env notebooks
 
 faults: .venv/dev  ## the crash matrix: kill the judging process everywhere, pay once
-faults-long: .venv/dev  ## the same with further seeds, 2,400 runs and more
-faults-long: RUNS := --runs 2400
+faults-long: .venv/dev  ## the same with further seeds, 1,600 runs and more
+faults-long: RUNS := --runs 1600
 faults faults-long:
 	$(BIN)/python -m tests.faults --jobs 2 $(RUNS)
 

@@ -6,7 +6,6 @@ import logging
 import os
 import tempfile
 from ast import literal_eval
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,10 +35,6 @@ EXIT_CODES = {
 }
 FAILED = 1
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
-
-
-class UnusableError(RuntimeError):
-    """A run of which not one verdict can be used."""
 
 
 class RunFailedError(RuntimeError):
@@ -145,7 +140,6 @@ def _run(
         with watching(record, shown=progress):
             _execute(notebook, record, parameters, root, progress=progress)
         export_report(record.path / "report.ipynb", record.path / "report.html")
-        _refuse_unusable(record)
     except BaseException as error:
         raise _failure(error, record, root) from error
     else:
@@ -153,19 +147,6 @@ def _run(
     finally:
         record.release()
     return record
-
-
-def _refuse_unusable(record: Record) -> None:
-    """Raise where a judge was asked and not one of its verdicts can be used."""
-    statuses: Counter[str] = Counter()
-    for of_dimension in record.read().get("counts", {}).get("verdicts", {}).values():
-        statuses.update(of_dimension)
-    if statuses.total() and not statuses[Status.OK]:
-        parts = ", ".join(f"{n} {status}" for status, n in sorted((+statuses).items()))
-        raise UnusableError(
-            f"not one of {statuses.total()} verdicts can be used ({parts}); their texts are in "
-            f"{record.path / 'verdicts'}"
-        )
 
 
 def _notebook(name: str, root: Path) -> Path:

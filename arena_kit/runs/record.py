@@ -92,7 +92,7 @@ class Record:
                 raise LockedError(
                     f"{path} belongs to another run ({_state(path)}); choose another run_dir"
                 ) from None
-        record = cls(path, token, _lock_of(path))
+        record = cls(path, token, _lock_of(path, attached=token == _inherited(path)))
         record.hold()
         return record
 
@@ -122,20 +122,24 @@ class Record:
 
     def hold(self) -> None:
         """Be the one process that runs this record; refuse while another is. Whoever a runner
-        passed the record on to runs it under the runner's lock.
+        passed the record on to has a lock of its own, for it may outlive the runner.
         """
-        if self.attached or self.held:
+        if self.held:
             return
         try:
             self._lock.acquire(timeout=0)
+            if not self.attached:
+                with _lock_of(self.path, attached=True).acquire(timeout=0):
+                    pass
         except Timeout:
+            self.release()
             process = self.read().get("process") or {}
             who = f"process {process.get('pid')} on {process.get('host')}"
             raise LockedError(f"{self.path}: this run is still going ({who})") from None
 
     @property
     def held(self) -> bool:
-        """Whether this process runs the record by itself."""
+        """Whether this process has a lock on the record."""
         return bool(self._lock.is_locked)
 
     def release(self) -> None:
@@ -213,8 +217,8 @@ class Record:
         return self.update(status=status, finished_at=utc_now(), error=error)
 
 
-def _lock_of(path: Path) -> FileLock:
-    return FileLock(path / ".lock", thread_local=False)
+def _lock_of(path: Path, *, attached: bool = False) -> FileLock:
+    return FileLock(path / (".kernel.lock" if attached else ".lock"), thread_local=False)
 
 
 def _refuse_finished(path: Path) -> None:

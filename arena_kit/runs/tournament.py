@@ -23,7 +23,7 @@ from arena_kit.judging.quality import (
     served_by_others,
     served_warning,
 )
-from arena_kit.judging.records import Answer, Judgment
+from arena_kit.judging.records import Answer, Judgment, Status
 from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
 from arena_kit.rating.base import RatingError, Ratings
@@ -37,6 +37,10 @@ from arena_kit.runs.parameters import RunParams, parameters_in
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import judging_progress
 from arena_kit.runs.record import Record, Recorded
+
+
+class UnusableError(RuntimeError):
+    """A run of which not one verdict can be used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +265,9 @@ class Study(Recorded):
         )
 
     def save(self) -> Record:
-        """Write the result artifacts and, unless a runner does it, close the record."""
+        """Write the result artifacts and, unless a runner does it, close the record; as failed,
+        with an `UnusableError`, when not one verdict can be used.
+        """
         with self.record.failing(self._on_failure):
             artifacts.write_results(
                 self.record.path,
@@ -275,7 +281,18 @@ class Study(Recorded):
             rating = self.record.read()["rating"]
             engines = {dimension: each.engine for dimension, each in self.ratings.items()}
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
+            self._refuse_unusable()
         return self.record.close()
+
+    def _refuse_unusable(self) -> None:
+        """Raise where a judge was asked and not one of its verdicts can be used."""
+        statuses = Counter(str(v.status) for j in self.judgments for v in j.verdicts)
+        if statuses and not statuses[Status.OK]:
+            parts = ", ".join(f"{n} {status}" for status, n in sorted(statuses.items()))
+            raise UnusableError(
+                f"not one of {statuses.total()} verdicts can be used ({parts}); their texts are in "
+                f"{self.record.path / 'verdicts'}"
+            )
 
     def _describe(self) -> None:
         plan = self.plan

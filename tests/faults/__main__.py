@@ -1,4 +1,4 @@
-"""Play the crash matrix: `python -m tests.faults [--quick | --runs 2000] [--jobs 2]`."""
+"""Play the crash matrix: `python -m tests.faults [--quick | --runs 1600] [--jobs 2]`."""
 
 from __future__ import annotations
 

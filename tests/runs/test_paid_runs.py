@@ -24,6 +24,8 @@ from arena_kit.files import read_yaml
 from arena_kit.judging.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
 from arena_kit.runs.plan import Plan, read_plan
+from arena_kit.runs.record import Record
+from arena_kit.runs.tournament import UnusableError
 from tests.emulator import Emulator, Fault
 from tests.samples import copy_workspace, edited
 
@@ -494,3 +496,21 @@ def test_a_run_without_one_usable_verdict_has_failed(paid_workspace: Path) -> No
     record = Path(out.splitlines()[-1])
     assert (record / "report.html").is_file()
     assert len((record / "verdicts" / "factuality.jsonl").read_text().splitlines()) > 0
+
+
+def test_a_session_without_one_usable_verdict_has_failed(workspace: Path) -> None:
+    """In a notebook without a runner, too, saving such a run raises the sentence and closes its
+    record as failed; its artifacts are there, and it can be resumed.
+    """
+    with Emulator(seed=1, behaviour="garbage") as emulator:
+        study = Study.open(
+            "pilot", judge="openai_compatible", judge_model="own",
+            base_url=f"{emulator.base_url}/v1", limit_pairs=2, n_perms=20,
+        )  # fmt: skip
+        with pytest.raises(UnusableError, match=r"not one of 12 verdicts can be used \(12 unpars"):
+            study.save()
+    manifest = study.record.read()
+    assert manifest["status"] == "failed"
+    assert manifest["error"].startswith("UnusableError: not one of 12 verdicts")
+    assert (study.record.path / "battles.jsonl").is_file()
+    Record.reopen(study.record.path).release()

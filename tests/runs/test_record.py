@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -101,6 +102,42 @@ def test_a_notebook_session_holds_its_record(workspace: Path) -> None:
         process.communicate(timeout=60)
     assert done.returncode == 3, err
     assert f"still going (process {process.pid} on" in err
+
+
+def kernel_of(runner: int) -> int:
+    """The process of the kernel that a runner has started."""
+    [kernel] = [
+        child.pid
+        for child in psutil.Process(runner).children()
+        if "ipykernel" in str(child.cmdline())
+    ]
+    return int(kernel)
+
+
+def test_a_kernel_that_outlives_its_runner_holds_the_record(workspace: Path) -> None:
+    """When only the runner is killed, its record is free once its kernel has ended, too."""
+    process = start("-m", "arena_kit", "run", "pilot", cwd=workspace)
+    record = running_record(workspace)
+    while "prompt_set" not in json.loads((record / "manifest.json").read_text()):
+        time.sleep(0.05)  # which the kernel writes
+    kernel = kernel_of(process.pid)
+    os.kill(kernel, signal.SIGSTOP)  # it would end by itself within a second or two
+    try:
+        process.kill()
+        process.wait(timeout=60)
+        with pytest.raises(LockedError, match="this run is still going"):
+            Record.reopen(record)
+    finally:
+        os.kill(kernel, signal.SIGKILL)
+        process.communicate(timeout=60)
+    for _ in range(100):
+        try:
+            Record.reopen(record)
+        except LockedError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("the record is still held ten seconds after its kernel was killed")
 
 
 def test_of_two_resumes_at_once_one_runs(workspace: Path) -> None:
