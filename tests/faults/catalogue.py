@@ -181,7 +181,7 @@ def _live() -> dict[str, dict[str, Any]]:
         "page-always": {"kind": "page", "times": 30},
         "drop": {"kind": "drop"},
         "drop_before": {"kind": "drop_before"},
-        "hang": {"kind": "hang", "seconds": 1.0},
+        "hang": {"kind": "hang", "seconds": 4.0},
         "429": {"kind": "status", "status": 429, "retry_after": 0.05, "times": 3},
         "500": {"kind": "status", "status": 500, "times": 3},
         "504_after": {"kind": "status_after", "status": 504},

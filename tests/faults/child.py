@@ -32,7 +32,7 @@ from tests.faults.tournament import JUDGES, PAIRS, TERMS, Transport, judge_of, m
 
 #: Small groups of results make many durable steps.
 _GROUP = 4
-_LONGEST_LIFE = 40.0
+_LONGEST_LIFE = 120.0
 
 
 class Code(IntEnum):

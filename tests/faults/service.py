@@ -53,7 +53,7 @@ class Service:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=120)
 
     def fresh(self, settings: dict[str, object]) -> str:
         """Start anew, with nothing remembered; returns the address."""

@@ -30,13 +30,14 @@ PRICE = Price(
     model=MODEL, input=4, output=20, write=8, write_5m=5, read=0.2, batch_factor=0.5
 )  # fmt: skip
 #: Long enough for the outages and the lateness that scenarios script, short enough for hundreds.
-PACE = Pace(first_look=0.01, longest_wait=0.1, grace=0.9, patience=20)
+PACE = Pace(first_look=0.01, longest_wait=0.1, grace=1.2, patience=30)
 #: What is booked for a request whose result does not say what it cost, in US dollars.
 FORECAST = 0.25
 #: Live calls at once.
 CONCURRENCY = 4
-#: How long a call may hang before the client gives it up.
-TIMEOUT = 0.4
+#: How long a call may hang before the client gives it up: one of a batch can be looked up later,
+#: while a live one that a busy machine delays would be in doubt.
+TIMEOUT, LIVE_TIMEOUT = 0.4, 3.0
 #: The share of answers that are not a plain verdict.
 SHARES = {
     "garbage": 0.12,
@@ -97,11 +98,11 @@ def judge_of(kind: type[Any], base_url: str) -> Any:
     """A judge of the given class, which is one of `JUDGES` or a variant of it."""
     shared: dict[str, Any] = {"model": MODEL, "price": PRICE, "max_tokens": 4096}
     if issubclass(kind, ChatJudge):
-        address = {"base_url": f"{base_url}/v1", "timeout": TIMEOUT}
+        address = {"base_url": f"{base_url}/v1", "timeout": LIVE_TIMEOUT}
         shape = {"temperature": None, "structured": "json_schema"}
         return kind(**shared, **address, **shape, concurrency=CONCURRENCY)
-    mine = client().with_options(base_url=base_url, timeout=TIMEOUT)
+    shared |= {"effort": "", "client": client().with_options(base_url=base_url, timeout=TIMEOUT)}
     if issubclass(kind, AnthropicMessages):
-        pace = {"concurrency": CONCURRENCY, "per_minute": 60_000}
-        return kind(client=mine, effort="", **shared, **pace)
-    return kind(client=mine, effort="", **shared)
+        shared["client"] = client().with_options(base_url=base_url, timeout=LIVE_TIMEOUT)
+        return kind(**shared, concurrency=CONCURRENCY, per_minute=60_000)
+    return kind(**shared)
