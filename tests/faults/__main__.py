@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.faults.careless import CARELESS, Variant
 from tests.faults.harness import play_all, rehearse
 from tests.faults.report import show, watched
-from tests.faults.scenarios import Scenario, chosen, matrix, quick
+from tests.faults.scenarios import Scenario, matrix, quick
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print("\n".join(scenario.name for scenario in scenarios), markup=False)
         return 0
     if not scenarios:
-        console.print(f"no scenario is called {options.only!r}", markup=False)
+        console.print(f"no scenario is called {' or '.join(options.only)}", markup=False)
         return 2
     variant = CARELESS[options.careless] if options.careless else Variant()
     played = play_all(scenarios, variant=variant, jobs=options.jobs)
@@ -45,7 +45,7 @@ def _scenarios(options: argparse.Namespace) -> list[Scenario]:
     while not scenarios or len(scenarios) < options.runs:
         whole = matrix(rehearse(seed), seed)
         if options.only:
-            whole = chosen(whole, options.only)
+            whole = [s for s in whole if any(s.is_called(name) for name in options.only)]
         if not whole:
             return []
         scenarios += quick(whole) if options.quick else whole
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--runs", type=int, default=0, help="at least so many, with further seeds")
     add("--jobs", type=int, default=1, help="workers at once, each with a service of its own")
     add("--seed", type=int, default=1, help="texts, answers and moments of death")
-    add("--only", metavar="NAME", default="", help="scenarios of this name; * is anything")
+    add("--only", metavar="NAME", action="append", help="scenarios of this name; * is anything")
     add("--list", action="store_true", help="names of the scenarios, and nothing else")
     add("--verbose", action="store_true", help="one line per scenario as it ends")
     add("--careless", choices=CARELESS, default="", help="without this guard: must fail")

@@ -85,6 +85,10 @@ class Scenario:
     def kind(self) -> str:
         return scenario_kind(self.name)
 
+    def is_called(self, pattern: str) -> bool:
+        """Whether this is its name; `*` stands for anything."""
+        return self.name == pattern or fnmatch(self.name, pattern)
+
     def service(self) -> dict[str, object]:
         """The settings of the service."""
         usual = {"behaviour": "mixed", "shares": SHARES, "batch_seconds": 0.02, "seed": self.seed}
@@ -140,11 +144,6 @@ def quick(scenarios: Sequence[Scenario]) -> list[Scenario]:
         n = min(_QUICK.get(kind, _QUICK_OTHERS), len(members))
         sample += [members[index * len(members) // n] for index in range(n)]
     return sample
-
-
-def chosen(scenarios: Sequence[Scenario], pattern: str) -> list[Scenario]:
-    """Those with this name; `*` stands for anything."""
-    return [s for s in scenarios if s.name == pattern or fnmatch(s.name, pattern)]
 
 
 def _steps(seen: Seen, seed: int) -> Iterator[Scenario]:

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
 
@@ -35,28 +36,51 @@ def test_no_kill_and_no_fault_costs_twice_or_loses_an_answer() -> None:
     assert kills >= 20
 
 
-@pytest.mark.parametrize(
-    ("careless", "scenarios", "noticed"),
-    [
-        ("forgets-batches", "step/submitted:before/[13]", "paid twice"),
-        ("sdk-retries", "fault/create-drop-bulk", "paid twice"),
-        ("follows-redirects", "fault/redirect-create-307-bulk", "astray"),
-        ("follows-redirects", "fault/redirect-results-307", "answers from elsewhere"),
-        ("follows-redirects", "live/*/redirect-307", "answers from elsewhere"),
-        ("counts-any-usage", "fault/usage-negative-some", "miscounted"),
-        ("counts-any-usage", "fault/usage-nan-some", "a life ended BROKEN"),
-        ("counts-any-usage", "live/messages/usage-negative", "miscounted"),
-        ("trusts-its-copy", "restored/copy/*7", "paid twice"),
-        ("locks-by-pid", "host/renamed/00", "not done after"),
-    ],
-)
-def test_the_matrix_notices_carelessness(careless: str, scenarios: str, noticed: str) -> None:
-    """A runner without one of the guards is caught where the runner as it is does well, and the
-    matrix says how to see it again.
-    """
-    assert last_line(play("--only", scenarios)) == CLEAN
-    played = play("--only", scenarios, "--careless", careless)
+#: Who is careless in what way, by the scenarios that show it and what the matrix says of each.
+NOTICED = {
+    "forgets-batches": {"step/submitted:before/3": "paid twice"},
+    "sdk-retries": {"fault/create-drop-bulk": "paid twice"},
+    "follows-redirects": {
+        "fault/redirect-create-307-bulk": "astray",
+        "fault/redirect-results-307": "astray",
+        "live/messages/redirect-307": "astray",
+        "live/chat/redirect-307": "answers from elsewhere",
+    },
+    "counts-any-usage": {
+        "fault/usage-negative-some": "miscounted",
+        "fault/usage-nan-some": "a life ended BROKEN",
+        "live/messages/usage-nan": "a life ended BROKEN",
+    },
+    "trusts-its-copy": {"restored/backup/00": "paid twice"},
+    "locks-by-pid": {"host/renamed/00": "not done after"},
+}
+
+
+def only(scenarios: Iterable[str]) -> list[str]:
+    return [word for name in scenarios for word in ("--only", name)]
+
+
+def test_nobody_is_caught_without_being_careless() -> None:
+    """The runner as it is does well in all scenarios in which the careless ones are caught."""
+    names = [name for scenarios in NOTICED.values() for name in scenarios]
+    played = play(*only(names), "--jobs", "2")
+    assert (last_line(played), played.returncode) == (CLEAN, 0), played.stdout + played.stderr
+
+
+@pytest.mark.parametrize("careless", NOTICED)
+def test_the_matrix_notices_carelessness(careless: str) -> None:
+    """A runner without one of the guards fails each scenario, for the reason that is due."""
+    played = play(*only(NOTICED[careless]), "--careless", careless)
     assert played.returncode == 1
-    assert noticed in played.stdout
-    [again, *_] = re.findall(r"again: python -m tests\.faults (.*)", played.stdout)
-    assert play(*shlex.split(again)).returncode == 1
+    for name, why in NOTICED[careless].items():
+        [reason] = re.findall(rf"FAILED {re.escape(name)} \(seed 1\): (.*)", played.stdout)
+        assert why in reason
+
+
+def test_a_failure_says_how_to_see_it_again() -> None:
+    """The command under a failed scenario, with its seed, plays it alone, and it fails again."""
+    played = play("--only", "fault/create-drop-bulk", "--careless", "sdk-retries", "--seed", "3")
+    [command] = re.findall(r"again: python -m tests\.faults (.*)", played.stdout)
+    again = play(*shlex.split(command))
+    assert again.returncode == 1
+    assert again.stdout.count("FAILED fault/create-drop-bulk (seed 3): paid twice") == 1
