@@ -32,6 +32,7 @@ from arena_kit.rating.elo import PermutationElo as PermutationElo
 from arena_kit.rating.elo import k_sweep as k_sweep
 from arena_kit.rating.glicko2 import Glicko2 as Glicko2
 from arena_kit.rating.glicko2 import GlickoState as GlickoState
+from arena_kit.rating.hybrid import Hybrid as Hybrid
 from arena_kit.rating.placement import Placed as Placed
 from arena_kit.rating.placement import Placement as Placement
 from arena_kit.reporting import board_tables as board_tables

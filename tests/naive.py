@@ -327,3 +327,78 @@ def bradley_terry(battles: list[tuple[int, int, float]], n: int, prior: float) -
             break
         worth = new
     return [400 * math.log10(w) for w in worth]
+
+
+def contrasts(n: int) -> NDArray[np.float64]:
+    """Helmert's contrasts: orthonormal, and blind to a shift of all."""
+    rows = np.zeros((n - 1, n))
+    for k in range(1, n):
+        rows[k - 1, :k], rows[k - 1, k] = 1.0, -k
+        rows[k - 1] /= math.sqrt(k * (k + 1))
+    return rows
+
+
+@dataclass(frozen=True)
+class FayHerriotGrid:
+    """The Fay–Herriot model by brute force: every error variance and slope of a fine grid.
+
+    People's ratings y have the covariance V; the truth is slope · x + u with independent u of one
+    variance. The slope's prior is flat, the variance's is Jeffreys' for all models' contrasts.
+    """
+
+    y: NDArray[np.float64]
+    x: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+    def weights(self, used: Sequence[int]) -> list[tuple[float, float, float]]:
+        """(error variance, slope, posterior weight), by the ratings of some models only."""
+        everyone = contrasts(len(self.y))
+        spread = np.linalg.eigvalsh(everyone @ self.noise @ everyone.T)
+        some = np.array(used)
+        q = contrasts(len(some))
+        y, x, noise = q @ self.y[some], q @ self.x[some], q @ self.noise[np.ix_(some, some)] @ q.T
+        cells = []
+        for log_variance in np.linspace(math.log(1e-4), math.log(1e8), 400):
+            variance = math.exp(log_variance)
+            wide = noise + variance * np.eye(len(y))
+            inverse, log_det = np.linalg.inv(wide), float(np.linalg.slogdet(wide)[1])
+            prior = 0.5 * math.log(float(np.sum((variance + spread) ** -2.0))) + log_variance
+            centre, sd = (x @ inverse @ y) / (x @ inverse @ x), (x @ inverse @ x) ** -0.5
+            for slope in centre + sd * np.linspace(-7, 7, 57):
+                off = y - slope * x
+                fit = -0.5 * (log_det + off @ inverse @ off)
+                cells.append((variance, float(slope), fit + prior, math.log(sd)))
+        most = max(fit + step for _, _, fit, step in cells)
+        total = sum(math.exp(fit + step - most) for _, _, fit, step in cells)
+        return [(v, s, math.exp(fit + step - most) / total) for v, s, fit, step in cells]
+
+    def moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Posterior mean and standard deviation of each model's rating, mean 0 over models."""
+        n = len(self.y)
+        q = contrasts(n)
+        noise = q @ self.noise @ q.T
+        first, second = np.zeros(n), np.zeros(n)
+        for variance, slope, weight in self.weights(range(n)):
+            if weight < 1e-12:
+                continue
+            gain = variance * np.linalg.inv(noise + variance * np.eye(n - 1))
+            mean = q.T @ (slope * q @ self.x + gain @ (q @ self.y - slope * q @ self.x))
+            left = q.T @ (variance * np.eye(n - 1) - gain * variance) @ q
+            first += weight * mean
+            second += weight * (np.diag(left) + mean**2)
+        return first, np.sqrt(second - first**2)
+
+    def surprise(self, model: int) -> float:
+        """How probable it is that a model is as far from the others' prediction as it is."""
+        n = len(self.y)
+        others = [i for i in range(n) if i != model]
+        q = contrasts(n)
+        below = 0.0
+        for variance, slope, weight in self.weights(others):
+            if weight < 1e-12:
+                continue
+            wide = q @ self.noise @ q.T + variance * np.eye(n - 1)
+            precision = q.T @ np.linalg.inv(wide) @ q  # conditional on the others, as of any normal
+            off = (precision @ (self.y - slope * self.x))[model] / precision[model, model]
+            below += weight * math.erfc(-off * math.sqrt(precision[model, model] / 2)) / 2
+        return 2 * min(below, 1 - below)

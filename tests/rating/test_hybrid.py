@@ -1,0 +1,280 @@
+"""People and judge together: what is gained, what is guarded against, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena_kit import (
+    BattleLog,
+    BradleyTerry,
+    Hybrid,
+    RatingError,
+    Source,
+    claims,
+    read_battles,
+)
+from arena_kit.rating.hybrid import HybridRatings
+from tests.samples import shared_log
+
+METHOD = BradleyTerry()
+
+
+class Board:
+    """Models with planted skills; people vote on some battles, a judge decides them all."""
+
+    def __init__(
+        self, seed: int, n: int = 12, battles: int = 6000, error: float = 15.0, slope: float = 1.4
+    ) -> None:
+        self.rng = np.random.default_rng(seed)
+        skill = self.rng.normal(0, 120, n)
+        self.skill = skill - skill.mean()
+        self.judge = slope * (self.skill + self.rng.normal(0, error, n))
+        self.names = [f"m{i:02d}" for i in range(n)]
+        self.a = self.rng.integers(0, n, battles)
+        self.b = (self.a + self.rng.integers(1, n, battles)) % n
+
+    def outcomes(self, skill: np.ndarray) -> np.ndarray:
+        chance = 1 / (1 + 10 ** ((skill[self.b] - skill[self.a]) / 400))
+        return (self.rng.random(len(self.a)) > chance).astype(int)
+
+    def human(self, n: int) -> BattleLog:
+        log = shared_log(self.a, self.b, self.outcomes(self.skill), self.names, Source.HUMAN)
+        return log.select(np.arange(n))
+
+    def judged(self, skill: np.ndarray | None = None) -> BattleLog:
+        said = self.outcomes(self.judge if skill is None else skill)
+        return shared_log(self.a, self.b, said, self.names, Source.LLM_JUDGE)
+
+    def errors(self, found: HybridRatings) -> tuple[float, float]:
+        """The mean squared error of people alone and of both together."""
+        alone, both = (
+            np.array([each[m].rating - 1000 for m in self.names]) - self.skill
+            for each in (found.people, found.ratings)
+        )
+        return float(np.mean(alone**2)), float(np.mean(both**2))
+
+
+def without(log: BattleLog, *models: str) -> BattleLog:
+    gone = np.isin(np.array(log.models, object), models)
+    return log.select(~(gone[log.a] | gone[log.b]))
+
+
+def width(found: HybridRatings, model: str, *, alone: bool = False) -> float:
+    row = (found.people if alone else found.ratings)[model]
+    assert row.ci_low is not None
+    assert row.ci_high is not None
+    return row.ci_high - row.ci_low
+
+
+def test_a_good_judge_is_worth_votes() -> None:
+    """With a judge that errs by 15 points, 600 votes on 12 models come as near to the planted
+    skills as two and a half times as many would, and the result says so.
+    """
+    alone, both, said = [], [], []
+    for seed in range(8):
+        board = Board(seed)
+        found = Hybrid()(board.human(600), board.judged())
+        errors = board.errors(found)
+        alone.append(errors[0])
+        both.append(errors[1])
+        said.append(found.effective_sample / 600)
+    assert np.mean(alone) / np.mean(both) > 2.5
+    assert 2 < np.mean(said) < 1.5 * np.mean(alone) / np.mean(both)
+
+
+def test_the_slope_brings_the_judge_to_peoples_scale() -> None:
+    """A judge that spreads models 1.4 times as far as people is divided by 1.4."""
+    board = Board(21, battles=20_000)
+    found = Hybrid()(board.human(6000), board.judged())
+    assert found.slope == pytest.approx(1 / 1.4, abs=4 * found.slope_se)
+    assert found.slope_se < 0.1
+    assert found.error.sd == pytest.approx(15, abs=10)
+
+
+def test_a_useless_judge_does_not_hurt() -> None:
+    """With a judge whose ratings have nothing to do with people's, no interval is wider than by
+    votes alone, and ratings are as near to the planted skills.
+    """
+    alone, both = [], []
+    for seed in range(8):
+        board = Board(seed)
+        other = np.random.default_rng(seed + 100).normal(0, 120, 12)
+        found = Hybrid()(board.human(600), board.judged(other))
+        for model in board.names:
+            assert width(found, model) <= width(found, model, alone=True) * 1.000001
+        errors = board.errors(found)
+        alone.append(errors[0])
+        both.append(errors[1])
+    assert np.mean(both) < 1.05 * np.mean(alone)
+
+
+def test_verdicts_that_repeat_the_votes_add_nothing() -> None:
+    """A judge that copies every vote is no second witness: ratings and intervals are people's."""
+    board = Board(3)
+    votes = board.human(6000)
+    found = Hybrid()(votes, votes.of_source(Source.LLM_JUDGE))
+    assert found.powered is None
+    for model in board.names:
+        assert found.ratings[model].rating == pytest.approx(found.people[model].rating, abs=0.01)
+        assert found.gain(model) == pytest.approx(1, abs=0.01)
+
+
+def test_a_new_model_is_placed_by_the_judge() -> None:
+    """A model without votes stands where the judge's line puts it: the slope times its distance to
+    the mean of the models that people rate; its interval holds the judge's error.
+    """
+    board = Board(4)
+    human, judged = without(board.human(3000), "m05"), board.judged()
+    found = Hybrid()(human, judged)
+    mean = np.mean([found.judge[m].rating for m in human.models])
+    expected = 1000 + found.slope * (found.judge["m05"].rating - mean)
+    assert found.ratings["m05"].rating == pytest.approx(expected, abs=3)
+    assert width(found, "m05") > 3.9 * found.error.sd
+    assert found.gain("m05") is None
+    assert found.ratings["m05"].extra["votes"] == 0
+    assert "m05" not in found.people.models
+
+
+def test_models_with_few_votes_are_listed() -> None:
+    """Votes on a model with fewer than `min_battles` are set aside and counted; the judge places
+    it. The mean of the models that people rate stays the center.
+    """
+    board = Board(5)
+    human = board.human(1500)
+    mine = np.flatnonzero((human.a == 7) | (human.b == 7))
+    found = Hybrid()(human.select(np.setdiff1d(np.arange(1500), mine[4:])), board.judged())
+    assert found.left_out == {"m07": 4}
+    assert "m07" in found.ratings.models
+    rated = [found.ratings[m].rating for m in found.people.models]
+    assert np.mean(rated) == pytest.approx(1000)
+
+
+def test_a_model_the_judge_never_saw_keeps_its_interval() -> None:
+    """The board holds it too, with an interval about as wide as by votes alone."""
+    board = Board(6)
+    found = Hybrid()(board.human(3000), without(board.judged(), "m02"))
+    assert width(found, "m02") == pytest.approx(width(found, "m02", alone=True), rel=0.05)
+    assert found.ratings["m02"].extra["verdicts"] == 0
+
+
+def test_a_model_that_stands_out_is_named() -> None:
+    """Where the judge puts one model 400 points too high, that model alone is named, below what
+    the judge lets expect.
+    """
+    board = Board(7, n=16, battles=8000, slope=1.0)
+    skill = board.judge + 400 * (np.arange(16) == 9)
+    found = Hybrid()(board.human(4000), board.judged(skill))
+    assert [each.model for each in found.disagreements] == ["m09"]
+    (named,) = found.disagreements
+    assert named.gap == pytest.approx(-400, abs=150)
+    assert named.chance < 0.05
+
+
+def test_alike_errors_are_rarely_named() -> None:
+    """A judge that errs alike on all models has one named in few boards: 5 % at most are meant,
+    and 5 of 40 would happen once in 20 times at that.
+    """
+    alarms = 0
+    for seed in range(40):
+        board = Board(seed + 50, n=10, battles=1500, error=40)
+        alarms += bool(Hybrid()(board.human(1000), board.judged()).disagreements)
+    assert alarms <= 5
+
+
+def test_the_exchange_rate_by_hand() -> None:
+    """A judge known to err by sd (and to be noisy) leaves as much variance as c / sd² votes, c
+    being what a model's variance is times its votes; the sentence says so.
+    """
+    board = Board(8, battles=20_000, error=20)
+    found = Hybrid()(board.human(8000), board.judged())
+    people = found.people
+    single = np.median([people[m].extra["se"] ** 2 * people[m].n_battles for m in board.names])
+    noise = np.median([found.judge[m].extra["se"] ** 2 for m in board.names])
+    expected = single / (found.error.sd**2 + found.slope**2 * noise)
+    assert found.worth.votes == pytest.approx(expected, rel=1e-6)
+    assert found.worth.low < found.worth.votes < found.worth.high
+    assert f"worth about {round(expected):,} votes per model" in str(found.worth)
+
+
+def test_names_sides_and_input() -> None:
+    """Renaming models renames ratings, swapping every battle's sides changes nothing, the same
+    input gives the same output, and the input stays as it was.
+    """
+    board = Board(9, battles=3000)
+    human, judged = board.human(900), board.judged()
+    before = human.outcome.copy(), judged.outcome.copy()
+    first = Hybrid()(human, judged)
+    again = Hybrid()(human, judged)
+    assert first.as_dict() == again.as_dict()
+    turned = [
+        replace(log, a=log.b, b=log.a, outcome=(1 - log.outcome).astype(np.int8))
+        for log in (human, judged)
+    ]
+    renamed = [
+        replace(log, models=tuple(f"x{11 - i:02d}" for i in range(12))) for log in (human, judged)
+    ]
+    renamed = [BattleLog.from_battles(log.to_battles()) for log in renamed]
+    for other, name in ((Hybrid()(*turned), "m{:02d}"), (Hybrid()(*renamed), "x{:02d}")):
+        for i, model in enumerate(board.names):
+            mine = other.ratings[name.format(i if name[0] == "m" else 11 - i)]
+            assert mine.rating == pytest.approx(first.ratings[model].rating, abs=1e-5)
+            assert mine.ci_low == pytest.approx(first.ratings[model].ci_low, abs=1e-5)
+    assert np.array_equal(human.outcome, before[0])
+    assert np.array_equal(judged.outcome, before[1])
+
+
+def test_results_are_plain_and_carry_their_settings() -> None:
+    """A result is JSON, says how it was made, and feeds claims about order."""
+    board = Board(10, battles=3000)
+    found = Hybrid(min_battles=20)(board.human(900), board.judged())
+    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert plain["method"] == "hybrid"
+    assert plain["settings"]["min_battles"] == 20
+    assert {"powered", "worth", "disagreements", "left_out", "effective_sample"} <= plain.keys()
+    above = claims.above(found.ratings)
+    best, worst = (
+        found.ratings.models.index(m) for m in (found.ratings.order[0], found.ratings.order[-1])
+    )
+    assert above[best, worst] > 0.99
+
+
+def test_what_is_refused() -> None:
+    """Too few models that both rated, and settings that have no meaning here, are refused in one
+    sentence.
+    """
+    board = Board(11, battles=3000)
+    human, judged = board.human(900), board.judged()
+    few = without(judged, *board.names[4:])
+    with pytest.raises(RatingError, match=r"5 models must have verdicts and 10 human .* found 4"):
+        Hybrid()(human, few)
+    with pytest.raises(ValueError, match="min_battles must be 1 or more, not 0"):
+        Hybrid(min_battles=0)
+    with pytest.raises(ValueError, match="ties 'half'"):
+        Hybrid(method=BradleyTerry(ties="davidson"))
+    with pytest.raises(ValueError, match="interval 'sandwich'"):
+        Hybrid(method=BradleyTerry(interval="percentile"))
+
+
+def test_a_thousand_real_votes(data: Path) -> None:
+    """On 1,000 of the 27k votes GPT-4 is worth more than twice as many, its intervals hold the
+    rating by all votes for at least 18 of 20 models, and it is worth 100 to 1,000 votes a model.
+    """
+    file = data / "chatbot_arena_27k" / "battles.csv.gz"
+    human = read_battles(file, winner="human").of_source(Source.HUMAN)
+    judged = read_battles(file, winner="gpt-4-0125-preview").of_source(Source.LLM_JUDGE)
+    truth = METHOD(human)
+    rows = np.random.default_rng(27).permutation(len(human))[:1000]
+    found = Hybrid()(human.select(rows), judged)
+    inside = [
+        (row.ci_low or 0) <= truth[row.model].rating <= (row.ci_high or 0)
+        for row in found.ratings.ratings
+    ]
+    assert sum(inside) >= 18
+    assert found.effective_sample > 2000
+    assert 100 < found.worth.votes < 1000
+    assert found.powered is not None
