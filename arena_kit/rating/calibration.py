@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import RatingError, check_connected, scores
+from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, check_connected, scores
 from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.fay_herriot import judge_variance
+from arena_kit.rating.influence import Influence, sandwich
 
 Floats = NDArray[np.float64]
 
@@ -123,8 +125,9 @@ def _log_error(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, best
 class JudgeError:
     """How far a judge's ratings are from people's, beyond what chance explains.
 
-    `sd` is the standard deviation over models of the difference between both ratings of the
-    same battles, in rating points, with the sampling variance of both taken out.
+    `sd` is what to allow for on a further model, in rating points: 1.96 times as much holds 95 %
+    of the judge's errors, given how few models showed them. The variance of these errors is
+    integrated over its posterior (see `fay_herriot`), so agreement by luck does not make it zero.
     """
 
     sd: float
@@ -148,34 +151,17 @@ def judge_error(
         return None
     people, judge = plain(votes), plain(verdicts)
     gap = np.array([judge[m].rating - people[m].rating for m in votes.models])
-    variance = (float(gap @ gap) - _chance(votes, verdicts, plain)) / (len(gap) - 1)
-    return JudgeError(sd=max(0.0, variance) ** 0.5, n_models=len(gap), n_shared=len(votes))
+    noise = _noise(Influence.of(votes, people), Influence.of(verdicts, judge), people, judge)
+    half = judge_variance(gap, noise).half_width(models=len(gap))
+    return JudgeError(sd=half / NORMAL_95, n_models=len(gap), n_shared=len(votes))
 
 
-def _chance(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry) -> float:
-    """The sum over models of the sampling variance of both ratings' difference; people and judge
-    see the same battles, so what moves one moves the other.
+def _noise(ours: Influence, theirs: Influence, people: Ratings, judge: Ratings) -> Floats:
+    """The sampling covariance of the difference of both ratings: people and judge see the same
+    battles, so what moves one moves the other.
     """
-    clusters = votes.clusters()
-    n = int(clusters.max()) + 1
-    moved = _influence(verdicts, method, clusters) - _influence(votes, method, clusters)
-    return float((method.scale / ln(10)) ** 2 * (moved**2).sum() * n / max(1, n - 1))
-
-
-def _influence(log: BattleLog, method: BradleyTerry, clusters: NDArray[np.int32]) -> Floats:
-    """The influence function: how far each question moves each strength."""
-    n, size = int(clusters.max()) + 1, len(log.models)
-    strength = method.strengths(log)
-    chance = 1 / (1 + np.exp(strength[log.b] - strength[log.a]))
-    weight = log.weights()
-    pull = np.zeros((n, size))
-    np.add.at(pull, (clusters, log.a), weight * (scores(log) - chance))
-    np.add.at(pull, (clusters, log.b), weight * (chance - scores(log)))
-    curve = np.bincount(log.a * size + log.b, weight * chance * (1 - chance), size * size)
-    curve = curve.reshape(size, size)
-    curve = curve + curve.T
-    laplacian = np.diag(curve.sum(axis=1)) - curve + 1 / size
-    return np.asarray(np.linalg.solve(laplacian, pull.T).T)
+    both = ours.shared(theirs)
+    return sandwich(people) + sandwich(judge) - both - both.T
 
 
 def _softened(judged: BattleLog, temperature: float) -> BattleLog:
