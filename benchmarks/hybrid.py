@@ -1,6 +1,7 @@
 """What are verdicts worth beside human votes, and do the intervals hold? Measured both ways.
 
     .venv/bin/python benchmarks/hybrid.py [votes|planted|placement ...] [--draws N] [--seed N]
+        [--judges NAME ...]
 
 Reads chatbot_arena_27k from $ARENA_KIT_DATA (default ../shared/data). Three tables:
 
@@ -143,9 +144,9 @@ def real(judge: str) -> tuple[BattleLog, BattleLog]:
     return human, read_battles(file, winner=judge).of_source(Source.LLM_JUDGE, judge)
 
 
-def votes_rows(draws: int, seed: int) -> Iterator[list[str]]:
+def votes_rows(draws: int, seed: int, judges: list[str]) -> Iterator[list[str]]:
     """The 27k set, judge by judge."""
-    for j, judge in enumerate(JUDGES):
+    for judge in judges:
         human, judged = real(judge)
         truth = {row.model: row.rating for row in METHOD(human).ratings}
         for n in SIZES:
@@ -157,7 +158,7 @@ def votes_rows(draws: int, seed: int) -> Iterator[list[str]]:
                 rows = rng.integers(0, len(human), len(human))
                 return again(human, rows[:n]), again(judged, rows), truth
 
-            yield [judge, f"{n:,}", *line(boards(draw, draws, [seed, 1, j, n]))]
+            yield [judge, f"{n:,}", *line(boards(draw, draws, [seed, 1, JUDGES.index(judge), n]))]
 
 
 def again(log: BattleLog, rows: NDArray[np.int64]) -> BattleLog:
@@ -207,11 +208,11 @@ def _played(skill: Floats, a: NDArray[np.int64], b: NDArray[np.int64], luck: Flo
     return np.where(luck < won, 0, np.where(luck < won + tie, 2, 1)).astype(np.int8)
 
 
-def planted_rows(draws: int, seed: int) -> Iterator[list[str]]:
+def planted_rows(draws: int, seed: int, judges: list[str]) -> Iterator[list[str]]:
     """Planted judges, from good to useless."""
-    for j, judge in enumerate(PLANTED):
+    for judge in judges:
         for n in SIZES:
-            found = boards(Planted(judge, n), draws, [seed, 2, j, n])
+            found = boards(Planted(judge, n), draws, [seed, 2, [*PLANTED].index(judge), n])
             placed = 100 * np.mean([hit for each in found for hit in each.unvoted])
             last = f"m{MODELS - 1:02d}"
             others = 100 * np.mean([bool({*each.named} - {last}) for each in found])
@@ -220,15 +221,14 @@ def planted_rows(draws: int, seed: int) -> Iterator[list[str]]:
             yield [judge, f"{n:,}", *line(found), *extra]
 
 
-def placement_rows(draws: int, seed: int) -> Iterator[list[str]]:
+def placement_rows(draws: int, seed: int, judges: list[str]) -> Iterator[list[str]]:
     """One model placed among few others, by Placement and by Hybrid. Toned down, which changes
     GPT-4's verdicts only and takes ten times as long, half of the draws are made.
     """
-    for j, judge in enumerate([*JUDGES, JUDGES[0]]):
+    for soft, judge in [*((False, judge) for judge in judges), (True, JUDGES[0])]:
         human, judged = real(judge)
-        soft = j == len(JUDGES)
         for k in OTHERS:
-            rng = np.random.default_rng([seed, 3, j, k])
+            rng = np.random.default_rng([seed, 3 + soft, JUDGES.index(judge), k])
             hits: list[list[bool]] = []
             widths: list[list[float]] = []
             for _ in range(draws // 2 if soft else draws):
@@ -265,17 +265,20 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", default=["votes", "planted", "placement"])
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--seed", type=int, default=2027)
+    parser.add_argument("--judges", nargs="*", default=[*JUDGES, *PLANTED])
     asked = parser.parse_args()
+    real_ones = [judge for judge in JUDGES if judge in asked.judges]
+    planted_ones = [judge for judge in PLANTED if judge in asked.judges]
     if "votes" in asked.tables:
-        table(["judge", "votes"], votes_rows(asked.draws, asked.seed), COLUMNS)
+        table(["judge", "votes"], votes_rows(asked.draws, asked.seed, real_ones), COLUMNS)
     if "planted" in asked.tables:
         extra = ["new model covers %", "boards naming another %", "naming the one %"]
-        rows = planted_rows(asked.draws, asked.seed)
+        rows = planted_rows(asked.draws, asked.seed, planted_ones)
         table(["planted judge", "votes"], rows, [*COLUMNS, *extra])
     if "placement" in asked.tables:
         first = ["judge", "verdicts", "others"]
         ways = ["Placement covers %", "Hybrid covers %"]
-        table(first, placement_rows(asked.draws, asked.seed), ways)
+        table(first, placement_rows(asked.draws, asked.seed, real_ones), ways)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,80 @@
+"""The board of people and judge together, as it is shown."""
+
+from __future__ import annotations
+
+from functools import cache
+from html import unescape
+
+import numpy as np
+import pytest
+from matplotlib.text import Text
+
+from arena_kit import BattleLog, Hybrid, Source
+from arena_kit.rating.hybrid import HybridRatings
+from arena_kit.reporting import hybrid
+from tests.samples import shared_log
+
+NAMES = ("<b>bold</b>", *(f"m{i:02d}" for i in range(1, 11)), "new")
+
+
+@cache
+def rated() -> HybridRatings:
+    """Twelve models: the judge puts m05 too high, `new` has no votes, and m07 has four."""
+    rng = np.random.default_rng(3)
+    skill = np.linspace(-200, 200, 12)
+    theirs = skill + 500 * (np.arange(12) == 5)
+    a = rng.integers(0, 12, 6000)
+    b = (a + rng.integers(1, 12, 6000)) % 12
+
+    def log(strength: np.ndarray, source: Source) -> BattleLog:
+        chance = 1 / (1 + 10 ** ((strength[b] - strength[a]) / 400))
+        return shared_log(a, b, (rng.random(6000) > chance).astype(int), NAMES, source)
+
+    keep = (a != 11) & (b != 11)
+    few = np.flatnonzero(keep & ((a == 7) | (b == 7)))[4:]
+    keep[few] = False
+    keep[4000:] = False
+    return Hybrid()(log(skill, Source.HUMAN).select(keep), log(theirs, Source.LLM_JUDGE))
+
+
+def test_every_model_has_a_row() -> None:
+    """Models come best first with their rating, also those that people did not rate, which have a
+    dash there; the one that stands out is marked.
+    """
+    found = rated()
+    rows = hybrid.board(found).rows
+    assert [row["model"] for row in rows] == list(found.ratings.order)
+    by_name = {row["model"]: row for row in rows}
+    assert by_name["m03"]["rating"] == f"{found.ratings['m03'].rating:.0f}"
+    assert f"{found.people['m03'].rating:.0f} (" in str(by_name["m03"]["people alone"])
+    assert by_name["new"]["people alone"] == by_name["new"]["prediction-powered"] == "–"
+    assert by_name["new"]["votes"] == "0"
+    assert [m for m in by_name if by_name[m]["people and judge"]] == ["m05"]
+
+
+def test_sentences_say_what_it_rests_on() -> None:
+    """The notes name the effective sample, the judge's worth, who stands out and which way, and
+    the model whose votes are too few.
+    """
+    found = rated()
+    said = "\n".join(hybrid.notes(found))
+    assert f"as much as {round(found.effective_sample):,} votes alone" in said
+    assert "This judge is worth about" in said
+    assert "m05: people put it" in said
+    assert "below what the judge lets expect" in said
+    assert "Too few votes to count: m07 (4);" in said
+    assert hybrid.text(found).splitlines()[0].split()[1] == found.ratings.order[0]
+
+
+def test_names_are_escaped_in_the_table() -> None:
+    """A model's name is text, never markup."""
+    page = hybrid.board(rated()).html
+    assert "<b>bold</b>" not in page
+    assert "<b>bold</b>" in unescape(page)
+
+
+@pytest.mark.parametrize("label", ["people alone", "people and judge disagree", "m05", "new"])
+def test_the_picture_names_everybody(label: str) -> None:
+    """The picture shows every model, and says what each mark is."""
+    plot = hybrid.forest(rated())
+    assert label in [each.get_text() for each in plot.figure.findobj(Text)]
