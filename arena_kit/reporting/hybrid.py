@@ -42,11 +42,9 @@ def notes(found: HybridRatings) -> list[str]:
     hold = "These intervals hold on average over models"
     if found.powered is not None:
         hold += "; those that are prediction-powered hold for each model, whatever the judge does"
+    effective = f"{round(found.effective_sample):,} votes alone ({times:.1f} times as many)"
     sentences = [
-        (
-            f"{votes:,} votes and {verdicts:,} verdicts say as much as {round(found.effective_sample):,} "
-            f"votes alone ({times:.1f} times as many)."
-        ),
+        f"{votes:,} votes and {verdicts:,} verdicts say as much as {effective}.",
         f"{str(found.worth).capitalize()}; its error is about {found.error.sd:.0f} points.",
         f"{hold}.",
     ]
