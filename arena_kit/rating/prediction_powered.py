@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import NORMAL_95, Rating, RatingError, Ratings
+from arena_kit.rating.base import Rating, RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.influence import Influence, sandwich
 
@@ -102,7 +102,9 @@ def _corrected(people: Ratings, by: dict[str, float], covariance: Floats, power:
 
 
 def _row(row: Rating, rating: float, se: float) -> Rating:
-    if row.ci_low is None:
+    """The row at another rating, its interval as much narrower as the standard error is smaller."""
+    before = row.extra["se"]
+    if row.ci_low is None or row.ci_high is None or not before:
         return replace(row, rating=rating)
-    low, high = rating - NORMAL_95 * se, rating + NORMAL_95 * se
+    low, high = (rating + (end - row.rating) * se / before for end in (row.ci_low, row.ci_high))
     return replace(row, rating=rating, ci_low=low, ci_high=high, extra=row.extra | {"se": se})

@@ -140,6 +140,17 @@ def test_a_new_model_is_placed_by_the_judge() -> None:
     assert "m05" not in found.people.models
 
 
+def test_battles_without_questions() -> None:
+    """Votes and verdicts that name no question share nothing; they are combined all the same, but
+    nothing can be prediction-powered.
+    """
+    board = Board(12)
+    human, judged = (replace(each, question_id=None) for each in (board.human(600), board.judged()))
+    found = Hybrid()(human, judged)
+    assert found.powered is None
+    assert found.effective_sample > 900
+
+
 def test_models_with_few_votes_are_listed() -> None:
     """Votes on a model with fewer than `min_battles` are set aside and counted; the judge places
     it. The mean of the models that people rate stays the center.
