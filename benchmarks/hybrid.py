@@ -12,7 +12,8 @@ planted    20 models with skills of SD 120 Elo, a judge with errors of its own, 
            drawn from them: nothing is estimated from what it is compared with. One model has no
            votes and is placed. The last judge errs by 15 points but puts one model 200 too high.
 placement  A model of the 27k set is placed among 5 to 9 others, drawn at random, by one judge: its
-           rating by its own votes is the truth, and those votes are hidden.
+           rating by its own votes is the truth, and those votes are hidden. That rating has noise
+           of its own; the last columns allow for it.
 
 An interval covers when it holds the truth. The effective sample is how many times as many votes
 alone would do as well: by squared error, and as the intervals say (mean squared width).
@@ -234,23 +235,44 @@ def placement_rows(draws: int, seed: int, judges: list[str]) -> Iterator[list[st
             for _ in range(draws // 2 if soft else draws):
                 chosen = [human.models[i] for i in rng.permutation(len(human.models))[: k + 1]]
                 found = placed(among(human, chosen), among(judged, chosen), chosen[0], soft)
-                hits.append([low <= truth <= high for low, truth, high in found])
-                widths.append([(high - low) / 2 for low, _, high in found])
-            shown = zip(np.mean(hits, axis=0), np.median(widths, axis=0), strict=True)
-            cells = [f"{100 * hit:.1f} (± {half:.0f})" for hit, half in shown]
+                hits.append([each.hit(noisy=noisy) for noisy in (False, True) for each in found])
+                widths.append([each.half for each in found])
+            strict = zip(np.mean(hits, axis=0), np.median(widths, axis=0), strict=False)
+            cells = [f"{100 * hit:.1f} (± {half:.0f})" for hit, half in strict]
+            cells += [f"{100 * hit:.1f}" for hit in np.mean(hits, axis=0)[2:]]
             yield [judge, "toned down" if soft else "in full", str(k), *cells]
 
 
-def placed(
-    human: BattleLog, judged: BattleLog, model: str, soft: bool
-) -> list[tuple[float, float, float]]:
-    """The model's interval by both ways, around its rating by hidden votes."""
+@dataclass(frozen=True)
+class Spot:
+    """How far a model is placed from its rating by hidden votes, the interval's half-width, and
+    the standard error of the rating by hidden votes.
+    """
+
+    off: float
+    half: float
+    noise: float
+
+    def hit(self, *, noisy: bool) -> bool:
+        """Whether the interval holds that rating; `noisy` allows for its own noise."""
+        return abs(self.off) <= np.hypot(self.half, 1.96 * self.noise * noisy)
+
+
+def placed(human: BattleLog, judged: BattleLog, model: str, soft: bool) -> list[Spot]:
+    """The model's place by both ways."""
     found = Placement(model=model, min_battles=0, soft=soft, method=METHOD)(human, judged)
     row, hidden = found.cautious, found.hidden
     if row is None or hidden is None:
         raise ValueError(f"{model} cannot be compared")
     both = Hybrid()(among(human, [m for m in human.models if m != model]), judged).ratings[model]
-    return [(each.ci_low or 0.0, hidden.rating, each.ci_high or 0.0) for each in (row, both)]
+    return [
+        Spot(
+            (each.ci_low + each.ci_high) / 2 - hidden.rating,
+            (each.ci_high - each.ci_low) / 2,
+            hidden.extra["se"],
+        )
+        for each in (row, both)
+    ]
 
 
 def among(log: BattleLog, models: list[str]) -> BattleLog:
@@ -277,7 +299,7 @@ def main() -> None:
         table(["planted judge", "votes"], rows, [*COLUMNS, *extra])
     if "placement" in asked.tables:
         first = ["judge", "verdicts", "others"]
-        ways = ["Placement covers %", "Hybrid covers %"]
+        ways = ["Placement covers %", "Hybrid covers %", "Placement, noise allowed", "Hybrid"]
         table(first, placement_rows(asked.draws, asked.seed, real_ones), ways)
 
 

@@ -358,13 +358,13 @@ class FayHerriotGrid:
         q = contrasts(len(some))
         y, x, noise = q @ self.y[some], q @ self.x[some], q @ self.noise[np.ix_(some, some)] @ q.T
         cells = []
-        for log_variance in np.linspace(math.log(1e-4), math.log(1e8), 400):
+        for log_variance in np.linspace(math.log(1e-4), math.log(1e8), 240):
             variance = math.exp(log_variance)
             wide = noise + variance * np.eye(len(y))
             inverse, log_det = np.linalg.inv(wide), float(np.linalg.slogdet(wide)[1])
             prior = 0.5 * math.log(float(np.sum((variance + spread) ** -2.0))) + log_variance
             centre, sd = (x @ inverse @ y) / (x @ inverse @ x), (x @ inverse @ x) ** -0.5
-            for slope in centre + sd * np.linspace(-7, 7, 57):
+            for slope in centre + sd * np.linspace(-7, 7, 41):
                 off = y - slope * x
                 fit = -0.5 * (log_det + off @ inverse @ off)
                 cells.append((variance, float(slope), fit + prior, math.log(sd)))
