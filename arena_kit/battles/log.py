@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -202,13 +202,14 @@ class BattleLog:
         """Which battles name a winner."""
         return self.outcome <= B_WINS
 
-    def clusters(self) -> Ints:
-        """A cluster number per battle: its question, or itself where it has none."""
-        if self.question_id is None:
+    def clusters(self, by: Literal["question_id", "voter"] = "question_id") -> Ints:
+        """A cluster number per battle: its question (or voter), or itself where it has none."""
+        labels: Labels | None = getattr(self, by)
+        if labels is None:
             return np.arange(len(self), dtype=np.int32)
-        codes = self.question_id.codes.copy()
+        codes = labels.codes.copy()
         missing = np.flatnonzero(codes < 0)
-        codes[missing] = len(self.question_id.names) + np.arange(len(missing), dtype=np.int32)
+        codes[missing] = len(labels.names) + np.arange(len(missing), dtype=np.int32)
         return np.unique(codes, return_inverse=True)[1].astype(np.int32)
 
     def all_take_part(self) -> bool:

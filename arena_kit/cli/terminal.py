@@ -127,7 +127,7 @@ def _left_out(manifest: Mapping[str, Any]) -> list[str]:
 def show_ratings(results: Mapping[str, Ratings]) -> None:
     """Ratings of a battles file, a table per dimension."""
     for name, ratings in results.items():
-        ranges = claims.rank_ranges(ratings)
+        ranges = claims.single_rank_ranges(ratings)
         extra = [name for name in _EXTRA if name in ratings.ratings[0].extra]
         dropped = ", ".join(f"{n} {kind}" for kind, n in ratings.dropped.items() if n)
         counted = f"{ratings.n_battles} battles" + (f", dropped: {dropped}" if dropped else "")

@@ -13,7 +13,7 @@ from arena_kit.battles.log import BattleLog
 
 #: Standard errors to either side of a 95 % interval.
 NORMAL_95 = 1.959963984540054
-#: Questions a model must be seen on before its interval is shown; see design/.
+#: Questions (or voters) a model must be seen on before its interval is shown; see design/.
 MIN_QUESTIONS = 10
 
 
@@ -231,7 +231,7 @@ def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> N
     """
     if strongly_connected(n_models, winner, loser):
         return np.zeros(n_models, np.intp)
-    reach = _transitive_closure(n_models, winner, loser)
+    reach = transitive_closure(n_models, winner, loser)
     return np.asarray(np.argmax(reach * reach.T, axis=1))
 
 
@@ -251,7 +251,7 @@ def _all_reached(n_models: int, source: NDArray[Any], target: NDArray[Any]) -> b
     return count >= n_models
 
 
-def _transitive_closure(
+def transitive_closure(
     n_models: int, winner: NDArray[Any], loser: NDArray[Any]
 ) -> NDArray[np.float64]:
     """1 where the row's model beat the column's, directly or through others."""
@@ -266,7 +266,7 @@ def _transitive_closure(
 
 def check_separation(models: tuple[str, ...], winner: NDArray[Any], loser: NDArray[Any]) -> None:
     """Refuse models of which one group never lost to the others: no finite rating exists."""
-    reach = _transitive_closure(len(models), winner, loser)
+    reach = transitive_closure(len(models), winner, loser)
     above = reach.T == 0  # above[i, j]: j never beat i, not even through others
     if above.any():
         top = int(np.argmax(above.sum(axis=1)))

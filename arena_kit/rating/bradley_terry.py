@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from math import log as ln
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,12 @@ from arena_kit.rating.base import (
     kinds,
     known,
 )
+from arena_kit.rating.critical import t_score, widening
 from arena_kit.rating.evidence import Cluster, Evidence
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, check_identified, fitted, unanimous
 from arena_kit.rating.resampling import interval
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
-from arena_kit.rating.uncertainty import Priors, covariance, replicates
+from arena_kit.rating.uncertainty import Priors, covariance, replicates, stretched
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -44,9 +45,10 @@ class BradleyTerry:
     """Maximum-likelihood strengths: a beats b with odds 10^((rating_a - rating_b) / scale).
 
     The order of battles plays no part; a soft outcome counts as that share of a win. The
-    interval is by default the robust (sandwich) one, clustered by question: battles on one
-    question share that question, and counting them as independent claims more certainty
-    than there is. `P(a above b)` and rank ranges are in `claims`.
+    interval is by default the robust (sandwich) one, clustered by question and by voter: battles
+    on one question share that question, and counting them as independent claims more certainty
+    than there is. Few clusters widen it (Student's t). `P(a above b)`, which orders are decided
+    and rank ranges are in `claims`.
 
     Parameters
     ----------
@@ -75,7 +77,9 @@ class BradleyTerry:
         `sandwich` needs no resampling; `percentile` and `basic` draw whole questions again
         (single votes where questions have one battle each) `resamples` times, from `seed`.
     cluster
-        What counts as one piece of evidence: a `question`, or each `battle` by itself.
+        What counts as one piece of evidence: a `question`, a `voter`, `both` (two-way; a log
+        without voters, or with fewer than ten, goes by question), or each `battle` by itself.
+        With questions, claims are about prompts like these; without, about these prompts.
     """
 
     scale: float = 400.0
@@ -89,7 +93,7 @@ class BradleyTerry:
     inconsistent: Inconsistent = "drop"
     covariates: tuple[str, ...] = ()
     interval: Literal["sandwich", "percentile", "basic"] = "sandwich"
-    cluster: Cluster = "question"
+    cluster: Cluster = "both"
     resamples: int = 500
     seed: int = 0
 
@@ -109,7 +113,8 @@ class BradleyTerry:
             ("inconsistent", self.inconsistent in ("tie", "drop"), "'tie' or 'drop'"),
             ("interval", self.interval in ("sandwich", "percentile", "basic"),
              "'sandwich', 'percentile' or 'basic'"),
-            ("cluster", self.cluster in ("question", "battle"), "'question' or 'battle'"),
+            ("cluster", self.cluster in get_args(Cluster),
+             "'both', 'question', 'voter' or 'battle'"),
             ("resamples", self.resamples >= 100, "100 or more"),
             ("seed", self.seed >= 0, "0 or more"),
         ):  # fmt: skip
@@ -128,11 +133,15 @@ class BradleyTerry:
         evidence = Evidence.of(log, self._x(log), self.cluster)
         pairs = Pairs.of(evidence.rows, len(log.models))
         fit, draws = self._fitted(log, evidence, pairs)
-        same = unanimous(evidence.rows, pairs, len(log.models))
+        n = fit.n_models
+        same = unanimous(evidence.rows, pairs, n)
         spread = covariance(fit, evidence, same)
+        if len(draws) and evidence.voters is not None:
+            one_way = covariance(fit, replace(evidence, voters=None), same)
+            draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
         unit, shown = self.scale / ln(10), self._contrast(log)
         rating = self.center + unit * shown @ fit.strength
-        shown_spread: Floats = unit**2 * shown @ spread[: fit.n_models, : fit.n_models] @ shown.T
+        shown_spread: Floats = unit**2 * shown @ spread[:n, :n] @ shown.T
         shown_draws: Floats = self.center + unit * draws @ shown.T
         return Ratings(
             method="bradley-terry",
@@ -261,7 +270,8 @@ class BradleyTerry:
         same: NDArray[np.bool_],
     ) -> tuple[Rating, ...]:
         """Ratings with their intervals, best first."""
-        se, low, high = self._interval(rating, spread, draws)
+        df = np.maximum(1.0, evidence.seen - 1)
+        se, low, high = self._interval(rating, spread, draws, df)
         hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
         if self.interval != "sandwich":
             hidden |= same  # drawing the same again and again shows no spread
@@ -274,7 +284,10 @@ class BradleyTerry:
                 ci_low=None if hidden[i] else known(low[i]),
                 ci_high=None if hidden[i] else known(high[i]),
                 n_battles=round(counts[i]),
-                extra={"se": None if hidden[i] else known(se[i])}
+                extra={
+                    "se": None if hidden[i] else known(se[i]),
+                    "df": None if hidden[i] else known(df[i]),
+                }
                 | ({"uncontrolled": without[model].rating} if without else {}),
             )
             for i, model in enumerate(log.models)
@@ -282,13 +295,15 @@ class BradleyTerry:
         return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
 
     def _interval(
-        self, rating: Floats, spread: Floats, draws: Floats
+        self, rating: Floats, spread: Floats, draws: Floats, df: Floats
     ) -> tuple[Floats, Floats, Floats]:
         """Standard error and 95 % interval of every rating."""
         if self.interval == "sandwich":
             se = np.sqrt(np.maximum(0, np.diag(spread)))
-            return se, rating - NORMAL_95 * se, rating + NORMAL_95 * se
+            half = t_score(NORMAL_95, df) * se
+            return se, rating - half, rating + half
         se, low, high = interval(draws)
+        low, high = (rating + widening(df) * (end - rating) for end in (low, high))
         if self.interval == "basic":
             low, high = 2 * rating - high, 2 * rating - low
         pinned = np.diag(spread) == 0 if self.baseline else np.zeros(len(rating), bool)

@@ -1,22 +1,40 @@
-"""What ratings allow one to say: who is above whom, which ranks are possible, who would win.
+"""What ratings allow one to say: who is above whom, which orders are decided, which ranks are
+possible, who would win.
 
 Claims about two models rest on the gap between them, not on whether their intervals overlap:
 both ratings come from the same battles, and a gap does not depend on where the scale is pinned.
+
+A pair is decided by the span rule: its gap is larger, in standard errors, than the gap between the
+best and the worst of so many equal models as it spans in the ranking. So neighbours need little
+and models far apart, of which there are many pairs to be wrong about, need more. What follows from
+decided pairs through others is decided too. docs/claims.md has the level that was measured.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil
 from math import log as ln
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating.base import NORMAL_95, Ratings
+from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
+from arena_kit.rating.critical import normal_score, span_scores, t_score, widening
 from arena_kit.rating.tie_models import TIE_MODELS
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+State = Literal["decided", "equivalent", "open"]
+
+#: The level of the span rule for claims that are looked at again and again.
+DECIDED = 0.995
+#: Its level for one look at all models at once.
+AT_ONCE = 0.95
+_NEVER = 1e9  # battles beyond any arena
 
 
 class Gaps(NamedTuple):
@@ -32,14 +50,13 @@ class Gaps(NamedTuple):
 
 def gaps(ratings: Ratings) -> Gaps:
     """Gaps between all models, in the order of `ratings.models`."""
-    rating = np.array([ratings[model].rating for model in ratings.models])
-    gap = rating[:, None] - rating[None, :]
+    gap, df = _gap(ratings), _freedom(ratings)
     if len(ratings.replicates):
-        claims = _from_replicates(ratings.replicates, gap)
+        claims = _from_replicates(ratings.replicates, gap, df)
         if ratings.settings.get("interval") == "basic":
             claims = Gaps(gap, 2 * gap - claims.high, 2 * gap - claims.low, claims.above)
     elif ratings.covariance is not None:
-        claims = _from_covariance(ratings.covariance, gap)
+        claims = _from_covariance(ratings.covariance, gap, df)
     else:
         claims = Gaps(gap, *(np.full_like(gap, np.nan) for _ in range(3)))
     return _only_known(claims, ratings)
@@ -50,15 +67,138 @@ def above(ratings: Ratings) -> Floats:
     return gaps(ratings).above
 
 
-def rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
-    """The best and the worst rank of each model that the 95 % intervals of the gaps allow.
+def decided(ratings: Ratings, level: float = DECIDED) -> Bools:
+    """Where the row's model is decidedly above the column's, in the order of `ratings.models`."""
+    order = _known_order(ratings)
+    place = np.array([order.index(m) if m in order else 0 for m in ratings.models])
+    span = np.abs(place[:, None] - place[None, :])
+    clear = _scores(ratings, _gap(ratings)) > np.array(span_scores(len(order), level))[span]
+    reach = transitive_closure(len(place), *np.nonzero(clear))
+    return np.asarray((reach > 0) & ~np.eye(len(place), dtype=bool))
 
-    Ahead of a model in its best rank are only those that are surely above it, behind it in
-    its worst only those surely below. None for a model whose evidence does not reach.
+
+def may_be_first(ratings: Ratings) -> tuple[str, ...]:
+    """The models that none is decidedly above, best first: one means that the first is decided.
+    Those whose evidence does not reach are not among them.
     """
-    _, low, high, _ = gaps(ratings)
-    behind = (low > 0).sum(axis=1)
-    ahead = (high < 0).sum(axis=1)
+    beaten = dict(zip(ratings.models, decided(ratings).sum(axis=0), strict=True))
+    return tuple(model for model in _known_order(ratings) if not beaten[model])
+
+
+def tiers(ratings: Ratings) -> tuple[tuple[str, ...], ...]:
+    """Groups of models, best first: every model is decidedly above all of later groups, and no
+    group can be cut once more.
+    """
+    order = _known_order(ratings)
+    index = [ratings.models.index(model) for model in order]
+    clear = decided(ratings)[np.ix_(index, index)]
+    cuts = [n for n in range(1, len(order)) if clear[:n, n:].all()]
+    edges = [0, *cuts, len(order)] if order else []
+    return tuple(order[start:end] for start, end in pairwise(edges))
+
+
+class Neighbours(NamedTuple):
+    """Two neighbours of the ranking, and whether their order is decided.
+
+    `equivalent` is a gap that surely lies within the margin. `more` is how many more battles of
+    the present mix would decide an open order if its gap stays as it is; None where that is out
+    of reach.
+    """
+
+    above: str
+    below: str
+    state: State
+    more: int | None
+
+
+def neighbours(ratings: Ratings, margin: float = 0.0) -> tuple[Neighbours, ...]:
+    """All neighbours of the ranking whose evidence reaches, best first."""
+    clear, alike = decided(ratings), equivalent(ratings, margin)
+    score = _scores(ratings, _gap(ratings))
+    out = []
+    for above, below in pairwise(_known_order(ratings)):
+        at = ratings.models.index(above), ratings.models.index(below)
+        state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
+        more = _more(ratings.n_battles, score[at]) if state == "open" else 0
+        out.append(Neighbours(above, below, state, more))
+    return tuple(out)
+
+
+def _more(n_battles: int, score: float) -> int | None:
+    """Battles that are missing, as the standard error falls with the root of their number."""
+    times = (_neighbour_score() / score) ** 2 if score > 0 else np.inf
+    return ceil(n_battles * (times - 1)) if n_battles * times < _NEVER else None
+
+
+def equivalent(ratings: Ratings, margin: float) -> Bools:
+    """Pairs whose gap surely lies within `margin` rating points, at the level of decided
+    neighbours.
+    """
+    if not margin >= 0:
+        raise ValueError(f"margin must be 0 or more, not {margin!r}")
+    left = margin - np.abs(_gap(ratings))
+    within = _scores(ratings, left) > _neighbour_score()
+    return np.asarray(within & ~np.eye(len(within), dtype=bool))
+
+
+def about(ratings: Ratings) -> str:
+    """What the claims are about: `prompts like these` where questions count as a sample, `these
+    prompts` where only the votes do.
+    """
+    alone = ratings.settings.get("cluster") in ("voter", "battle")
+    return "these prompts" if alone else "prompts like these"
+
+
+def sentences(ratings: Ratings, margin: float = 0.0) -> tuple[str, ...]:
+    """What may be said about the order of a board, in a few plain sentences."""
+    order, first = _known_order(ratings), may_be_first(ratings)
+    if len(order) < 2:
+        return ("No order can be decided: the evidence does not reach.",)
+    winner = (
+        f"First: {first[0]}, decided."
+        if len(first) == 1
+        else f"First place is open between {_all(first)}."
+    )
+    missing = [model for model in ratings.order if model not in order]
+    left_out = f" Too little evidence for any claim: {_all(missing)}." if missing else ""
+    return winner + left_out, _told_apart(ratings, margin)
+
+
+def _told_apart(ratings: Ratings, margin: float) -> str:
+    """How many neighbours are decided, and what the closest open ones need."""
+    pairs = neighbours(ratings, margin)
+    counts = {state: sum(p.state == state for p in pairs) for state in ("decided", "equivalent")}
+    alike = f", {counts['equivalent']} equivalent within {margin:g} points" if margin else ""
+    text = f"Of {len(pairs)} neighbouring orders {counts['decided']} are decided{alike}"
+    waiting = [(p.more, p) for p in pairs if p.state == "open" and p.more is not None]
+    if waiting:
+        more, nearest = min(waiting, key=lambda each: each[0])
+        text += (
+            f"; the next, {nearest.above} above {nearest.below}, needs about {more:,} more battles"
+        )
+    groups = len(tiers(ratings))
+    return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."
+
+
+def rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
+    """The best and the worst rank of each model, such that with 95 % probability the true ranks
+    of all models lie in their ranges at once.
+
+    Ahead of a model in its best rank are only those decided above it (at the level of one look),
+    behind it in its worst only those below. None for a model whose evidence does not reach.
+    """
+    return _ranges(ratings, decided(ratings, AT_ONCE))
+
+
+def single_rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
+    """The best and the worst rank of each model that the 95 % intervals of its gaps allow: for
+    one model named beforehand. Those of all models hold less often together: see `rank_ranges`.
+    """
+    return _ranges(ratings, gaps(ratings).low > 0)
+
+
+def _ranges(ratings: Ratings, above: Bools) -> dict[str, tuple[int, int] | None]:
+    ahead, behind = above.sum(axis=0), above.sum(axis=1)
     n = len(ratings.models)
     return {
         model: None if ratings[model].ci_low is None else (1 + int(ahead[i]), n - int(behind[i]))
@@ -66,12 +206,27 @@ def rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
     }
 
 
+def gap_errors(ratings: Ratings) -> Floats:
+    """The standard error of the gap between every two models; NaN where the evidence does not
+    reach, 0 for a model and itself.
+    """
+    if len(ratings.replicates):
+        draws = ratings.replicates
+        spread = np.stack([_deviation(draws[:, [i]] - draws) for i in range(draws.shape[1])])
+        spread = spread * np.sqrt(1 + 1 / _freedom(ratings))
+    elif ratings.covariance is not None:
+        spread = _from_variances(ratings.covariance)
+    else:
+        spread = np.full((len(ratings.models),) * 2, np.nan)
+    unknown = _unknown(ratings)
+    return np.where(unknown[:, None] | unknown[None, :], np.nan, spread)
+
+
 def win_rates(ratings: Ratings) -> Floats:
     """The share of a win that the row's model is expected to take from the column's, ties as
     half of one.
     """
-    rating = np.array([ratings[model].rating for model in ratings.models])
-    eta = (rating[:, None] - rating[None, :]) * ln(10) / ratings.settings.get("scale", 400.0)
+    eta = _gap(ratings) * ln(10) / ratings.settings.get("scale", 400.0)
     model = TIE_MODELS[str(ratings.settings.get("ties"))] if "tie" in ratings.fit else None
     return (model or TIE_MODELS["half"]).share(eta, ratings.fit.get("tie", 0.0))
 
@@ -84,19 +239,75 @@ def shrinkage(ratings: Ratings, reference: Ratings) -> float:
     return float(x @ y / (x @ x)) if np.any(x) else float("nan")
 
 
-def _from_covariance(covariance: Floats, gap: Floats) -> Gaps:
+def _gap(ratings: Ratings) -> Floats:
+    """How far the row's model is above the column's."""
+    rating = np.array([ratings[model].rating for model in ratings.models])
+    return np.asarray(rating[:, None] - rating[None, :])
+
+
+def _freedom(ratings: Ratings) -> Floats:
+    """The degrees of freedom of every gap: those of the model seen on fewer clusters."""
+    given = [ratings[model].extra.get("df") for model in ratings.models]
+    df = np.array([np.inf if each is None else each for each in given])
+    return np.asarray(np.minimum(df[:, None], df[None, :]))
+
+
+def _unknown(ratings: Ratings) -> Bools:
+    """Models whose evidence does not reach for an interval."""
+    return np.array([ratings[model].ci_low is None for model in ratings.models], bool)
+
+
+def _known_order(ratings: Ratings) -> tuple[str, ...]:
+    """The models with an interval, best first."""
+    return tuple(row.model for row in ratings.ratings if row.ci_low is not None)
+
+
+def _scores(ratings: Ratings, size: Floats) -> Floats:
+    """Sizes in standard errors of their gaps, as normal deviates; 0 where nothing is known."""
+    error = gap_errors(ratings)
+    reaches = np.nan_to_num(error) > 0
+    t = np.divide(size, error, out=np.zeros_like(size), where=reaches)
+    return normal_score(t, _freedom(ratings))
+
+
+def _neighbour_score() -> float:
+    """What decides two neighbours, in standard errors."""
+    return span_scores(2, DECIDED)[1]
+
+
+def _all(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _deviation(lead: Floats) -> Floats:
+    """The standard deviation of each column, ignoring NaN; NaN without two values."""
+    counted = np.sum(~np.isnan(lead), axis=0)
+    centred = lead - np.nansum(lead, axis=0) / np.maximum(1, counted)
+    squares = np.nansum(centred**2, axis=0)
+    variance = np.full(len(counted), np.nan)
+    np.divide(squares, counted - 1, out=variance, where=counted > 1)
+    return np.sqrt(variance)
+
+
+def _from_variances(covariance: Floats) -> Floats:
     variance = np.diag(covariance)
-    spread = np.sqrt(np.maximum(0, variance[:, None] + variance[None, :] - 2 * covariance))
-    z = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
+    squared = variance[:, None] + variance[None, :] - 2 * covariance
+    return np.asarray(np.sqrt(np.maximum(0, squared)))
+
+
+def _from_covariance(covariance: Floats, gap: Floats, df: Floats) -> Gaps:
+    spread = _from_variances(covariance)
+    t = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
     normal = np.vectorize(NormalDist().cdf, otypes=[float])
-    half = NORMAL_95 * spread
-    return Gaps(gap, gap - half, gap + half, normal(z))
+    half = t_score(NORMAL_95, df) * spread
+    return Gaps(gap, gap - half, gap + half, normal(normal_score(t, df)))
 
 
-def _from_replicates(replicates: Floats, gap: Floats) -> Gaps:
+def _from_replicates(replicates: Floats, gap: Floats, df: Floats) -> Gaps:
     low, high, share = np.empty((3, *gap.shape))
+    wider = widening(df)
     for i in range(len(gap)):
-        lead = replicates[:, [i]] - replicates
+        lead = gap[i] + wider[i] * (replicates[:, [i]] - replicates - gap[i])
         low[i], high[i] = _percentiles(lead)
         counted = np.maximum(1, np.sum(~np.isnan(lead), axis=0))
         share[i] = (np.sum(lead > 0, axis=0) + 0.5 * np.sum(lead == 0, axis=0)) / counted
@@ -115,7 +326,7 @@ def _percentiles(lead: Floats) -> tuple[Floats, Floats]:
 
 def _only_known(claims: Gaps, ratings: Ratings) -> Gaps:
     """Without claims about models whose evidence does not reach for an interval."""
-    unknown = np.array([ratings[model].ci_low is None for model in ratings.models])
+    unknown = _unknown(ratings)
     hidden = unknown[:, None] | unknown[None, :]
     low, high, share = (np.where(hidden, np.nan, each) for each in claims[1:])
     return Gaps(claims.gap, low, high, share)

@@ -1,20 +1,26 @@
-"""What counts as one piece of evidence: a question with all its battles, or a single vote."""
+"""What counts as one piece of evidence: a question or a voter with all its battles, or one vote."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import questions_seen
+from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
 from arena_kit.rating.likelihood import Cells
 from arena_kit.rating.resampling import ClusterRedraw, PoissonRedraw, Redraw
 from arena_kit.rating.tie_models import Floats
 
-Cluster = Literal["question", "battle"]
+Cluster = Literal["both", "question", "voter", "battle"]
+Ints = NDArray[np.int32]
+
+#: What claims are about, and what battles then share beside the models: with other prompts of the
+#: same kind the questions are a sample, with these very prompts only the votes are.
+CLAIMS_ABOUT: dict[str, Cluster] = {"prompts_like_these": "both", "these_prompts": "voter"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +31,30 @@ class Votes:
     redraw: Redraw
 
 
+class Partition(NamedTuple):
+    """One way to cut the battles into pieces, and whether its spread is added or taken off.
+
+    `clusters` None makes each row's votes pieces of their own.
+    """
+
+    sign: int
+    clusters: Ints | None
+    pieces: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """A log's battles, a cell each, and which of them belong together.
 
     With `clusters`, battles of one cluster are one piece of evidence; without, each battle is.
-    `counts` says how many votes alike a row stands for: its weight where it has no question, as
-    in a table of pair counts, else 1. `seen` is how many pieces each model takes part in.
+    `voters` are a second way to cut them, where both count. `counts` says how many votes alike a
+    row stands for: its weight where it has neither question nor voter, as in a table of pair
+    counts, else 1. `seen` is how many pieces each model takes part in, by the way that has fewer.
     """
 
     rows: Cells
-    clusters: NDArray[np.int32] | None
+    clusters: Ints | None
+    voters: Ints | None = None
     counts: Floats
     seen: Floats
 
@@ -44,26 +63,44 @@ class Evidence:
         """The evidence of a log; votes without a question stand for themselves, and those that
         are alike share a row.
         """
-        counts, clusters = log.weights(), None
-        seen = _sides(log, counts)
-        if log.question_id is not None:
-            counts = np.where(log.question_id.codes >= 0, 1.0, counts)
-            clusters = log.clusters()
-            seen = questions_seen(log.a, log.b, clusters, len(log.models)) + _sides(log, counts - 1)
-            if cluster == "battle" or clusters.max() + 1 == len(log):
-                clusters = None
-        alike = clusters is None and not x.shape[1] and log.share_a is None
+        ways = _ways(log, cluster)
+        named = np.zeros(len(log), bool)
+        for labels in (log.question_id, log.voter):
+            named |= np.zeros(len(log), bool) if labels is None else labels.codes >= 0
+        counts = np.where(named, 1.0, log.weights())
+        extra = _sides(log, counts - 1)
+        seen = np.array(
+            [questions_seen(log.a, log.b, way, len(log.models)) + extra for way in ways]
+            or [_sides(log, counts)]
+        ).min(axis=0)
+        first, second = (*(way for way in ways if way.max() + 1 < len(log)), None, None)[:2]
+        alike = first is None and not x.shape[1] and log.share_a is None
         if alike and np.array_equal(counts, log.weights()):
             single, counts = Cells.counted(log)
             return cls(rows=single.with_weights(counts), clusters=None, counts=counts, seen=seen)
-        return cls(rows=Cells.of(log, x), clusters=clusters, counts=counts, seen=seen)
+        return cls(rows=Cells.of(log, x), clusters=first, voters=second, counts=counts, seen=seen)
 
     @property
     def pieces(self) -> float:
-        """How many pieces there are."""
-        if self.clusters is None:
-            return float(self.counts.sum())
-        return float(self.clusters.max()) + 1 + float((self.counts - 1).sum())
+        """How many pieces there are, by the way that has fewer."""
+        return min(part.pieces for part in self.partitions())
+
+    def partitions(self) -> Iterator[Partition]:
+        """The ways to cut the battles: by two of them, pieces that share both count twice and are
+        taken off once (Cameron, Gelbach and Miller 2011).
+        """
+        yield self._partition(1, self.clusters)
+        if self.clusters is not None and self.voters is not None:
+            yield self._partition(1, self.voters)
+            cells = self.clusters.astype(np.int64) * (int(self.voters.max()) + 1) + self.voters
+            both = np.unique(cells, return_inverse=True)[1].astype(np.int32)
+            yield self._partition(-1, both if both.max() + 1 < len(both) else None)
+
+    def _partition(self, sign: int, clusters: Ints | None) -> Partition:
+        if clusters is None:
+            return Partition(sign, None, float(self.counts.sum()))
+        more = float((self.counts - 1).sum())
+        return Partition(sign, clusters, float(clusters.max()) + 1 + more)
 
     def votes(self, seed: int) -> Votes:
         """What a resample draws from."""
@@ -71,6 +108,20 @@ class Evidence:
         if self.clusters is not None:
             return Votes(single, ClusterRedraw.of(self.clusters, seed, self.counts))
         return Votes(single, PoissonRedraw.of(self.counts, seed))
+
+
+def _ways(log: BattleLog, cluster: Cluster) -> list[Ints]:
+    """How battles hang together; `both` leaves out what the log does not name, and voters who are
+    too few to stand for others.
+    """
+    ways = []
+    if log.question_id is not None and cluster in ("both", "question"):
+        ways.append(log.clusters())
+    if log.voter is not None and cluster in ("both", "voter"):
+        voters = log.clusters("voter")
+        if cluster == "voter" or voters.max() + 1 >= MIN_QUESTIONS:
+            ways.append(voters)
+    return ways
 
 
 def _sides(log: BattleLog, values: Floats) -> Floats:

@@ -13,6 +13,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, Rating, RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.calibration import Calibration, JudgeError, calibrated, judge_error
+from arena_kit.rating.critical import t_score
 from arena_kit.rating.evidence import Evidence
 from arena_kit.rating.likelihood import Cells
 
@@ -306,13 +307,15 @@ class _Spot:
         se = float(np.sqrt(variance))
         seen = evidence.seen[log.models.index(model)]
         enough = evidence.pieces >= 2 and seen >= MIN_QUESTIONS and bool(np.isfinite(variance))
+        df = max(1.0, float(seen) - 1)
+        half = float(t_score(NORMAL_95, df)) * se
         placed = Rating(
             model=model,
             rating=rating,
-            ci_low=rating - NORMAL_95 * se if enough else None,
-            ci_high=rating + NORMAL_95 * se if enough else None,
+            ci_low=rating - half if enough else None,
+            ci_high=rating + half if enough else None,
             n_battles=round(log.weights().sum()),
-            extra={"se": se if enough else None},
+            extra={"se": se if enough else None, "df": df if enough else None},
         )
         return cls(placed, variance, pull)
 
@@ -385,8 +388,9 @@ class _Games:
         """The variance of the slope, by pieces of evidence."""
         residual = (self.won - self.games * self.chance(theta))[: self.n_real]
         residual = residual / np.sqrt(evidence.counts)
-        if evidence.clusters is not None:
-            residual = np.bincount(evidence.clusters, residual).astype(float)
-        total = float((residual**2).sum())
-        pieces = evidence.pieces
-        return total * (pieces / (pieces - 1) if pieces > 1 else 1.0)
+        total = 0.0
+        for part in evidence.partitions():
+            own = residual if part.clusters is None else np.bincount(part.clusters, residual)
+            small_sample = part.pieces / (part.pieces - 1) if part.pieces > 1 else 1.0
+            total += part.sign * small_sample * float((own**2).sum())
+        return max(0.0, total)

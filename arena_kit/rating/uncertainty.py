@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.rating.base import RatingError, strongly_connected
-from arena_kit.rating.evidence import Evidence, Votes
+from arena_kit.rating.evidence import Evidence, Partition, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
 from arena_kit.rating.tie_models import Floats
 
@@ -29,6 +29,7 @@ _MOST_STEPS = 60
 _TOLERANCE = 1e-9
 _NOTHING = np.zeros(1)
 _CHUNK = 4096  # clusters summed at once
+_NEGLIGIBLE = 1e-10  # an eigenvalue, as a share of the largest, that is rounding
 
 Refit = Callable[[Floats], Floats]
 
@@ -36,24 +37,62 @@ Refit = Callable[[Floats], Floats]
 def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
     """The sandwich covariance of all parameters; NaN where there is only one piece of evidence.
 
-    Of models whose battles all ended the `same` way the residuals say nothing; their variance is
-    at least the one that the model of the outcomes gives them.
+    Clustered two ways, it is what question and voter give less what both together give (Cameron,
+    Gelbach and Miller 2011), without its negative eigenvalues. Of models whose battles all ended
+    the `same` way the residuals say nothing; their variance is at least the one that the model of
+    the outcomes gives them.
     """
-    cells, pieces = evidence.rows, evidence.pieces
-    if pieces < 2:
+    if evidence.pieces < 2:
         return np.full(fit.information.shape, np.nan)
-    scores = _scores(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
-    if evidence.clusters is not None:
-        meat = _meat_of_clusters(cells, scores, evidence.clusters, fit.n_models)
-    else:
-        meat = _meat_of_rows(cells, scores, fit.n_models)
     bread = fit.inverse()
-    sandwich: Floats = bread @ meat @ bread * (pieces / (pieces - 1))
+    parts = list(evidence.partitions())
+    meat = sum(part.sign * _meat(fit, evidence, part) for part in parts)
+    sandwich: Floats = bread @ meat @ bread
+    if len(parts) > 1:
+        sandwich = _without_negative(sandwich)
     if same.any():
         n = fit.n_models
         missing = np.maximum(0, np.diag(bread)[:n] - np.diag(sandwich)[:n])
         sandwich[np.arange(n), np.arange(n)] += np.where(same, missing, 0)
     return sandwich
+
+
+def stretched(draws: Floats, centre: Floats, narrow: Floats, wide: Floats) -> Floats:
+    """Draws with the covariance `narrow`, moved about their centre so that it is `wide`, each as
+    little as possible (optimal transport between normal distributions).
+
+    A bootstrap that draws questions and voters at once counts what neither explains three times;
+    this keeps the shape that drawing one of them gives, and the size of the two-way sandwich.
+    """
+    root = _power(narrow, 0.5)
+    inverse = _power(narrow, -0.5)
+    moved = draws - centre
+    missing = np.isnan(moved)
+    moved = np.where(missing, 0.0, moved) @ (inverse @ _power(root @ wide @ root, 0.5) @ inverse)
+    return np.where(missing, np.nan, centre + moved)
+
+
+def _power(matrix: Floats, exponent: float) -> Floats:
+    """A power of a positive semi-definite matrix, on the space that it spans."""
+    value, vector = np.linalg.eigh((matrix + matrix.T) / 2)
+    spanned = value > _NEGLIGIBLE * value.max()
+    return np.asarray((vector[:, spanned] * value[spanned] ** exponent) @ vector[:, spanned].T)
+
+
+def _meat(fit: Fit, evidence: Evidence, part: Partition) -> Floats:
+    """The spread of the likelihood's slope between the pieces of one way to cut the battles."""
+    cells = evidence.rows
+    scores = _scores(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
+    small_sample = part.pieces / (part.pieces - 1)
+    if part.clusters is None:
+        return small_sample * _meat_of_rows(cells, scores, fit.n_models)
+    return small_sample * _meat_of_clusters(cells, scores, part.clusters, fit.n_models)
+
+
+def _without_negative(matrix: Floats) -> Floats:
+    """The nearest positive semi-definite matrix: negative eigenvalues become 0."""
+    value, vector = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vector * np.maximum(value, 0)) @ vector.T)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

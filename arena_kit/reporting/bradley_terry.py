@@ -21,7 +21,7 @@ def board(elo: ByDimension, strengths: ByDimension) -> Table:
     """Elo and Bradley–Terry side by side, with the ranks that the evidence allows."""
     rows = []
     for dimension, rated in strengths.items():
-        ranges = claims.rank_ranges(rated)
+        ranges = claims.single_rank_ranges(rated)
         rows += [
             {
                 "dimension": dimension,

@@ -46,7 +46,7 @@ def caution(placed: Placed) -> str:
 def board(placed: Placed, note: str = "") -> Table:
     """The leaderboard of the joint fit, the placed model marked; `note` is about the votes."""
     shown = placed.shown
-    ranges = claims.rank_ranges(shown)
+    ranges = claims.single_rank_ranges(shown)
     row = claims.above(shown)[shown.models.index(placed.model)]
     ahead = dict(zip(shown.models, row, strict=True)) | {placed.model: nan}
     rows = [
@@ -80,7 +80,7 @@ def ways(placed: Placed) -> Table:
         "others held fixed": (placed.shown_anchored, placed.anchored),
     }
     rows = [
-        _way(how, shown[model], claims.rank_ranges(shown)[model], evidence[model])
+        _way(how, shown[model], claims.single_rank_ranges(shown)[model], evidence[model])
         for how, (shown, evidence) in both.items()
     ]
     if placed.hidden is not None:
@@ -163,7 +163,7 @@ def calibration(placed: Placed) -> Table:
 def text(placed: Placed) -> str:
     """The answer, the same on every machine: for quoting and for checks."""
     shown, model = placed.shown, placed.model
-    ranks = ranks_text(claims.rank_ranges(shown)[model])
+    ranks = ranks_text(claims.single_rank_ranges(shown)[model])
     rank = shown.order.index(model) + 1
     says = "this is where this judge puts it; how far that is from people is not known"
     if placed.judge_error is not None:

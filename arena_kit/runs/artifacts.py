@@ -158,7 +158,7 @@ def _strengths(ratings: Ratings) -> dict[str, Any]:
 
 def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:
     """A row per model, best first, with the ranks that remain possible."""
-    ranges = claims.rank_ranges(ratings)
+    ranges = claims.single_rank_ranges(ratings)
     return [row.as_dict() | {"ranks": ranges[row.model]} for row in ratings.ratings]
 
 

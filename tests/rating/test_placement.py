@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
 from arena_kit.battles.log import Labels
 from arena_kit.rating.calibration import JudgeError
-from arena_kit.rating.claims import above, gaps, rank_ranges
+from arena_kit.rating.claims import above, gaps, single_rank_ranges
 from tests.samples import NEW, all_pairs, drawn, judged, won
 from tests.samples import log_of as log
 
@@ -185,7 +185,7 @@ def test_who_is_above_whom_by_hand() -> None:
     chance = above(found.anchored)[models.index(NEW), models.index("x")]
     assert chance == pytest.approx(NormalDist().cdf(gap / se), rel=1e-9)
     assert gap < 1.96 * se
-    assert rank_ranges(found.anchored)[NEW] == (1, 2), "surely above y, perhaps not above x"
+    assert single_rank_ranges(found.anchored)[NEW] == (1, 2), "surely above y, perhaps not above x"
 
 
 def test_anchors_pull_as_finite_differences_say() -> None:
@@ -492,7 +492,7 @@ def test_few_questions_have_no_interval(n: int) -> None:
     for ratings in (found.joint, found.anchored):
         assert (ratings[NEW].ci_low is None) is (n < 10)
         assert (ratings[NEW].extra["se"] is None) is (n < 10)
-        assert (rank_ranges(ratings)[NEW] is None) is (n < 10)
+        assert (single_rank_ranges(ratings)[NEW] is None) is (n < 10)
 
 
 def test_votes_on_one_question_give_no_interval() -> None:

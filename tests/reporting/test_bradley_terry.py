@@ -86,7 +86,7 @@ def test_the_board_shows_both_ratings() -> None:
     for row, (dimension, model) in zip(
         rows, [(d, m) for d in FOUND for m in FOUND[d].order], strict=True
     ):
-        rating, ranks = FOUND[dimension][model], claims.rank_ranges(FOUND[dimension])[model]
+        rating, ranks = FOUND[dimension][model], claims.single_rank_ranges(FOUND[dimension])[model]
         assert ranks is not None
         assert row[0] == model
         assert row[1] == f"{rating.rating:.0f}"
@@ -203,7 +203,7 @@ def test_the_leaderboard_of_a_placement() -> None:
     placed = placed_among("ann", "bob", "cy", NEW)
     shown = placement.board(placed, "cast in 2023")
     rows = board_rows(placed)
-    ranges = claims.rank_ranges(placed.joint)
+    ranges = claims.single_rank_ranges(placed.joint)
     chance = claims.above(placed.joint)[placed.joint.models.index(NEW)]
     assert [row[:2] for row in rows] == [[str(n), m] for n, m in enumerate(placed.joint.order, 1)]
     for row in rows:
