@@ -32,8 +32,7 @@ State = Literal["decided", "equivalent", "open"]
 
 #: The level of the span rule for claims that are looked at again and again.
 DECIDED = 0.995
-#: Its level for one look at all models at once.
-AT_ONCE = 0.95
+_NORMAL_99 = 2.5758293035489004
 _NEVER = 1e9  # battles beyond any arena
 
 
@@ -67,12 +66,12 @@ def above(ratings: Ratings) -> Floats:
     return gaps(ratings).above
 
 
-def decided(ratings: Ratings, level: float = DECIDED) -> Bools:
+def decided(ratings: Ratings) -> Bools:
     """Where the row's model is decidedly above the column's, in the order of `ratings.models`."""
     order = _known_order(ratings)
     place = np.array([order.index(m) if m in order else 0 for m in ratings.models])
     span = np.abs(place[:, None] - place[None, :])
-    clear = _scores(ratings, _gap(ratings)) > np.array(span_scores(len(order), level))[span]
+    clear = _scores(ratings, _gap(ratings)) > np.array(span_scores(len(order), DECIDED))[span]
     reach = transitive_closure(len(place), *np.nonzero(clear))
     return np.asarray((reach > 0) & ~np.eye(len(place), dtype=bool))
 
@@ -180,14 +179,17 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
     return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."
 
 
-def rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
+def rank_ranges(ratings: Ratings, *, repeated: bool = False) -> dict[str, tuple[int, int] | None]:
     """The best and the worst rank of each model, such that with 95 % probability the true ranks
     of all models lie in their ranges at once.
 
-    Ahead of a model in its best rank are only those decided above it (at the level of one look),
-    behind it in its worst only those below. None for a model whose evidence does not reach.
+    Ahead of a model in its best rank are only those that the 99 % intervals of the gaps put above
+    it, behind it in its worst only those below. For ranges that are looked at again and again, or
+    votes that were spent where orders were open, `repeated` counts decided pairs only. None for a
+    model whose evidence does not reach.
     """
-    return _ranges(ratings, decided(ratings, AT_ONCE))
+    clear = decided(ratings) if repeated else _scores(ratings, _gap(ratings)) > _NORMAL_99
+    return _ranges(ratings, clear)
 
 
 def single_rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
@@ -283,10 +285,9 @@ def _deviation(lead: Floats) -> Floats:
     """The standard deviation of each column, ignoring NaN; NaN without two values."""
     counted = np.sum(~np.isnan(lead), axis=0)
     centred = lead - np.nansum(lead, axis=0) / np.maximum(1, counted)
-    squares = np.nansum(centred**2, axis=0)
     variance = np.full(len(counted), np.nan)
-    np.divide(squares, counted - 1, out=variance, where=counted > 1)
-    return np.sqrt(variance)
+    np.divide(np.nansum(centred**2, axis=0), counted - 1, out=variance, where=counted > 1)
+    return np.asarray(np.sqrt(variance))
 
 
 def _from_variances(covariance: Floats) -> Floats:

@@ -15,7 +15,7 @@ from arena_kit.rating.base import NORMAL_95
 Floats = NDArray[np.float64]
 
 _STEP = 0.02
-_HALVINGS = 60
+_STEPS = 6
 
 
 def normal_score(t: ArrayLike, df: ArrayLike) -> Floats:
@@ -33,15 +33,18 @@ def normal_score(t: ArrayLike, df: ArrayLike) -> Floats:
 
 
 def t_score(z: float, df: ArrayLike) -> Floats:
-    """The t with `df` degrees of freedom that is as improbable as a normal deviate, 0 or more."""
+    """The t with `df` degrees of freedom that is as improbable as a normal deviate above 0, by
+    Newton's method with the slope of the leading term.
+    """
     given = np.asarray(df, float)
     few, at = np.unique(given, return_inverse=True)
-    low, high = np.zeros(few.shape), np.full(few.shape, 20 + 20 * z)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        short = normal_score(middle, few) < z
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return np.where(np.isfinite(few), high, z)[at].reshape(given.shape)
+    nu = np.where(np.isfinite(few), few, 1e12)
+    t = np.full(few.shape, z)
+    for _ in range(_STEPS):
+        root = np.sqrt((nu - 0.5) * np.log1p(t**2 / nu))
+        slope = (nu - 0.5) * t / (root * (nu + t**2))
+        t = t + (z - normal_score(t, nu)) / slope
+    return np.where(np.isfinite(few), t, z)[at].reshape(given.shape)
 
 
 def widening(df: ArrayLike) -> Floats:

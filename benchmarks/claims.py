@@ -1,0 +1,527 @@
+"""Are claims true as often as they say? Simulated, with the truth known.
+
+    .venv/bin/python benchmarks/claims.py ranges       # all rank ranges at once
+    .venv/bin/python benchmarks/claims.py voters       # 95 % intervals with voter effects
+    .venv/bin/python benchmarks/claims.py questions    # few questions, and P(above)
+    .venv/bin/python benchmarks/claims.py seasons      # false "decided" over 80 looks
+    .venv/bin/python benchmarks/claims.py policy       # the same under policy v2's own votes
+
+`--worlds` says how many samples each table is made of, `--seed` which. Models meet on questions
+and before voters, each of which may suit a model more or less. With p the chance that the first
+side is better there, a battle is a tie with probability 1.4 p (1 - p), and the rest is shared so
+that its expected score is p. The truth is the population value of Bradley–Terry: its fit to the
+expected scores of all pairs, each as often as it meets (see benchmarks/intervals.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import log as ln
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit import BattleLog, BradleyTerry, Policy, Ratings, claims
+from arena_kit.battles.battle import A_WINS, B_WINS, BOTH_BAD, OUTCOMES, TIE
+from arena_kit.battles.log import Labels
+from arena_kit.matchmaking.arena import Arena
+from arena_kit.matchmaking.simulation import played
+from arena_kit.matchmaking.world import World, planted
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+SEED = 20
+EVERY, VOTES, TOP = 250, 20_000, 8
+SHOWN = (2_500, 5_000, 10_000, 20_000)
+
+
+def win_rate(gap: Floats) -> Floats:
+    """The expected score of a side that is `gap` Elo ahead."""
+    return 1 / (1 + 10 ** (-gap / 400))
+
+
+def verdicts(p: Floats, rng: np.random.Generator) -> NDArray[np.int8]:
+    """Outcomes with expected score `p`, of which 1.4 p (1 - p) are ties."""
+    tie, u = 1.4 * p * (1 - p), rng.random(len(p))
+    return np.where(u < p - tie / 2, A_WINS, np.where(u < p + tie / 2, TIE, B_WINS)).astype(np.int8)
+
+
+def all_pairs(n: int) -> Ints:
+    """The first and the second side of every pair."""
+    return np.stack(np.triu_indices(n, 1)).astype(np.int32)
+
+
+def population(expected: Floats, share: Floats, n: int) -> Floats:
+    """The Bradley–Terry fit to pairs' expected scores, centred; without any code of the package."""
+    first, second = all_pairs(n)
+    contrast = np.eye(n)[first] - np.eye(n)[second]
+    rating = np.zeros(n)
+    for _ in range(50):
+        p = win_rate(contrast @ rating)
+        slope = contrast.T @ (share * (expected - p))
+        bend = contrast.T @ ((share * p * (1 - p))[:, None] * contrast)
+        rating += np.linalg.solve(bend + 1 / n, slope) / (ln(10) / 400)
+    return np.asarray(rating - rating.mean())
+
+
+def expected_scores(skill: Floats, sd: float) -> Floats:
+    """Every pair's expected score where each model's strength varies with this deviation."""
+    first, second = all_pairs(len(skill))
+    x, weight = np.polynomial.hermite_e.hermegauss(60)
+    noise = np.sqrt(2) * sd * x
+    gap = (skill[first] - skill[second])[:, None] + noise
+    return np.asarray(win_rate(gap) @ (weight / weight.sum()))
+
+
+def labels(codes: Ints, n: int) -> Labels:
+    """A column of numbered names."""
+    return Labels(np.array([f"{i:06d}" for i in range(n)], object), codes.astype(np.int32))
+
+
+def named(n: int) -> tuple[str, ...]:
+    """Models whose alphabetical order is that of their numbers."""
+    return tuple(f"m{i:02d}" for i in range(n))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """How battles come about; deviations in Elo.
+
+    Without `battles`, every pair meets on every question. With, pairs are drawn at random, the
+    models as unevenly as `exposure` says (from most to least), each on a random question (one of
+    its own where there are none) and before a random voter. `stays` is how many battles in a row
+    one voter sees on one question.
+    """
+
+    title: str
+    models: int = 8
+    spacing: float = 60.0
+    random_skills: bool = False
+    questions: int = 72
+    battles: int = 0
+    voters: int = 0
+    stays: int = 1
+    by_question: float = 0.0
+    by_voter: float = 0.0
+    by_both: float = 0.0
+    exposure: tuple[float, float] = (1.0, 1.0)
+
+    def skills(self, rng: np.random.Generator) -> Floats:
+        """Strengths of the models, best first: evenly spaced, or drawn with as much spread."""
+        even = self.spacing * np.arange(self.models)[::-1]
+        drawn = (
+            np.sort(rng.normal(0, even.std(), self.models))[::-1] if self.random_skills else even
+        )
+        return np.asarray(drawn - drawn.mean())
+
+    def shares(self) -> Floats:
+        """How often each pair meets."""
+        weight = np.random.default_rng(1).permutation(np.geomspace(*self.exposure, self.models))
+        share: Floats = weight[all_pairs(self.models)].prod(axis=0)
+        return share / share.sum()
+
+    def truth(self, skill: Floats) -> Floats:
+        """Where very many battles would lead."""
+        sd = float(np.sqrt(self.by_question**2 + self.by_voter**2 + self.by_both**2))
+        return population(expected_scores(skill, sd), self.shares(), self.models)
+
+    def sample(self, skill: Floats, rng: np.random.Generator) -> BattleLog:
+        """The battles of one world."""
+        pairs = all_pairs(self.models)
+        if self.battles:
+            pair = rng.choice(pairs.shape[1], self.battles, p=self.shares())
+            visits = -(-self.battles // self.stays)
+            question = np.repeat(rng.integers(0, max(1, self.questions), visits), self.stays)
+        else:
+            question, pair = np.divmod(np.arange(self.questions * pairs.shape[1]), pairs.shape[1])
+        n = len(pair)
+        question = question[:n]
+        voter = self._voters(n, rng)
+        visit = np.arange(n) // self.stays
+        level = skill + (
+            rng.normal(0, self.by_question, (max(1, self.questions), self.models))[question]
+            + rng.normal(0, self.by_voter, (max(1, self.voters), self.models))[voter]
+            + rng.normal(0, self.by_both, (visit.max() + 1, self.models))[visit]
+        )
+        a, b = pairs[:, pair]
+        row = np.arange(n)
+        return BattleLog(
+            models=named(self.models),
+            a=a,
+            b=b,
+            outcome=verdicts(win_rate(level[row, a] - level[row, b]), rng),
+            question_id=labels(question, self.questions) if self.questions else None,
+            voter=labels(voter, self.voters) if self.voters else None,
+        )
+
+    def _voters(self, n: int, rng: np.random.Generator) -> Ints:
+        """Who votes: some come much more often than others."""
+        if not self.voters:
+            return np.zeros(n, np.int32)
+        active = rng.lognormal(0, 0.7, self.voters)
+        visits = rng.choice(self.voters, -(-n // self.stays), p=active / active.sum())
+        return np.repeat(visits, self.stays)[:n].astype(np.int32)
+
+
+def drawn(design: Design, worlds: int, seed: int) -> Iterator[tuple[BattleLog, Floats]]:
+    """Samples with their truth, each from a generator of its own."""
+    for number in range(worlds):
+        rng = np.random.default_rng([seed, number])
+        skill = design.skills(rng)
+        yield design.sample(skill, rng), design.truth(skill)
+
+
+def share(held: Sequence[float | np.bool_] | Floats) -> str:
+    """A share in %, ± its Monte-Carlo error from the spread between worlds."""
+    each = np.asarray(held, float)
+    return f"{100 * each.mean():.1f} ± {100 * each.std(ddof=1) / np.sqrt(len(each)):.1f}"
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A Markdown table."""
+    for row in [head, ["---"] * len(head), *rows]:
+        print(f"| {' | '.join(row)} |", flush=True)
+    print(flush=True)
+
+
+def covered(ratings: Ratings, truth: Floats) -> tuple[float, float]:
+    """The share of ratings and the share of gaps whose 95 % interval holds the truth."""
+    rows = [ratings[model] for model in ratings.models]
+    low = np.array([r.ci_low for r in rows], float) - ratings.settings["center"]
+    high = np.array([r.ci_high for r in rows], float) - ratings.settings["center"]
+    true = truth[:, None] - truth[None, :]
+    between, pairs = claims.gaps(ratings), np.triu_indices(len(truth), 1)
+    held = ((between.low <= true) & (true <= between.high))[pairs]
+    return float(((low <= truth) & (truth <= high)).mean()), float(held.mean())
+
+
+def ranks_held(ranges: dict[str, tuple[int, int] | None], truth: Floats) -> tuple[bool, float]:
+    """Whether every true rank lies in its range, and the ranges' mean width."""
+    rank = (-truth).argsort().argsort() + 1
+    limits = np.array([each for each in ranges.values() if each is not None])
+    held = (limits[:, 0] <= rank) & (rank <= limits[:, 1])
+    return bool(held.all()), float((limits[:, 1] - limits[:, 0] + 1).mean())
+
+
+RANGES = (
+    Design(title="8 models × 72 questions", by_question=150.0),
+    Design(title="20 models × 10 questions", models=20, spacing=25, questions=10, by_question=150),
+    Design(
+        title="30 models, 30,000 to 200 battles each",
+        models=30,
+        spacing=15.0,
+        questions=0,
+        battles=60_000,
+        exposure=(150.0, 1.0),
+    ),
+    Design(title="8 models alike (5 Elo apart) × 72 questions", spacing=5.0, by_question=150.0),
+)
+
+
+def print_ranges(worlds: int, seed: int) -> None:
+    """Simultaneous coverage of rank ranges, and their mean width."""
+    rows = []
+    for design in RANGES:
+        found: dict[str, list[tuple[bool, float]]] = {"at once": [], "single": []}
+        for log, truth in drawn(design, worlds, seed):
+            ratings = BradleyTerry()(log)
+            found["at once"].append(ranks_held(claims.rank_ranges(ratings), truth))
+            found["single"].append(ranks_held(claims.single_rank_ranges(ratings), truth))
+        cells = [
+            f"{share([h for h, _ in each])} ({np.mean([w for _, w in each]):.1f})"
+            for each in found.values()
+        ]
+        rows.append([design.title, *cells])
+    print_table(
+        ["all true ranks in their ranges, % (mean width)", "`rank_ranges`", "`single_rank_ranges`"],
+        rows,
+    )
+
+
+VOTERS = (
+    Design(title="voter effects", battles=2_000, questions=200, voters=60, by_voter=150.0),
+    Design(
+        title="voter and question effects",
+        battles=2_000,
+        questions=100,
+        voters=60,
+        by_voter=120.0,
+        by_question=120.0,
+    ),
+    Design(
+        title="voter, question and voter × question effects",
+        battles=2_000,
+        questions=100,
+        voters=60,
+        stays=3,
+        by_voter=100.0,
+        by_question=100.0,
+        by_both=150.0,
+    ),
+    Design(
+        title="as MT-bench: 6 models, 80 questions, 65 voters",
+        models=6,
+        battles=3_300,
+        questions=80,
+        voters=65,
+        stays=2,
+        by_voter=100.0,
+        by_question=120.0,
+    ),
+    Design(
+        title="20 voters, 20 questions",
+        battles=1_200,
+        questions=20,
+        voters=20,
+        by_voter=120.0,
+        by_question=120.0,
+    ),
+    Design(title="no effects at all", battles=2_000, questions=100, voters=60),
+)
+WAYS = ("both", "question", "voter", "battle")
+
+
+def print_voters(worlds: int, seed: int) -> None:
+    """Coverage of ratings' and gaps' intervals by what counts as one piece of evidence."""
+    rows = []
+    for design in VOTERS:
+        held: dict[str, list[tuple[float, float]]] = {way: [] for way in (*WAYS, "bootstrap")}
+        for number, (log, truth) in enumerate(drawn(design, worlds, seed)):
+            for way in WAYS:
+                held[way].append(covered(BradleyTerry(cluster=way)(log), truth))
+            if number % 5 == 0:
+                resampled = BradleyTerry(interval="percentile", seed=number)(log)
+                held["bootstrap"].append(covered(resampled, truth))
+        cells = [
+            f"{share([r for r, _ in each])}, {100 * np.mean([g for _, g in each]):.1f}"
+            for each in held.values()
+        ]
+        rows.append([design.title, *cells])
+    print_table(["95 % intervals that hold, % (ratings, gaps)", *WAYS, "both, bootstrap"], rows)
+
+
+QUESTIONS = tuple(
+    Design(title=f"{n} questions × {pairs} pairs", models=models, questions=n, by_question=150.0)
+    for n, models, pairs in ((10, 8, 28), (15, 8, 28), (20, 8, 28), (30, 8, 28), (10, 20, 190))
+)
+
+
+def print_questions(worlds: int, seed: int) -> None:
+    """Coverage with few questions, and how often P(above) of 0.90 to 0.95 is right."""
+    rows = []
+    for design in QUESTIONS:
+        held = [covered(BradleyTerry()(log), truth) for log, truth in drawn(design, worlds, seed)]
+        right: list[float] = []
+        for log, truth in drawn(replace(design, random_skills=True), worlds, seed + 1):
+            chance = claims.above(BradleyTerry()(log))
+            said = (chance >= 0.9) & (chance <= 0.95)
+            right += (truth[:, None] > truth[None, :])[said].tolist()
+        rows.append(
+            [
+                design.title,
+                share([r for r, _ in held]),
+                share([g for _, g in held]),
+                f"{100 * np.mean(right):.1f}",
+            ]
+        )
+    print_table(["%", "ratings", "gaps", "right where P(above) is 0.90–0.95"], rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Season:
+    """An arena that is looked at every 250 of 20,000 votes.
+
+    `adaptive` is the share of votes that go to neighbours of the top 8 whose order is open.
+    With `prompts`, votes fall on so many prompts again and again.
+    """
+
+    title: str
+    models: int = 20
+    skill_sd: float = 120.0
+    adaptive: float = 0.0
+    prompts: int = 0
+    prompt_sd: float = 0.0
+    cluster: str = "battle"
+
+
+class Looks:
+    """What was claimed over the looks at one arena, beside the truth."""
+
+    def __init__(self, truth: Floats) -> None:
+        self.better = truth[:, None] > truth[None, :]
+        self.true_order = (-truth).argsort()
+        self.false = dict.fromkeys(("top", "board", "first", "tiers", "ranks"), False)
+        self.shares: dict[int, float] = {}
+
+    def look(self, ratings: Ratings, votes: int) -> list[tuple[int, int]]:
+        """Check all claims; the open neighbours of the top."""
+        clear = claims.decided(ratings)
+        index = [ratings.models.index(model) for model in ratings.order]
+        wrong = clear & ~self.better
+        top = np.ix_(index[:TOP], index[:TOP])
+        number = {m: i for i, group in enumerate(claims.tiers(ratings)) for m in group}
+        tier = np.array([number.get(model, 0) for model in ratings.models])
+        ahead, behind, rank = clear.sum(axis=0), clear.sum(axis=1), self.true_order.argsort()
+        for name, failed in (
+            ("top", wrong[top].any()),
+            ("board", wrong.any()),
+            ("first", (behind == len(clear) - 1).any() and ahead[self.true_order[0]]),
+            ("tiers", ((tier[:, None] < tier[None, :]) & ~self.better).any()),
+            ("ranks", ((ahead > rank) | (len(rank) - 1 - behind < rank)).any()),
+        ):
+            self.false[name] |= bool(failed)
+        if votes in SHOWN:
+            true = [clear[pair] for pair in pairwise(self.true_order[:TOP])]
+            self.shares[votes] = float(np.mean(true))
+        return [pair for pair in pairwise(index[:TOP]) if not clear[pair]]
+
+
+def season(kind: Season, rng: np.random.Generator) -> Looks:
+    """One arena, looked at again and again."""
+    n, pairs = kind.models, all_pairs(kind.models)
+    skill = rng.normal(0, kind.skill_sd, n)
+    effect = rng.normal(0, kind.prompt_sd, (max(1, kind.prompts), n))
+    even = np.full(pairs.shape[1], 1 / pairs.shape[1])
+    level = skill + effect
+    these = win_rate(level[:, pairs[0]] - level[:, pairs[1]]).mean(axis=0)
+    looks = Looks(skill if kind.cluster == "question" else population(these, even, n))
+    number = {tuple(pair): i for i, pair in enumerate(pairs.T.tolist())}
+    weight = even
+    table = np.zeros((len(effect), len(even), 3))
+    for votes in range(EVERY, VOTES + 1, EVERY):
+        pair = rng.choice(pairs.shape[1], EVERY, p=weight)
+        prompt = rng.integers(0, len(effect), EVERY)
+        a, b = pairs[:, pair]
+        outcome = verdicts(win_rate(level[prompt, a] - level[prompt, b]), rng)
+        np.add.at(table, (prompt, pair, outcome), 1)
+        log = tallied(table if kind.cluster == "question" else table.sum(axis=0, keepdims=True), n)
+        if not log.all_take_part():
+            continue
+        undecided = looks.look(BradleyTerry(cluster=kind.cluster)(log), votes)
+        weight = even
+        if kind.adaptive and undecided:
+            chosen = np.zeros(len(even))
+            chosen[[number[min(pair), max(pair)] for pair in undecided]] = 1 / len(undecided)
+            weight = (1 - kind.adaptive) * even + kind.adaptive * chosen
+    return looks
+
+
+def tallied(table: Floats, n: int) -> BattleLog:
+    """A log of counts by prompt, pair and outcome; with a single prompt it has no questions."""
+    prompt, pair, outcome = np.nonzero(table)
+    a, b = all_pairs(n)[:, pair]
+    return BattleLog(
+        models=named(n),
+        a=a,
+        b=b,
+        outcome=outcome.astype(np.int8),
+        weight=table[prompt, pair, outcome],
+        question_id=labels(prompt, len(table)) if len(table) > 1 else None,
+    )
+
+
+SEASONS = (
+    Season(title="uniform votes"),
+    Season(title="adaptive votes", adaptive=0.8),
+    Season(title="adaptive votes, near-tied models", skill_sd=20.0, adaptive=0.8),
+    Season(
+        title="adaptive votes, 15 prompts with effects of 150, claims about these prompts",
+        adaptive=0.8,
+        prompts=15,
+        prompt_sd=150.0,
+    ),
+    Season(
+        title="the same, claims about prompts like these",
+        adaptive=0.8,
+        prompts=15,
+        prompt_sd=150.0,
+        cluster="question",
+    ),
+)
+SEASON_HEAD = (
+    "seasons with a false claim, %",
+    "decided, top 8",
+    "decided, whole board",
+    "first",
+    "tiers",
+    "rank ranges",
+    "true top-8 neighbours decided at " + " / ".join(f"{n:,}" for n in SHOWN),
+)
+
+
+def season_row(title: str, found: Sequence[Looks]) -> list[str]:
+    """A row of the table of seasons."""
+    shares = [
+        f"{100 * np.mean([each.shares[n] for each in found if n in each.shares]):.0f}"
+        for n in SHOWN
+        if any(n in each.shares for each in found)
+    ]
+    cells = [share([each.false[name] for each in found]) for name in found[0].false]
+    return [title, *cells, " / ".join(shares)]
+
+
+def print_seasons(worlds: int, seed: int) -> None:
+    """False claims over 80 looks."""
+    rows = []
+    for number, kind in enumerate(SEASONS):
+        rngs = (np.random.default_rng([seed, number, i]) for i in range(worlds))
+        rows.append(season_row(kind.title, [season(kind, rng) for rng in rngs]))
+        print(f"… {' | '.join(rows[-1])}", flush=True)
+    print_table(SEASON_HEAD, rows)
+
+
+def policy_season(rng: np.random.Generator) -> Looks:
+    """An arena whose matchups policy v2 draws, 15 prompts, one voter in ten at random."""
+    world = World(matchups=VOTES, newcomers=0)
+    for_world, for_arena = rng.spawn(2)
+    found = planted(world, for_world)
+    looks = Looks(found.truth)
+    place = {model: i for i, model in enumerate(found.models)}
+    rows: list[tuple[int, int, int]] = []
+    for vote in played(found, Arena(Policy(), (), found.prompts, rng=for_arena)):
+        sides = place[vote.matchup.model_a], place[vote.matchup.model_b]
+        rows.append((*sides, OUTCOMES.index(vote.outcome)))
+        if len(rows) % EVERY:
+            continue
+        a, b, outcome = np.array([row for row in rows if row[2] != BOTH_BAD], np.int32).T
+        log = BattleLog(models=found.models, a=a, b=b, outcome=outcome.astype(np.int8))
+        if log.all_take_part():
+            looks.look(BradleyTerry(cluster="battle")(log), len(rows))
+    return looks
+
+
+def print_policy(worlds: int, seed: int) -> None:
+    """False claims where policy v2 draws the votes."""
+    rngs = (np.random.default_rng([seed, 99, i]) for i in range(worlds))
+    print_table(SEASON_HEAD, [season_row("policy v2", [policy_season(rng) for rng in rngs])])
+
+
+SECTIONS: dict[str, tuple[Callable[[int, int], None], int]] = {
+    "ranges": (print_ranges, 1_000),
+    "voters": (print_voters, 1_000),
+    "questions": (print_questions, 1_000),
+    "seasons": (print_seasons, 500),
+    "policy": (print_policy, 100),
+}
+
+
+def main() -> None:
+    """Print the tables of some sections."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sections", nargs="+", choices=SECTIONS)
+    parser.add_argument("--worlds", type=int, default=0, help="samples per row")
+    parser.add_argument("--seed", type=int, default=SEED)
+    given = parser.parse_args()
+    for name in given.sections:
+        section, usual = SECTIONS[name]
+        worlds = given.worlds or usual
+        print(f"{name}: {worlds:,} worlds per row, seed {given.seed}\n", flush=True)
+        section(worlds, given.seed)
+
+
+if __name__ == "__main__":
+    main()
