@@ -21,6 +21,8 @@ from arena_kit.rating.base import (
     scores,
     why_no_interval,
 )
+from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.critical import widening
 from arena_kit.rating.elo_replay import (
     EloRule,
     Engine,
@@ -30,7 +32,9 @@ from arena_kit.rating.elo_replay import (
     replay_orders,
     shuffle_seeds,
 )
+from arena_kit.rating.evidence import Evidence
 from arena_kit.rating.resampling import denoised, evidence_sets, interval
+from arena_kit.rating.uncertainty import stretched
 
 Treatment = Literal["drop", "half"]
 
@@ -134,6 +138,8 @@ def k_sweep(
         _replicates(method, games, rules, log.clusters(), engine),
         order_variance / method.evidence_orders,
     )
+    if log.voter is not None and replicates.shape[1]:
+        replicates = _two_way(log, replicates, traces.mean(axis=1))
     reasons = [""] * len(log.models)
     if method.evidence_replicates:
         reasons = why_no_interval(log, games.score, MIN_QUESTIONS)
@@ -190,6 +196,20 @@ def _replicates(
     return np.concatenate(out, axis=1)
 
 
+def _two_way(
+    log: BattleLog, replicates: NDArray[np.float64], mean: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Replicates of resampled questions, drawn apart by what voters add to the covariance of
+    Bradley–Terry ratings.
+    """
+    by_question, by_both = (BradleyTerry(cluster=way)(log) for way in ("question", "both"))
+    narrow, wide = by_question.covariance, by_both.covariance
+    if narrow is None or wide is None or not np.isfinite(narrow).all():
+        return replicates
+    several = zip(replicates, mean, strict=True)
+    return np.stack([stretched(draws, centre, narrow, wide) for draws, centre in several])
+
+
 def _require(holds: bool | np.bool_, name: str, value: object, allowed: str) -> None:
     if not holds:
         raise ValueError(f"{name} must be {allowed}, not {value!r}")
@@ -204,7 +224,12 @@ def _ranked(
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
     n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
+    seen = Evidence.of(log, np.empty((len(log), 0)), "both").seen
+    if len(replicates):
+        reasons = [why or _few_voters(n) for why, n in zip(reasons, seen.tolist(), strict=True)]
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
+    df = np.maximum(1.0, seen - 1)
+    low, high = (mean + widening(df) * (end - mean) for end in (low, high))
     rows = [
         Rating(
             model=model,
@@ -212,9 +237,18 @@ def _ranked(
             ci_low=known(low[i]),
             ci_high=known(high[i]),
             n_battles=int(n_battles[i]),
-            extra={"order_sem": known(sem[i]), "evidence_se": known(se[i])},
+            extra={
+                "order_sem": known(sem[i]),
+                "evidence_se": known(se[i]),
+                "df": float(df[i]) if np.isfinite(low[i]) else None,
+            },
             no_interval=reasons[i],
         )
         for i, model in enumerate(log.models)
     ]
     return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+
+
+def _few_voters(seen: float) -> str:
+    """Why a model that enough questions saw has no interval all the same; empty where it has."""
+    return f"{seen:.0f} voters saw it, {MIN_QUESTIONS} needed" if seen < MIN_QUESTIONS else ""

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 
@@ -79,25 +80,20 @@ def _follow(
     below: str,
     fine: Mapping[float, Ratings],
 ) -> Stability:
-    gaps, lows, highs, shares = [], [], [], []
+    found = []
     for ratings in sweep.values():
-        i, j = ratings.models.index(above), ratings.models.index(below)
-        lead = ratings.replicates[:, i] - ratings.replicates[:, j]
-        lead = lead[~np.isnan(lead)]
-        low, high = np.percentile(lead, [2.5, 97.5]) if len(lead) else (np.nan, np.nan)
-        gaps.append(ratings[above].rating - ratings[below].rating)
-        lows.append(float(low))
-        highs.append(float(high))
-        shares.append(float(np.mean(lead > 0)) if len(lead) else float("nan"))
+        at = ratings.models.index(above), ratings.models.index(below)
+        found.append([float(each[at]) for each in claims.gaps(ratings)])
+    gaps, lows, highs, shares = zip(*found, strict=True)
     leads = {k: fine[k][above].rating > fine[k][below].rating for k in sorted(fine)}
     return Stability(
         above=above,
         below=below,
         ks=tuple(sweep),
-        gap=tuple(gaps),
-        low=tuple(lows),
-        high=tuple(highs),
-        share_above=tuple(shares),
+        gap=gaps,
+        low=lows,
+        high=highs,
+        share_above=shares,
         lowest_k_tried=min(fine),
         smallest_ordered_k=_down_to(leads, default_k),
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from statistics import NormalDist
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
 from arena_kit.battles.log import Labels
@@ -162,7 +162,8 @@ def test_opponents_far_apart(at: list[int], results: list[tuple[int, int]]) -> N
 
 def test_the_standard_error_by_hand() -> None:
     """Against one opponent, w wins and l losses have the variance 1/w + 1/l of a log-odds (times
-    n/(n-1) for n questions), and the opponent's own variance comes on top.
+    n/(n-1) for n questions), and the opponent's own variance comes on top. The interval takes
+    Student's t with n - 1 degrees of freedom.
     """
     found = placement(method=PLAIN)(ARENA, judged(won(NEW, "x", 24, 16)))
     own = UNIT**2 * (1 / 24 + 1 / 16) * 40 / 39
@@ -170,20 +171,20 @@ def test_the_standard_error_by_hand() -> None:
     mine = found.anchored[NEW]
     se = math.sqrt(own + anchor)
     assert mine.extra["se"] == pytest.approx(se, rel=1e-9)
-    assert mine.ci_high - mine.rating == pytest.approx(1.959963984540054 * se, rel=1e-9)
-    assert mine.rating - mine.ci_low == pytest.approx(1.959963984540054 * se, rel=1e-9)
+    assert mine.ci_high - mine.rating == pytest.approx(student_t.ppf(0.975, 39) * se, rel=1e-7)
+    assert mine.rating - mine.ci_low == pytest.approx(student_t.ppf(0.975, 39) * se, rel=1e-7)
 
 
 def test_who_is_above_whom_by_hand() -> None:
     """The gap to the only opponent does not depend on where that one stands: its variance is
-    that of the log-odds, and the probability of being above the normal one.
+    that of the log-odds, and the probability of being above that of Student's t.
     """
     found = placement(method=PLAIN)(ARENA, judged(won(NEW, "x", 24, 16)))
     se = UNIT * math.sqrt((1 / 24 + 1 / 16) * 40 / 39)
     gap = 400 * math.log10(24 / 16)
     models = found.anchored.models
     chance = above(found.anchored)[models.index(NEW), models.index("x")]
-    assert chance == pytest.approx(NormalDist().cdf(gap / se), rel=1e-9)
+    assert chance == pytest.approx(student_t.cdf(gap / se, 39), rel=1e-7)
     assert gap < 1.96 * se
     assert single_rank_ranges(found.anchored)[NEW] == (1, 2), "surely above y, perhaps not above x"
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, RatingError, Ratings
 from arena_kit.rating import uncertainty
@@ -401,15 +402,22 @@ def test_a_weight_is_a_number_of_votes() -> None:
 
 
 def test_the_percentile_interval_is_that_of_the_replicates() -> None:
-    """Interval and error come from the shown replicates, which are centred like the ratings."""
-    found = PERCENTILE(simulated(25, 4))
+    """Interval and error come from the shown replicates, which are centred like the ratings; of a
+    model on n questions the interval is wider by sqrt(n/(n-1)) and by what Student's t is wider
+    than the normal curve.
+    """
+    log = simulated(25, 4)
+    found = PERCENTILE(log)
     assert found.replicates.shape == (100, 4)
     np.testing.assert_allclose(found.replicates.mean(axis=1), 1000, atol=1e-8)
     for n, model in enumerate(found.models):
         ordered = sorted(found.replicates[:, n])
         place = 0.025 * 99  # between the third and the fourth of 100
         low = ordered[2] + (place - 2) * (ordered[3] - ordered[2])
-        assert found[model].ci_low == pytest.approx(low, abs=1e-9)
+        seen = len(set(log.clusters()[(log.a == n) | (log.b == n)].tolist()))
+        wider = student_t.ppf(0.975, seen - 1) / 1.9599640 * math.sqrt(seen / (seen - 1))
+        rating = found[model].rating
+        assert found[model].ci_low == pytest.approx(rating + wider * (low - rating), abs=1e-4)
         assert found[model].extra["se"] == pytest.approx(np.std(ordered, ddof=1), abs=1e-9)
 
 
@@ -608,7 +616,11 @@ def test_a_few_lost_resamples_are_left_out() -> None:
     kept = found.replicates[~lost]
     assert np.isfinite(kept).all()
     low, high = np.percentile(kept[:, 0], [2.5, 97.5])
-    assert (found["x"].ci_low, found["x"].ci_high) == pytest.approx((low, high))
+    n, rating = len(set(log.clusters().tolist())), found["x"].rating
+    wider = student_t.ppf(0.975, n - 1) / 1.9599640 * math.sqrt(n / (n - 1))
+    assert (found["x"].ci_low, found["x"].ci_high) == pytest.approx(
+        tuple(rating + wider * (end - rating) for end in (low, high)), abs=1e-3
+    )
 
 
 def with_a_rare_model() -> BattleLog:

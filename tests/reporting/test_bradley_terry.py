@@ -12,13 +12,14 @@ from functools import cache
 from html import escape, unescape
 from itertools import pairwise
 from pathlib import Path
-from statistics import NormalDist, linear_regression
+from statistics import linear_regression
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from matplotlib.text import Text
+from scipy.stats import t as student_t
 
 from arena_kit import BattleLog, BradleyTerry, PermutationElo, Placed, Placement, Ratings, Study
 from arena_kit import k_sweep as swept
@@ -113,9 +114,10 @@ def test_neighbours_are_separated_by_their_gap() -> None:
             spread = math.sqrt(found.covariance[[i, j], [i, j]].sum() - 2 * found.covariance[i, j])
             assert f"{above} over {below}" in line
             assert f"{gap:.0f} points" in line
-            told = 100 * NormalDist().cdf(gap / spread)
+            df = min(found[above].extra["df"], found[below].extra["df"])
+            told = 100 * student_t.cdf(gap / spread, df)
             assert f"P {told:.0f}%" in line or (told > 99.5 and "P >99%" in line)
-            assert line.endswith("not separated") is (gap < 1.96 * spread)
+            assert line.endswith("not separated") is bool(gap < student_t.ppf(0.975, df) * spread)
 
 
 @pytest.mark.parametrize(
