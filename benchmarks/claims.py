@@ -37,6 +37,8 @@ Ints = NDArray[np.int32]
 SEED = 20
 EVERY, VOTES, TOP = 250, 20_000, 8
 SHOWN = (2_500, 5_000, 10_000, 20_000)
+#: Resampling is slow: one world in so many measures its intervals.
+BOOTSTRAP_EVERY = 10
 
 
 def win_rate(gap: Floats) -> Floats:
@@ -293,7 +295,7 @@ def print_voters(worlds: int, seed: int) -> None:
         for number, (log, truth) in enumerate(drawn(design, worlds, seed)):
             for way in WAYS:
                 held[way].append(covered(BradleyTerry(cluster=way)(log), truth))
-            if number % 5 == 0:
+            if number % BOOTSTRAP_EVERY == 0:
                 resampled = BradleyTerry(interval="percentile", seed=number)(log)
                 held["bootstrap"].append(covered(resampled, truth))
         cells = [

@@ -12,8 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
-from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, Ratings
-from arena_kit.rating.claims import above, gaps, shrinkage, single_rank_ranges, win_rates
+from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, Rating, Ratings
+from arena_kit.rating.claims import (
+    about,
+    above,
+    decided,
+    equivalent,
+    gap_errors,
+    gaps,
+    may_be_first,
+    neighbours,
+    rank_ranges,
+    sentences,
+    shrinkage,
+    single_rank_ranges,
+    tiers,
+    win_rates,
+)
 from tests.naive import chances
 
 UNIT = 400 / math.log(10)
@@ -320,6 +335,180 @@ def test_unanimous_evidence_is_not_certainty(kind: str, chance: float | None) ->
     assert chance**40 > 0.05
     gap = 400 * math.log10(chance / (1 - chance))
     assert math.isnan(found.low[0, 1]) or found.low[0, 1] < gap
+
+
+# Decided orders
+
+
+def board(
+    ratings: dict[str, float], se: float | dict[str, float] = 10.0, *, df: float | None = None
+) -> Ratings:
+    """Independent ratings with these standard errors; NaN marks a model without an interval."""
+    models = tuple(sorted(ratings))
+    errors = se if isinstance(se, dict) else dict.fromkeys(models, se)
+    rows = [
+        Rating(
+            model=model,
+            rating=value,
+            ci_low=None if math.isnan(errors[model]) else value - 2 * errors[model],
+            ci_high=None if math.isnan(errors[model]) else value + 2 * errors[model],
+            n_battles=1000,
+            extra={"df": df},
+        )
+        for model, value in ratings.items()
+    ]
+    return Ratings(
+        method="by hand",
+        settings={},
+        ratings=tuple(sorted(rows, key=lambda row: -row.rating)),
+        n_battles=1000,
+        dropped={},
+        models=models,
+        traces=np.empty((0, len(models))),
+        replicates=np.empty((0, len(models))),
+        covariance=np.diag([errors[model] ** 2 for model in models]),
+    )
+
+
+@pytest.mark.parametrize(("gap", "clear"), [(39.6, False), (39.8, True)])
+def test_neighbours_are_decided_from_2_807_standard_errors_on(gap: float, clear: bool) -> None:
+    """Two ratings known to 10 points have a gap known to 14.14, and 2.807 times that is 39.70: the
+    range of two normal values stays below it in 99.5 of 100 cases.
+    """
+    found = board({"x": gap, "y": 0.0})
+    assert gap_errors(found)[0, 1] == pytest.approx(math.sqrt(200))
+    assert decided(found).tolist() == [[False, clear], [False, False]]
+    assert neighbours(found)[0].state == ("decided" if clear else "open")
+
+
+@pytest.mark.parametrize(("gap", "clear"), [(44.2, False), (44.3, True)])
+def test_models_further_apart_need_more(gap: float, clear: bool) -> None:
+    """Over a span of three the studentized range at 99.5 % is 4.424, so the first and the last need
+    44.24 points of ratings known to 10.
+    """
+    found = board({"x": gap, "y": gap / 2, "z": 0.0})
+    assert decided(found)[0, 2] == clear
+    assert not decided(found)[0, 1]
+
+
+@pytest.mark.parametrize(("errors", "clear"), [(3.68, False), (3.70, True)])
+def test_few_clusters_need_more(errors: float, clear: bool) -> None:
+    """With nine degrees of freedom a t of 3.69 is as improbable as a normal deviate of 2.807."""
+    assert student_t.sf(3.69, 9) == pytest.approx(0.0025, rel=1e-3)
+    found = board({"x": errors * math.sqrt(200), "y": 0.0}, df=9.0)
+    assert decided(found)[0, 1] == clear
+
+
+def test_what_follows_is_decided_too() -> None:
+    """A is up exactly where c is down, so their gap of 58 is known to 20 only: 2.9 standard errors,
+    where a span of three needs 3.13. But a is decided above b, and b above c.
+    """
+    spread = np.array([[100.0, 0.0, -100.0], [0.0, 0.0, 0.0], [-100.0, 0.0, 100.0]])
+    found = replace(board({"a": 58.0, "b": 29.0, "c": 0.0}), covariance=spread)
+    np.testing.assert_allclose(gap_errors(found)[0], [0, 10, 20])
+    assert decided(found)[0].tolist() == [False, True, True]
+    alone = replace(found, covariance=4 * spread)
+    assert not decided(alone).any()
+
+
+def test_tiers_are_cut_where_everything_is_decided() -> None:
+    """A and b cannot be told apart, nor c and d; both of the former are above both of the latter.
+    A model without an interval is in no tier.
+    """
+    found = board(
+        {"a": 310.0, "b": 300.0, "c": 105.0, "d": 100.0, "new": 200.0},
+        {"a": 10.0, "b": 10.0, "c": 10.0, "d": 10.0, "new": math.nan},
+    )
+    assert tiers(found) == (("a", "b"), ("c", "d"))
+    assert may_be_first(found) == ("a", "b")
+    assert [pair.state for pair in neighbours(found)] == ["open", "decided", "open"]
+    assert sentences(found)[0] == (
+        "First place is open between a and b. Too little evidence for any claim: new."
+    )
+
+
+def test_one_badly_known_model_may_be_first() -> None:
+    """None is decidedly above d, so the first place is open between the leader and d, and nothing
+    can be cut.
+    """
+    found = board(
+        {"a": 300.0, "b": 200.0, "c": 100.0, "d": 50.0},
+        {"a": 10.0, "b": 10.0, "c": 10.0, "d": 200.0},
+    )
+    assert may_be_first(found) == ("a", "d")
+    assert tiers(found) == (("a", "b", "c", "d"),)
+
+
+def test_a_decided_board_in_words() -> None:
+    """Three models far apart: the first is decided, and each is a tier of its own."""
+    found = board({"a": 300.0, "b": 200.0, "c": 100.0})
+    assert sentences(found) == (
+        "First: a, decided.",
+        "Of 2 neighbouring orders 2 are decided. The models form 3 tiers.",
+    )
+    assert sentences(board({"a": 0.0}))[0].startswith("No order can be decided")
+
+
+def test_how_many_more_battles_decide() -> None:
+    """A gap of one standard error needs 2.807 of them, so 2.807² = 7.88 times the battles: 6,880
+    more than 1,000. A gap of 0 is never decided.
+    """
+    found = board({"x": math.sqrt(200), "y": 0.0})
+    (pair,) = neighbours(found)
+    assert pair.more == pytest.approx(6_880, abs=3)
+    assert "the next, x above y, needs about 6,88" in sentences(found)[1]
+    assert neighbours(board({"x": 0.0, "y": 0.0}))[0].more is None
+
+
+def test_equivalent_is_surely_within_the_margin() -> None:
+    """A gap of 5 known to 1.414 lies surely within 5 + 2.807 · 1.414 = 8.97 points."""
+    found = board({"x": 5.0, "y": 0.0}, 1.0)
+    assert not equivalent(found, 8.9).any()
+    assert equivalent(found, 9.1).tolist() == [[False, True], [True, False]]
+    near = board({"x": 2.0, "y": 0.0}, 1.0)
+    assert neighbours(near, margin=6.0)[0].state == "equivalent"
+    assert neighbours(near)[0].state == "open"
+    with pytest.raises(ValueError, match="margin must be 0 or more, not -1"):
+        equivalent(found, -1)
+
+
+def test_ranks_at_once_take_wider_intervals_than_ranks_of_one() -> None:
+    """A gap of 2.2 standard errors is outside the 95 % interval and inside the 99 % one; over
+    repeated looks even 2.7 are not enough.
+    """
+    step = math.sqrt(200)
+    for errors, single, once in ((2.2, (1, 1), (1, 2)), (2.7, (1, 1), (1, 1))):
+        found = board({"x": errors * step, "y": 0.0})
+        assert single_rank_ranges(found)["x"] == single
+        assert rank_ranges(found)["x"] == once
+        assert rank_ranges(found, repeated=True)["x"] == (1, 2)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+def test_a_clear_order_is_decided_by_every_method(method: BradleyTerry | PermutationElo) -> None:
+    """Models far apart on many questions are decided, in tiers of one."""
+    found = method(league([0.0, 2.0, 4.0], 60, ties=0))
+    assert tiers(found) == (("m2",), ("m1",), ("m0",))
+    assert rank_ranges(found) == {"m2": (1, 1), "m1": (2, 2), "m0": (3, 3)}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+def test_the_error_of_a_gap_is_that_of_its_interval(method: BradleyTerry | PermutationElo) -> None:
+    """The half-width of a 95 % interval is t times the error (resamples: about)."""
+    found = method(LEAGUE)
+    between = gaps(found)
+    half = (between.high - between.low) / 2
+    tolerance = 1e-6 if method is SANDWICH else 0.35
+    np.testing.assert_allclose(half, 2.0638986 * gap_errors(found), rtol=tolerance, atol=1e-6)
+
+
+def test_what_claims_are_about() -> None:
+    """Where questions count as a sample, claims are about prompts like these; where only votes do,
+    about these prompts.
+    """
+    for cluster, said in (("both", "prompts like these"), ("voter", "these prompts")):
+        assert about(BradleyTerry(cluster=cluster)(LEAGUE)) == said  # type: ignore[arg-type]
+    assert about(ELO(LEAGUE)) == "prompts like these"
 
 
 # Who would win

@@ -14,7 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
-from arena_kit import Battle, BattleLog, BradleyTerry, RatingError, Ratings
+from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, RatingError, Ratings
+from arena_kit.battles.log import Labels
 from arena_kit.rating import uncertainty
 from arena_kit.rating.evidence import Evidence, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted
@@ -724,3 +725,151 @@ def test_the_result_carries_what_made_it() -> None:
     assert "replicates" not in repr(found)
     assert found.covariance is not None
     assert BradleyTerry()(simulated(15, 4)).replicates.shape == (0, 4)
+
+
+# Voters
+
+
+def voted(questions: int, voters: int, n: int, *, seed: int = 0, effect: float = 0.8) -> BattleLog:
+    """Votes of voters with a taste of their own for each model, on questions that suit some."""
+    rng = np.random.default_rng(seed)
+    question, voter = rng.integers(0, questions, n), rng.integers(0, voters, n)
+    level = (
+        np.linspace(0, 1, 4)
+        + rng.normal(0, effect, (questions, 4))[question]
+        + rng.normal(0, effect, (voters, 4))[voter]
+    )
+    a = rng.integers(0, 4, n)
+    b = (a + rng.integers(1, 4, n)) % 4
+    row = np.arange(n)
+    won = rng.random(n) < 1 / (1 + np.exp(level[row, b] - level[row, a]))
+    return BattleLog.from_battles(
+        Battle(
+            model_a=f"m{i}",
+            model_b=f"m{j}",
+            winner="model_a" if w else "model_b",  # type: ignore[arg-type]
+            question_id=f"q{q:03}",
+            voter=f"v{v:03}",
+        )
+        for i, j, w, q, v in zip(a, b, won, question, voter, strict=True)
+    )
+
+
+def one_way(log: BattleLog, groups: list[object]) -> NDArray[np.float64]:
+    """The clustered sandwich of ratings by definition, group by group, at the package's ratings."""
+    found = BradleyTerry(prior=0)(log)
+    theta = np.array([found[model].rating - 1000 for model in log.models]) / UNIT
+    n = len(theta)
+    x = np.eye(n)[log.a] - np.eye(n)[log.b]
+    p = 1 / (1 + np.exp(-x @ theta))
+    scores = x * ((log.outcome == 0) - p)[:, None]
+    bread = np.linalg.pinv(x.T @ ((p * (1 - p))[:, None] * x))
+    sums = [sum(s for s, g in zip(scores, groups, strict=True) if g == h) for h in set(groups)]
+    meat = sum(np.outer(s, s) for s in sums) * len(sums) / (len(sums) - 1)
+    return np.asarray(UNIT**2 * bread @ meat @ bread)
+
+
+def test_two_way_is_question_and_voter_less_both() -> None:
+    """Cameron, Gelbach and Miller (2011): the covariances by question and by voter, less the one
+    by both, each added up group by group.
+    """
+    log = voted(20, 15, 400)
+    assert log.question_id is not None
+    assert log.voter is not None
+    asked, by = log.question_id.codes.tolist(), log.voter.codes.tolist()
+    both = list(zip(asked, by, strict=True))
+    expected = one_way(log, asked) + one_way(log, by) - one_way(log, both)
+    assert np.linalg.eigvalsh(expected).min() > -1e-6
+    np.testing.assert_allclose(BradleyTerry(prior=0)(log).covariance, expected, rtol=1e-6)
+    for way, groups in (("question", asked), ("voter", by), ("battle", list(range(400)))):
+        found = BradleyTerry(prior=0, cluster=way)(log)  # type: ignore[arg-type]
+        np.testing.assert_allclose(found.covariance, one_way(log, groups), rtol=1e-6)
+
+
+def test_two_way_is_never_negative() -> None:
+    """Where battles hardly hang together, what is taken off may be more than there is; the
+    covariance still has no negative eigenvalue.
+    """
+    least = []
+    for seed in range(20):
+        found = BradleyTerry()(voted(12, 12, 60, seed=seed, effect=0.0))
+        assert found.covariance is not None
+        least.append(np.linalg.eigvalsh(found.covariance).min() / np.trace(found.covariance))
+    assert min(least) > -1e-9
+
+
+def test_both_is_what_the_log_names() -> None:
+    """Without voters, with a voter per battle, or with nine of them, who do not stand for others,
+    both is by question; without questions it is by voter.
+    """
+    log = voted(20, 15, 300)
+    by_question = BradleyTerry(cluster="question")(log)
+    names = [f"v{n}" for n in range(300)]
+    for same in (
+        replace(log, voter=None),
+        replace(log, voter=Labels.of(names)),
+        replace(log, voter=Labels.of([names[n % 9] for n in range(300)])),
+    ):
+        np.testing.assert_array_equal(BradleyTerry()(same).covariance, by_question.covariance)
+    found = BradleyTerry()(replace(log, question_id=None)).covariance
+    np.testing.assert_allclose(found, BradleyTerry(cluster="voter")(log).covariance, rtol=1e-9)
+
+
+def test_nine_voters_say_nothing_about_others() -> None:
+    """Claims about these prompts rest on the voters: nine are too few, ten are enough."""
+    for voters in (9, 10):
+        found = BradleyTerry(cluster="voter")(voted(30, voters, 300))
+        assert all((r.ci_low is None) is (voters == 9) for r in found.ratings)
+
+
+def test_degrees_of_freedom_are_those_of_the_fewer() -> None:
+    """Fifteen voters on 40 questions leave 14 degrees of freedom, by question 39."""
+    log = voted(40, 15, 2000)
+    assert {r.extra["df"] for r in BradleyTerry()(log).ratings} == {14.0}
+    assert {r.extra["df"] for r in BradleyTerry(cluster="question")(log).ratings} == {39.0}
+
+
+def test_resamples_spread_as_the_two_way_sandwich_says() -> None:
+    """Resampled questions, drawn apart by what voters add, spread as the sandwich says."""
+    log = voted(60, 30, 1500)
+    robust = BradleyTerry()(log)
+    found = replace(PERCENTILE, resamples=300)(log)
+    narrow = replace(PERCENTILE, resamples=300, cluster="question")(log)
+    for model in log.models:
+        assert found[model].extra["se"] == pytest.approx(robust[model].extra["se"], rel=0.15)
+        assert narrow[model].extra["se"] < 0.9 * robust[model].extra["se"]
+
+
+def test_stretched_draws_have_the_covariance_asked_for() -> None:
+    """Draws whose covariance is one matrix get another, around the same centre; missing values stay
+    missing, and equal matrices change nothing.
+    """
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 3))
+    draws -= draws.mean(axis=0)
+    narrow = np.cov(draws.T)
+    factor = rng.normal(size=(3, 3))
+    wide = narrow + factor @ factor.T
+    centre = np.array([1.0, 2.0, 3.0])
+    found = uncertainty.stretched(centre + draws, centre, narrow, wide)
+    np.testing.assert_allclose(np.cov(found.T), wide, rtol=1e-8)
+    np.testing.assert_allclose(found.mean(axis=0), centre, atol=1e-9)
+    same = uncertainty.stretched(draws, np.zeros(3), narrow, narrow)
+    np.testing.assert_allclose(same, draws, atol=1e-8)
+    draws[0, 1] = np.nan
+    assert np.isnan(uncertainty.stretched(draws, centre, narrow, wide)).sum() == 1
+
+
+def test_elo_knows_voters_too() -> None:
+    """Votes of a few voters with a taste of their own make Elo's evidence interval wider, by about
+    as much as that of Bradley–Terry.
+    """
+    log = voted(200, 12, 800)
+    method = PermutationElo(n_perms=20, evidence_replicates=200, evidence_orders=5)
+    alone, known = method(replace(log, voter=None)), method(log)
+    ratio = [known[m].extra["evidence_se"] / alone[m].extra["evidence_se"] for m in log.models]
+    robust = [BradleyTerry(cluster=way)(log) for way in ("question", "both")]  # type: ignore[arg-type]
+    narrow, wide = (np.mean([r.extra["se"] for r in each.ratings]) for each in robust)
+    assert np.mean(ratio) == pytest.approx(wide / narrow, rel=0.15)
+    assert wide > 1.3 * narrow
+    assert known["m0"].extra["df"] == 11.0
