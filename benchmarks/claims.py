@@ -16,9 +16,9 @@ expected scores of all pairs, each as often as it meets (see benchmarks/interval
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import log as ln
 
 import numpy as np
@@ -30,6 +30,8 @@ from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import World, planted
+from arena_kit.rating.critical import normal_score, span_scores
+from arena_kit.rating.evidence import Cluster
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -79,7 +81,7 @@ def expected_scores(skill: Floats, sd: float) -> Floats:
     return np.asarray(win_rate(gap) @ (weight / weight.sum()))
 
 
-def labels(codes: Ints, n: int) -> Labels:
+def labels(codes: NDArray[np.integer], n: int) -> Labels:
     """A column of numbered names."""
     return Labels(np.array([f"{i:06d}" for i in range(n)], object), codes.astype(np.int32))
 
@@ -123,8 +125,8 @@ class Design:
     def shares(self) -> Floats:
         """How often each pair meets."""
         weight = np.random.default_rng(1).permutation(np.geomspace(*self.exposure, self.models))
-        share: Floats = weight[all_pairs(self.models)].prod(axis=0)
-        return share / share.sum()
+        met: Floats = weight[all_pairs(self.models)].prod(axis=0)
+        return np.asarray(met / met.sum())
 
     def truth(self, skill: Floats) -> Floats:
         """Where very many battles would lead."""
@@ -284,7 +286,7 @@ VOTERS = (
     ),
     Design(title="no effects at all", battles=2_000, questions=100, voters=60),
 )
-WAYS = ("both", "question", "voter", "battle")
+WAYS: tuple[Cluster, ...] = ("both", "question", "voter", "battle")
 
 
 def print_voters(worlds: int, seed: int) -> None:
@@ -347,69 +349,204 @@ class Season:
     adaptive: float = 0.0
     prompts: int = 0
     prompt_sd: float = 0.0
-    cluster: str = "battle"
+    cluster: Cluster = "battle"
+
+
+class Arenas:
+    """Many arenas side by side: votes counted by prompt, pair and outcome, and their ratings.
+
+    The fit, its sandwich and the span rule are those of the package, written once more for all
+    arenas at once; `check` holds them against it.
+    """
+
+    def __init__(self, worlds: int, models: int, prompts: int, cluster: Cluster) -> None:
+        self.pairs, self.cluster = all_pairs(models), cluster
+        self.contrast = np.eye(models)[self.pairs[0]] - np.eye(models)[self.pairs[1]]
+        self.table = np.zeros((worlds, prompts, self.pairs.shape[1], 3))
+        self.rating = np.zeros((worlds, models))
+        self.clear = np.zeros((worlds, models, models), bool)
+
+    def log(self, world: int) -> BattleLog:
+        """One arena's votes."""
+        table = self.table[world]
+        by_prompt = table if self.cluster == "question" else table.sum(axis=0, keepdims=True)
+        return tallied(by_prompt, self.rating.shape[1])
+
+    def rate(self) -> None:
+        """Ratings and decided orders of all arenas; none where an arena has no finite rating."""
+        votes = self.table.sum(axis=1)
+        won, lost = votes @ np.array([1, 0, 0.5]), votes @ np.array([0, 1, 0.5])
+        information = self._fit(won, won + lost)
+        spread = self._sandwich(information)
+        variance = np.diagonal(spread, axis1=1, axis2=2)
+        error = np.sqrt(variance[:, :, None] + variance[:, None, :] - 2 * spread)
+        seen = self._seen()
+        df = np.minimum(seen[:, :, None], seen[:, None, :]) - 1.0
+        gap = self.rating[:, :, None] - self.rating[:, None, :]
+        known = (error > 0) & (df >= 9)
+        score = normal_score(np.divide(gap, error, out=0 * gap, where=known), np.maximum(df, 9))
+        place = (-self.rating).argsort(axis=1).argsort(axis=1)
+        span = np.abs(place[:, :, None] - place[:, None, :])
+        clear = score > np.array(span_scores(gap.shape[1], claims.DECIDED))[span]
+        while (further := clear | (clear.astype(float) @ clear > 0)).sum() > clear.sum():
+            clear = further
+        self.clear = clear & self._finite(won, lost)[:, None, None]
+
+    def _fit(self, won: Floats, games: Floats) -> Floats:
+        """Newton's method from where the ratings were; the curvature at the peak."""
+        first, second = self.pairs
+        n = self.rating.shape[1]
+        theta = self.rating.copy()
+        for _ in range(12):
+            p = 1 / (1 + np.exp(-(theta[:, first] - theta[:, second])))
+            weight = games * p * (1 - p)
+            information = np.full((len(theta), n, n), 1 / n)
+            information[:, first, second] -= weight
+            information[:, second, first] -= weight
+            information[:, range(n), range(n)] += weight @ np.abs(self.contrast)
+            slope = (won - games * p) @ self.contrast
+            step = np.linalg.solve(information, slope[:, :, None])[:, :, 0]
+            theta = theta + np.clip(step, -1, 1)
+            if np.abs(step).max() < 1e-9:
+                break
+        self.rating = np.clip(theta - theta.mean(axis=1, keepdims=True), -9, 9)
+        return information
+
+    def _sandwich(self, information: Floats) -> Floats:
+        """The sandwich covariance, by vote or by prompt."""
+        gap = self.rating[:, self.pairs[0]] - self.rating[:, self.pairs[1]]
+        residual = np.array([1, 0, 0.5]) - 1 / (1 + np.exp(-gap))[:, :, None]
+        if self.cluster == "question":
+            pulls = np.einsum("wqpo,wpo->wqp", self.table, residual) @ self.contrast
+            meat = np.swapaxes(pulls, 1, 2) @ pulls
+            pieces = (self.table.sum(axis=(2, 3)) > 0).sum(axis=1)
+        else:
+            votes = self.table.sum(axis=1)
+            squared = (votes * residual**2).sum(axis=2)
+            meat = np.einsum("pi,wp,pj->wij", self.contrast, squared, self.contrast, optimize=True)
+            pieces = votes.sum(axis=(1, 2))
+        bread = np.linalg.inv(information)
+        return np.asarray(bread @ meat @ bread * (pieces / (pieces - 1))[:, None, None])
+
+    def _seen(self) -> Floats:
+        """How many votes or prompts each model was seen on."""
+        met = self.table.sum(axis=3) @ np.abs(self.contrast)
+        return np.asarray((met > 0).sum(axis=1) if self.cluster == "question" else met.sum(axis=1))
+
+    def _finite(self, won: Floats, lost: Floats) -> NDArray[np.bool_]:
+        """Which arenas have a finite rating without a prior: all beat each other through others."""
+        first, second = self.pairs
+        reach = np.tile(np.eye(self.rating.shape[1], dtype=bool), (len(won), 1, 1))
+        reach[:, first, second] = won > 0
+        reach[:, second, first] = lost > 0
+        for _ in range(5):
+            reach = reach.astype(float) @ reach > 0
+        return np.asarray(reach.all(axis=(1, 2)))
+
+    def check(self, world: int) -> None:
+        """Refuse ratings or orders that the package does not give."""
+        ratings = BradleyTerry(cluster=self.cluster)(self.log(world))
+        theirs = np.array([ratings[m].rating - 1000 for m in ratings.models]) * ln(10) / 400
+        clear = claims.decided(ratings)
+        if (
+            not np.allclose(theirs, self.rating[world], atol=1e-6)
+            or (clear != self.clear[world]).any()
+        ):
+            raise AssertionError(f"arena {world} is not rated as the package rates it")
 
 
 class Looks:
-    """What was claimed over the looks at one arena, beside the truth."""
+    """What was claimed over the looks at arenas side by side, beside the truth."""
 
     def __init__(self, truth: Floats) -> None:
-        self.better = truth[:, None] > truth[None, :]
-        self.true_order = (-truth).argsort()
-        self.false = dict.fromkeys(("top", "board", "first", "tiers", "ranks"), False)
+        self.worlds, self.models = truth.shape
+        self.better = truth[:, :, None] > truth[:, None, :]
+        self.true_order = (-truth).argsort(axis=1)
+        self.false = {
+            name: np.zeros(self.worlds, bool)
+            for name in ("top", "board", "first", "tiers", "ranks")
+        }
         self.shares: dict[int, float] = {}
 
-    def look(self, ratings: Ratings, votes: int) -> list[tuple[int, int]]:
-        """Check all claims; the open neighbours of the top."""
-        clear = claims.decided(ratings)
-        index = [ratings.models.index(model) for model in ratings.order]
-        wrong = clear & ~self.better
-        top = np.ix_(index[:TOP], index[:TOP])
-        number = {m: i for i, group in enumerate(claims.tiers(ratings)) for m in group}
-        tier = np.array([number.get(model, 0) for model in ratings.models])
-        ahead, behind, rank = clear.sum(axis=0), clear.sum(axis=1), self.true_order.argsort()
+    def look(self, rating: Floats, clear: NDArray[np.bool_], votes: int) -> NDArray[np.bool_]:
+        """Check all claims; which neighbours of the top are open, by their places."""
+        order = (-rating).argsort(axis=1)
+        clear_here, better = in_order(clear, order), in_order(self.better, order)
+        upper = np.triu(np.ones((self.models, self.models), bool), 1)
+        wrong = clear_here & ~better & upper
+        cuts = [
+            clear_here[:, :n, n:].all(axis=(1, 2)) & ~better[:, :n, n:].all(axis=(1, 2))
+            for n in range(1, self.models)
+        ]
+        ahead, behind = clear.sum(axis=1), clear.sum(axis=2)
+        rank = self.true_order.argsort(axis=1)
+        missed = (ahead > rank) | (self.models - 1 - behind < rank)
+        leads = clear_here[:, 0].sum(axis=1) == self.models - 1
         for name, failed in (
-            ("top", wrong[top].any()),
-            ("board", wrong.any()),
-            ("first", (behind == len(clear) - 1).any() and ahead[self.true_order[0]]),
-            ("tiers", ((tier[:, None] < tier[None, :]) & ~self.better).any()),
-            ("ranks", ((ahead > rank) | (len(rank) - 1 - behind < rank)).any()),
+            ("top", wrong[:, :TOP, :TOP].any(axis=(1, 2))),
+            ("board", wrong.any(axis=(1, 2))),
+            ("first", leads & (order[:, 0] != self.true_order[:, 0])),
+            ("tiers", np.any(cuts, axis=0)),
+            ("ranks", missed.any(axis=1)),
         ):
-            self.false[name] |= bool(failed)
+            self.false[name] |= failed
+        near = np.arange(TOP - 1)
         if votes in SHOWN:
-            true = [clear[pair] for pair in pairwise(self.true_order[:TOP])]
-            self.shares[votes] = float(np.mean(true))
-        return [pair for pair in pairwise(index[:TOP]) if not clear[pair]]
+            self.shares[votes] = in_order(clear, self.true_order)[:, near, near + 1].mean()
+        return np.asarray(~clear_here[:, near, near + 1])
+
+    def row(self, title: str) -> list[str]:
+        """A row of the table of seasons."""
+        decided = " / ".join(f"{100 * each:.0f}" for each in self.shares.values())
+        return [title, *(share(each) for each in self.false.values()), decided]
 
 
-def season(kind: Season, rng: np.random.Generator) -> Looks:
-    """One arena, looked at again and again."""
+def in_order(matrix: NDArray[np.bool_], order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Matrices with a row and a column per model, both in these orders."""
+    rows = np.take_along_axis(matrix, order[:, :, None], axis=1)
+    return np.take_along_axis(rows, order[:, None, :], axis=2)
+
+
+def seasons(kind: Season, worlds: int, rng: np.random.Generator) -> Looks:
+    """Arenas looked at again and again."""
     n, pairs = kind.models, all_pairs(kind.models)
-    skill = rng.normal(0, kind.skill_sd, n)
-    effect = rng.normal(0, kind.prompt_sd, (max(1, kind.prompts), n))
+    prompts = max(1, kind.prompts)
+    skill = rng.normal(0, kind.skill_sd, (worlds, n))
+    level = skill[:, None] + rng.normal(0, kind.prompt_sd, (worlds, prompts, n))
     even = np.full(pairs.shape[1], 1 / pairs.shape[1])
-    level = skill + effect
-    these = win_rate(level[:, pairs[0]] - level[:, pairs[1]]).mean(axis=0)
-    looks = Looks(skill if kind.cluster == "question" else population(these, even, n))
-    number = {tuple(pair): i for i, pair in enumerate(pairs.T.tolist())}
-    weight = even
-    table = np.zeros((len(effect), len(even), 3))
+    if kind.cluster == "question":
+        truth = skill
+    else:
+        these = win_rate(level[:, :, pairs[0]] - level[:, :, pairs[1]]).mean(axis=1)
+        truth = np.array([population(expected, even, n) for expected in these])
+    arenas, looks = Arenas(worlds, n, prompts, kind.cluster), Looks(truth)
+    weight = np.tile(even, (worlds, 1))
     for votes in range(EVERY, VOTES + 1, EVERY):
-        pair = rng.choice(pairs.shape[1], EVERY, p=weight)
-        prompt = rng.integers(0, len(effect), EVERY)
-        a, b = pairs[:, pair]
-        outcome = verdicts(win_rate(level[prompt, a] - level[prompt, b]), rng)
-        np.add.at(table, (prompt, pair, outcome), 1)
-        log = tallied(table if kind.cluster == "question" else table.sum(axis=0, keepdims=True), n)
-        if not log.all_take_part():
-            continue
-        undecided = looks.look(BradleyTerry(cluster=kind.cluster)(log), votes)
-        weight = even
-        if kind.adaptive and undecided:
-            chosen = np.zeros(len(even))
-            chosen[[number[min(pair), max(pair)] for pair in undecided]] = 1 / len(undecided)
-            weight = (1 - kind.adaptive) * even + kind.adaptive * chosen
+        for world in range(worlds):
+            pair = rng.choice(len(even), EVERY, p=weight[world])
+            prompt = rng.integers(0, prompts, EVERY)
+            a, b = pairs[:, pair]
+            outcome = verdicts(win_rate(level[world, prompt, a] - level[world, prompt, b]), rng)
+            np.add.at(arenas.table[world], (prompt, pair, outcome), 1)
+        arenas.rate()
+        if votes % 5_000 == 0:
+            arenas.check(votes // 5_000 % worlds)
+        undecided = looks.look(arenas.rating, arenas.clear, votes)
+        weight = aimed(kind.adaptive, even, arenas.rating, undecided)
     return looks
+
+
+def aimed(share_aimed: float, even: Floats, rating: Floats, undecided: NDArray[np.bool_]) -> Floats:
+    """How often each pair meets: in part everybody, in part the open neighbours of the top."""
+    n = rating.shape[1]
+    order = (-rating).argsort(axis=1)[:, :TOP]
+    low, high = np.minimum(order[:, 1:], order[:, :-1]), np.maximum(order[:, 1:], order[:, :-1])
+    pair = (low * (2 * n - low - 1)) // 2 + high - low - 1
+    number = undecided.sum(axis=1)
+    aims = np.where(number > 0, share_aimed, 0.0)
+    chosen = np.zeros((len(rating), len(even)))
+    np.put_along_axis(chosen, pair, undecided / np.maximum(1, number)[:, None], axis=1)
+    return (1 - aims)[:, None] * even + aims[:, None] * chosen
 
 
 def tallied(table: Floats, n: int) -> BattleLog:
@@ -455,51 +592,58 @@ SEASON_HEAD = (
 )
 
 
-def season_row(title: str, found: Sequence[Looks]) -> list[str]:
-    """A row of the table of seasons."""
-    shares = [
-        f"{100 * np.mean([each.shares[n] for each in found if n in each.shares]):.0f}"
-        for n in SHOWN
-        if any(n in each.shares for each in found)
-    ]
-    cells = [share([each.false[name] for each in found]) for name in found[0].false]
-    return [title, *cells, " / ".join(shares)]
-
-
 def print_seasons(worlds: int, seed: int) -> None:
     """False claims over 80 looks."""
     rows = []
     for number, kind in enumerate(SEASONS):
-        rngs = (np.random.default_rng([seed, number, i]) for i in range(worlds))
-        rows.append(season_row(kind.title, [season(kind, rng) for rng in rngs]))
-        print(f"… {' | '.join(rows[-1])}", flush=True)
+        rows.append(seasons(kind, worlds, np.random.default_rng([seed, number])).row(kind.title))
+        print(f"… {' | '.join(rows[-1])}", file=sys.stderr, flush=True)
     print_table(SEASON_HEAD, rows)
 
 
-def policy_season(rng: np.random.Generator) -> Looks:
-    """An arena whose matchups policy v2 draws, 15 prompts, one voter in ten at random."""
-    world = World(matchups=VOTES, newcomers=0)
+def policy_votes(rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """The truth of an arena, and its votes at every look, by pair and outcome: matchups that
+    policy v2 draws, 15 prompts, one voter in ten at random; both-bad votes are left out.
+    """
     for_world, for_arena = rng.spawn(2)
-    found = planted(world, for_world)
-    looks = Looks(found.truth)
+    found = planted(World(matchups=VOTES, newcomers=0), for_world)
     place = {model: i for i, model in enumerate(found.models)}
-    rows: list[tuple[int, int, int]] = []
+    n = len(place)
+    looks = np.zeros((VOTES // EVERY, n * (n - 1) // 2, 3))
     for vote in played(found, Arena(Policy(), (), found.prompts, rng=for_arena)):
-        sides = place[vote.matchup.model_a], place[vote.matchup.model_b]
-        rows.append((*sides, OUTCOMES.index(vote.outcome)))
-        if len(rows) % EVERY:
+        a, b = place[vote.matchup.model_a], place[vote.matchup.model_b]
+        outcome = OUTCOMES.index(vote.outcome)
+        if outcome == BOTH_BAD:
             continue
-        a, b, outcome = np.array([row for row in rows if row[2] != BOTH_BAD], np.int32).T
-        log = BattleLog(models=found.models, a=a, b=b, outcome=outcome.astype(np.int8))
-        if log.all_take_part():
-            looks.look(BradleyTerry(cluster="battle")(log), len(rows))
-    return looks
+        if a > b:
+            a, b, outcome = b, a, (B_WINS, A_WINS, TIE)[outcome]
+        looks[vote.number // EVERY, a * (2 * n - a - 1) // 2 + b - a - 1, outcome] += 1
+    return found.truth, looks
 
 
 def print_policy(worlds: int, seed: int) -> None:
-    """False claims where policy v2 draws the votes."""
-    rngs = (np.random.default_rng([seed, 99, i]) for i in range(worlds))
-    print_table(SEASON_HEAD, [season_row("policy v2", [policy_season(rng) for rng in rngs])])
+    """False claims where policy v2 draws the votes; in parts, for it takes long."""
+    rngs = [np.random.default_rng([seed, 99, i]) for i in range(worlds)]
+    truths, votes = [], []
+    for rng in rngs:
+        truth, looks = policy_votes(rng)
+        truths.append(truth)
+        votes.append(looks)
+        if len(votes) % 10 == 0 or len(votes) == worlds:
+            row = looked_at(np.array(truths), np.array(votes)).row("policy v2")
+            print(f"… {len(votes)} worlds: {' | '.join(row)}", file=sys.stderr, flush=True)
+    print_table(SEASON_HEAD, [row])
+
+
+def looked_at(truth: Floats, votes: Floats) -> Looks:
+    """What was claimed over these looks, claims being about these prompts."""
+    worlds, models = truth.shape
+    arenas, looks = Arenas(worlds, models, 1, "battle"), Looks(truth)
+    for number in range(votes.shape[1]):
+        arenas.table[:, 0] += votes[:, number]
+        arenas.rate()
+        looks.look(arenas.rating, arenas.clear, EVERY * (number + 1))
+    return looks
 
 
 SECTIONS: dict[str, tuple[Callable[[int, int], None], int]] = {
