@@ -30,6 +30,7 @@ from arena_kit.rating.base import Ratings as Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry as BradleyTerry
 from arena_kit.rating.elo import PermutationElo as PermutationElo
 from arena_kit.rating.elo import k_sweep as k_sweep
+from arena_kit.rating.fragility import fragility as fragility
 from arena_kit.rating.glicko2 import Glicko2 as Glicko2
 from arena_kit.rating.glicko2 import GlickoState as GlickoState
 from arena_kit.rating.hybrid import Hybrid as Hybrid

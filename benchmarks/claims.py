@@ -376,7 +376,7 @@ class Arenas:
         """Ratings and decided orders of all arenas; none where an arena has no finite rating."""
         votes = self.table.sum(axis=1)
         won, lost = votes @ np.array([1, 0, 0.5]), votes @ np.array([0, 1, 0.5])
-        information = self._fit(won, won + lost)
+        self.rating, information = self._fit(won, won + lost)
         spread = self._sandwich(information)
         variance = np.diagonal(spread, axis1=1, axis2=2)
         error = np.sqrt(variance[:, :, None] + variance[:, None, :] - 2 * spread)
@@ -392,8 +392,15 @@ class Arenas:
             clear = further
         self.clear = clear & self._finite(won, lost)[:, None, None]
 
-    def _fit(self, won: Floats, games: Floats) -> Floats:
-        """Newton's method from where the ratings were; the curvature at the peak."""
+    def truth(self, expected: Floats) -> Floats:
+        """The population value of the ratings: the fit to all pairs' expected scores, each as often
+        as it met so far.
+        """
+        games = self.table.sum(axis=(1, 3))
+        return self._fit(expected * games, games)[0]
+
+    def _fit(self, won: Floats, games: Floats) -> tuple[Floats, Floats]:
+        """Newton's method from where the ratings were: the peak, and the curvature there."""
         first, second = self.pairs
         n = self.rating.shape[1]
         theta = self.rating.copy()
@@ -409,8 +416,7 @@ class Arenas:
             theta = theta + np.clip(step, -1, 1)
             if np.abs(step).max() < 1e-9:
                 break
-        self.rating = np.clip(theta - theta.mean(axis=1, keepdims=True), -9, 9)
-        return information
+        return np.clip(theta - theta.mean(axis=1, keepdims=True), -9, 9), information
 
     def _sandwich(self, information: Floats) -> Floats:
         """The sandwich covariance, by vote or by prompt."""
@@ -458,20 +464,18 @@ class Arenas:
 class Looks:
     """What was claimed over the looks at arenas side by side, beside the truth."""
 
-    def __init__(self, truth: Floats) -> None:
-        self.worlds, self.models = truth.shape
-        self.better = truth[:, :, None] > truth[:, None, :]
-        self.true_order = (-truth).argsort(axis=1)
-        self.false = {
-            name: np.zeros(self.worlds, bool)
-            for name in ("top", "board", "first", "tiers", "ranks")
-        }
+    def __init__(self, worlds: int, models: int) -> None:
+        self.models = models
+        claimed = ("top", "board", "first", "tiers", "ranks")
+        self.false = {name: np.zeros(worlds, bool) for name in claimed}
         self.shares: dict[int, float] = {}
 
-    def look(self, rating: Floats, clear: NDArray[np.bool_], votes: int) -> NDArray[np.bool_]:
+    def look(self, arenas: Arenas, truth: Floats, votes: int) -> NDArray[np.bool_]:
         """Check all claims; which neighbours of the top are open, by their places."""
-        order = (-rating).argsort(axis=1)
-        clear_here, better = in_order(clear, order), in_order(self.better, order)
+        clear, true_order = arenas.clear, (-truth).argsort(axis=1)
+        order = (-arenas.rating).argsort(axis=1)
+        better = in_order(truth[:, :, None] > truth[:, None, :], order)
+        clear_here = in_order(clear, order)
         upper = np.triu(np.ones((self.models, self.models), bool), 1)
         wrong = clear_here & ~better & upper
         cuts = [
@@ -479,20 +483,20 @@ class Looks:
             for n in range(1, self.models)
         ]
         ahead, behind = clear.sum(axis=1), clear.sum(axis=2)
-        rank = self.true_order.argsort(axis=1)
+        rank = true_order.argsort(axis=1)
         missed = (ahead > rank) | (self.models - 1 - behind < rank)
         leads = clear_here[:, 0].sum(axis=1) == self.models - 1
         for name, failed in (
             ("top", wrong[:, :TOP, :TOP].any(axis=(1, 2))),
             ("board", wrong.any(axis=(1, 2))),
-            ("first", leads & (order[:, 0] != self.true_order[:, 0])),
+            ("first", leads & (order[:, 0] != true_order[:, 0])),
             ("tiers", np.any(cuts, axis=0)),
             ("ranks", missed.any(axis=1)),
         ):
             self.false[name] |= failed
         near = np.arange(TOP - 1)
         if votes in SHOWN:
-            self.shares[votes] = in_order(clear, self.true_order)[:, near, near + 1].mean()
+            self.shares[votes] = in_order(clear, true_order)[:, near, near + 1].mean()
         return np.asarray(~clear_here[:, near, near + 1])
 
     def row(self, title: str) -> list[str]:
@@ -514,12 +518,8 @@ def seasons(kind: Season, worlds: int, rng: np.random.Generator) -> Looks:
     skill = rng.normal(0, kind.skill_sd, (worlds, n))
     level = skill[:, None] + rng.normal(0, kind.prompt_sd, (worlds, prompts, n))
     even = np.full(pairs.shape[1], 1 / pairs.shape[1])
-    if kind.cluster == "question":
-        truth = skill
-    else:
-        these = win_rate(level[:, :, pairs[0]] - level[:, :, pairs[1]]).mean(axis=1)
-        truth = np.array([population(expected, even, n) for expected in these])
-    arenas, looks = Arenas(worlds, n, prompts, kind.cluster), Looks(truth)
+    these = win_rate(level[:, :, pairs[0]] - level[:, :, pairs[1]]).mean(axis=1)
+    arenas, looks = Arenas(worlds, n, prompts, kind.cluster), Looks(worlds, n)
     weight = np.tile(even, (worlds, 1))
     for votes in range(EVERY, VOTES + 1, EVERY):
         for world in range(worlds):
@@ -531,7 +531,8 @@ def seasons(kind: Season, worlds: int, rng: np.random.Generator) -> Looks:
         arenas.rate()
         if votes % 5_000 == 0:
             arenas.check(votes // 5_000 % worlds)
-        undecided = looks.look(arenas.rating, arenas.clear, votes)
+        truth = skill if kind.cluster == "question" else arenas.truth(these)
+        undecided = looks.look(arenas, truth, votes)
         weight = aimed(kind.adaptive, even, arenas.rating, undecided)
     return looks
 
@@ -638,11 +639,11 @@ def print_policy(worlds: int, seed: int) -> None:
 def looked_at(truth: Floats, votes: Floats) -> Looks:
     """What was claimed over these looks, claims being about these prompts."""
     worlds, models = truth.shape
-    arenas, looks = Arenas(worlds, models, 1, "battle"), Looks(truth)
+    arenas, looks = Arenas(worlds, models, 1, "battle"), Looks(worlds, models)
     for number in range(votes.shape[1]):
         arenas.table[:, 0] += votes[:, number]
         arenas.rate()
-        looks.look(arenas.rating, arenas.clear, EVERY * (number + 1))
+        looks.look(arenas, truth, EVERY * (number + 1))
     return looks
 
 

@@ -200,7 +200,7 @@ class BradleyTerry:
             check_separation(log.models, *pairs.taken(rows, half=self.ties == "half"))
         if self.covariates:
             check_identified(rows, n)
-        priors = self._priors(rows, pairs)
+        priors = self.priors(rows, pairs)
         cells = rows if self.covariates else pairs.pooled(rows)
         fit = fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties])
         if self.interval == "sandwich":
@@ -210,7 +210,7 @@ class BradleyTerry:
             raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
         return fit, draws
 
-    def _priors(self, rows: Cells, pairs: Pairs) -> Priors:
+    def priors(self, rows: Cells, pairs: Pairs) -> Priors:
         """The prior that all battles need, and the one that a resample may need."""
         spare = pairs.prior(self.prior, len(self.covariates))
         if self.prior_when == "always":
@@ -224,7 +224,7 @@ class BradleyTerry:
         n = len(log.models)
         pairs = Pairs.of(rows, n)
         cells = rows if self.covariates else pairs.pooled(rows)
-        always = self._priors(rows, pairs).always
+        always = self.priors(rows, pairs).always
         with one_thread():
             return fitted(cells.and_also(always), n, TIE_MODELS[self.ties]).strength
 

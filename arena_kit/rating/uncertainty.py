@@ -138,7 +138,7 @@ def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
         took = Pairs.of(whole, fit.n_models).taken(whole, half=fit.ties.start is None)
         if not strongly_connected(fit.n_models, *took):
             return _with_prior(fit, whole, priors.spare)
-        return _broyden(fit, whole, inverse)
+        return refitted(fit, whole, inverse)
 
     return refit
 
@@ -178,7 +178,7 @@ def _with_prior(fit: Fit, cells: Cells, spare: Cells) -> Floats:
     return _newton(fit, cells.and_also(spare.at(divided)))
 
 
-def _broyden(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
+def refitted(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
     """The fit to a resample by Broyden's method, from the fit to all battles."""
     theta = fit.theta.copy()
     taken: list[Floats] = []
@@ -187,11 +187,11 @@ def _broyden(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
         step = inverse @ gradient(theta, cells, fit.n_models, fit.ties)
         for before, after, length in zip(taken, taken[1:], lengths, strict=False):
             step = step + after * ((before @ step) / length)
-        if k:
-            step = step / (1 - (taken[-1] @ step) / lengths[-1])
-        largest = np.abs(step).max()
-        if not largest <= 20:
+        shrink = 1 - float(taken[-1] @ step) / lengths[-1] if k else 1.0
+        largest = float(np.abs(step).max())
+        if not largest <= 20 * abs(shrink) or not shrink:
             break
+        step, largest = step / shrink, largest / abs(shrink)
         theta = moved(theta, step, fit.n_models, fit.ties)
         if largest < _TOLERANCE:
             return theta

@@ -1,0 +1,210 @@
+"""How fragile an order is: the fewest votes that, taken out or added, would turn it round.
+
+Which votes hold a gap apart is told by their influence, the derivative of the gap in each vote's
+weight; how many of them it takes is found by refits (Broderick, Giordano and Meager 2020 call the
+first step AMIP). So every number is one that does turn the order round, and one vote less, chosen
+in the same way, does not; a cleverer choice might take fewer. Added are votes of one kind that was
+cast before: the same pair, the same outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.rating.base import RatingError, check_kept
+from arena_kit.rating.bradley_terry import BradleyTerry, one_thread
+from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted
+from arena_kit.rating.tie_models import TIE_MODELS, Floats
+from arena_kit.rating.uncertainty import refitted
+
+_MOST_REFITS = 60
+_TIED = 1e-9  # a gap that is rounding
+#: Challengers of the first place that are looked at: those who need fewest votes to first order.
+_CHALLENGERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragile:
+    """Two models, and the fewest votes `removed` or `added` that would put `below` first.
+
+    None where no number of them does; `of` is how many votes there are.
+    """
+
+    above: str
+    below: str
+    removed: int | None
+    added: int | None
+    of: int
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        ways = [
+            f"{verb} {n:,} {'vote' if n == 1 else 'votes'}"
+            for verb, n in (("taking out", self.removed), ("adding", self.added))
+            if n is not None
+        ]
+        if not ways:
+            return f"No choice of votes puts {self.below} above {self.above}."
+        told = " or ".join(ways)
+        return (
+            f"{told[0].upper()}{told[1:]} of {self.of:,} would put {self.below} above {self.above}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragility:
+    """What would change the `first` place, and the order of all `neighbours`, best first."""
+
+    first: Fragile
+    neighbours: tuple[Fragile, ...]
+
+
+def fragility(battles: BattleLog, method: BradleyTerry | None = None) -> Fragility:
+    """How many votes the order of a log rests on, under a method with ties as half wins and no
+    covariates; raises `RatingError` where no rating exists.
+    """
+    method = method or BradleyTerry()
+    if method.ties != "half" or method.covariates or battles.share_a is not None:
+        raise RatingError("fragility needs ties='half', no covariates and no soft outcomes")
+    log, dropped = method.kept(battles)
+    check_kept(battles, log, dropped)
+    if len(log.models) < 2:
+        raise RatingError(f"fragility needs two models or more, not {len(log.models)}")
+    with one_thread():
+        board = _Board.of(log, method)
+        order = np.argsort(-board.fit.strength, kind="stable").tolist()
+        pairs = [board.turned(above, below) for above, below in pairwise(order)]
+        nearest = sorted(order[1:], key=lambda below: board.guess(order[0], below))
+        rivals = [board.turned(order[0], j) for j in nearest[:_CHALLENGERS] if j != order[1]]
+        return Fragility(first=_least([pairs[0], *rivals]), neighbours=tuple(pairs))
+
+
+def _least(rivals: list[Fragile]) -> Fragile:
+    """The challenger that needs the fewest votes, one way or the other."""
+    never = float("inf")
+
+    def needed(each: Fragile) -> float:
+        return min(n if n is not None else never for n in (each.removed, each.added))
+
+    return min(rivals, key=needed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Board:
+    """A fit, the single votes behind it (a row for each pair and outcome), and their number."""
+
+    models: tuple[str, ...]
+    fit: Fit
+    inverse: Floats
+    votes: Cells
+    counts: Floats
+    slope: Floats
+    pairs: Pairs
+    pooled: Cells
+    prior: Cells
+
+    @classmethod
+    def of(cls, log: BattleLog, method: BradleyTerry) -> _Board:
+        votes, counts = Cells.counted(log)
+        n = len(log.models)
+        pairs = Pairs.of(votes, n)
+        pooled = pairs.pooled(votes.with_weights(counts))
+        prior = method.priors(votes.with_weights(counts), pairs).always
+        fit = fitted(pooled.and_also(prior), n, TIE_MODELS["half"])
+        slope = fit.terms(votes).eta
+        return cls(log.models, fit, fit.inverse(), votes, counts, slope, pairs, pooled, prior)
+
+    def influence(self, above: int, below: int) -> Floats:
+        """How much one vote of each row adds to the gap."""
+        pull = self.inverse[above] - self.inverse[below]
+        return np.asarray((pull[self.votes.a] - pull[self.votes.b]) * self.slope)
+
+    def gap(self, above: int, below: int) -> float:
+        return float(self.fit.strength[above] - self.fit.strength[below])
+
+    def guess(self, above: int, below: int) -> float:
+        """To first order, how many of the most influential votes make up the gap."""
+        return self.gap(above, below) / float(self.influence(above, below).max())
+
+    def turned(self, above: int, below: int) -> Fragile:
+        """The fewest votes that turn one order round."""
+        influence = self.influence(above, below)
+        rows = np.argsort(-influence, kind="stable")
+        rows = rows[influence[rows] > 0]
+        most = np.cumsum(self.counts[rows])
+        worth = np.cumsum(self.counts[rows] * influence[rows])
+
+        def without(k: int) -> Cells:
+            taken = np.zeros(len(self.counts))
+            taken[rows] = np.clip(k - (most - self.counts[rows]), 0, self.counts[rows])
+            return self._changed(-taken)
+
+        worst = int(np.argmin(influence))
+
+        def with_more(k: int) -> Cells:
+            more = np.zeros(len(self.counts))
+            more[worst] = k
+            return self._changed(more)
+
+        gap = self.gap(above, below)
+        first = int(np.interp(gap, worth, most)) + 1 if len(rows) else 1
+        against = int(gap / -influence[worst]) + 1 if influence[worst] < 0 else 0
+
+        def left(cells: Cells) -> float:
+            theta = refitted(self.fit, cells, self.inverse)
+            return float(theta[above] - theta[below])
+
+        limit = int(most[-1]) - 1 if len(rows) else 0
+        return Fragile(
+            above=self.models[above],
+            below=self.models[below],
+            removed=_fewest(lambda k: left(without(k)), gap, min(first, limit), limit),
+            added=_fewest(lambda k: left(with_more(k)), gap, against, 100 * against + 100),
+            of=round(self.counts.sum()),
+        )
+
+    def _changed(self, votes: Floats) -> Cells:
+        """The pairs' cells with some votes more or fewer."""
+        change = self.pairs.pooled(self.votes.with_weights(votes))
+        cells = replace(
+            self.pooled,
+            won=self.pooled.won + change.won,
+            tied=self.pooled.tied + change.tied,
+            lost=self.pooled.lost + change.lost,
+        )
+        return cells.and_also(self.prior)
+
+
+def _fewest(gap_after: Callable[[int], float], gap: float, guess: int, most: int) -> int | None:
+    """The least k, up to `most`, from which the gap is below 0, by interpolation between a number
+    that is too small and one that is enough.
+    """
+    low, low_gap, high, high_gap = 0, gap, 0, np.nan
+    k = guess
+    for _ in range(_MOST_REFITS):
+        if not low < k <= most:
+            return None
+        after = gap_after(k)
+        if np.isnan(after):  # so many votes leave no finite rating
+            most, k = k - 1, (low + k) // 2
+            continue
+        if after < -_TIED:
+            high, high_gap = k, after
+        else:
+            low, low_gap = k, after
+        if high and high - low == 1:
+            return high
+        if high:
+            part = low_gap / (low_gap - high_gap)
+            k = min(max(low + round(part * (high - low)), low + 1), high - 1)
+        else:
+            rate = (gap - low_gap) / low
+            k = low + 1 + (int(1.02 * low_gap / rate) if rate > 0 else low)
+            k = most if low < most < k else k
+    return None

@@ -1,0 +1,100 @@
+"""How many votes an order rests on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena_kit import BattleLog, BradleyTerry, RatingError, fragility, read_pair_counts
+from arena_kit.rating.fragility import Fragile
+
+PLAIN = BradleyTerry(prior=0)
+
+
+def counted(*rows: tuple[str, str, int, int, int]) -> BattleLog:
+    """A log of wins, losses and ties of each pair."""
+    a, b, won, lost, tied = zip(*rows, strict=True)
+    return BattleLog.from_counts(a, b, won, lost, tied)
+
+
+def test_two_models_by_hand() -> None:
+    """Of 30 wins and 10 losses, 21 wins less leave 9 to 10; 21 losses more make it 30 to 31. Ties
+    change nothing.
+    """
+    for ties in (0, 7):
+        found = fragility(counted(("x", "y", 30, 10, ties)))
+        assert found.first == Fragile(above="x", below="y", removed=21, added=21, of=40 + ties)
+        assert found.neighbours == (found.first,)
+
+
+def turns(table: np.ndarray, change: tuple[int, ...]) -> bool:
+    """Whether the second of three models is above the first once these votes are gone."""
+    left = table.ravel() - np.array(change)
+    pairs = (("a", "b"), ("a", "c"), ("b", "c"))
+    rows = [(*pair, *n) for pair, n in zip(pairs, left.reshape(3, 3).tolist(), strict=True)]
+    strength = PLAIN.strengths(counted(*rows))
+    return bool(strength[1] > strength[0])
+
+
+def test_no_smaller_choice_turns_the_order_round() -> None:
+    """All choices of fewer votes, tried one by one, leave the order; one of as many does not."""
+    table = np.array([[6, 4, 2], [9, 3, 1], [8, 4, 1]])
+    pairs = (("a", "b"), ("a", "c"), ("b", "c"))
+    log = counted(*((*pair, *n) for pair, n in zip(pairs, table.tolist(), strict=True)))
+    (found, _) = fragility(log, PLAIN).neighbours
+    assert (found.above, found.below) == ("a", "b")
+    assert found.removed is not None
+    choices = list(product(*(range(min(n, found.removed) + 1) for n in table.ravel())))
+    fewer = [c for c in choices if 0 < sum(c) < found.removed]
+    assert not any(turns(table, choice) for choice in fewer)
+    assert any(turns(table, choice) for choice in choices if sum(choice) == found.removed)
+
+
+def test_the_first_place_may_fall_to_another_than_the_second() -> None:
+    """The third has met the first a few times only, and needs fewer votes than the second."""
+    log = counted(
+        ("a", "b", 5200, 4800, 0),
+        ("c", "d", 4, 3, 0),
+        ("a", "d", 6000, 4000, 0),
+        ("b", "d", 5800, 4200, 0),
+    )
+    found = fragility(log)
+    assert found.first.below == "c"
+    assert found.first.removed is not None
+    assert found.first.removed < 10
+
+
+def test_what_cannot_be_told_is_refused() -> None:
+    """Ties of their own, covariates and soft outcomes have no votes to count."""
+    log = counted(("x", "y", 3, 2, 2))
+    with pytest.raises(RatingError, match="fragility needs ties='half'"):
+        fragility(log, BradleyTerry(ties="davidson"))
+    with pytest.raises(RatingError, match="no soft outcomes"):
+        fragility(replace(log, share_a=np.full(len(log), 0.5)))
+
+
+def test_in_words() -> None:
+    """The sentence names both ways, and says where there is none."""
+    found = Fragile(above="x", below="y", removed=1, added=1200, of=40_000)
+    assert found.sentence == (
+        "Taking out 1 vote or adding 1,200 votes of 40,000 would put y above x."
+    )
+    never = replace(found, removed=None, added=None)
+    assert never.sentence == "No choice of votes puts y above x."
+
+
+def test_every_turn_of_a_large_board_is_confirmed_from_scratch(data: Path) -> None:
+    """On 1.67 million votes, adding as many votes as said to one pair puts the second first when
+    all are rated anew, and one vote less does not.
+    """
+    log = read_pair_counts(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
+    found = fragility(log).first
+    assert found.added is not None
+    for more, turned in ((found.added, True), (found.added - 1, False)):
+        extra = BattleLog.from_counts([found.below], [found.above], [float(more)], [0.0])
+        order = BradleyTerry()(BattleLog.joined(log, extra)).order
+        assert (order.index(found.below) < order.index(found.above)) is turned
