@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
 from arena_kit.rating.critical import normal_score, span_scores, t_score, widening
+from arena_kit.rating.evidence import CLAIMS_ABOUT
 from arena_kit.rating.tie_models import TIE_MODELS
 
 Floats = NDArray[np.float64]
@@ -141,11 +142,11 @@ def equivalent(ratings: Ratings, margin: float) -> Bools:
 
 
 def about(ratings: Ratings) -> str:
-    """What the claims are about: `prompts like these` where questions count as a sample, `these
-    prompts` where only the votes do.
+    """What the claims are about: `prompts_like_these` where questions count as a sample,
+    `these_prompts` where only the votes do.
     """
-    alone = ratings.settings.get("cluster") in ("voter", "battle")
-    return "these prompts" if alone else "prompts like these"
+    cluster = ratings.settings.get("cluster", "both")
+    return next(name for name, ways in CLAIMS_ABOUT.items() if cluster in ways)
 
 
 def sentences(ratings: Ratings, margin: float = 0.0) -> tuple[str, ...]:

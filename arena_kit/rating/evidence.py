@@ -18,9 +18,12 @@ from arena_kit.rating.tie_models import Floats
 Cluster = Literal["both", "question", "voter", "battle"]
 Ints = NDArray[np.int32]
 
-#: What claims are about, and what battles then share beside the models: with other prompts of the
-#: same kind the questions are a sample, with these very prompts only the votes are.
-CLAIMS_ABOUT: dict[str, Cluster] = {"prompts_like_these": "both", "these_prompts": "voter"}
+#: What claims are about, and the clusters that make them so, the usual ones first: for prompts like
+#: these the questions are a sample of all that might be asked, for these prompts only votes are.
+CLAIMS_ABOUT: dict[str, tuple[Cluster, ...]] = {
+    "prompts_like_these": ("both", "question"),
+    "these_prompts": ("voter", "battle"),
+}
 
 
 @dataclass(frozen=True, slots=True)

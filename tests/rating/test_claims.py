@@ -506,9 +506,9 @@ def test_what_claims_are_about() -> None:
     """Where questions count as a sample, claims are about prompts like these; where only votes do,
     about these prompts.
     """
-    for cluster, said in (("both", "prompts like these"), ("voter", "these prompts")):
+    for cluster, said in (("both", "prompts_like_these"), ("voter", "these_prompts")):
         assert about(BradleyTerry(cluster=cluster)(LEAGUE)) == said  # type: ignore[arg-type]
-    assert about(ELO(LEAGUE)) == "prompts like these"
+    assert about(ELO(LEAGUE)) == "prompts_like_these"
 
 
 # Who would win
