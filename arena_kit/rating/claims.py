@@ -17,7 +17,7 @@ from itertools import pairwise
 from math import ceil
 from math import log as ln
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,12 +164,29 @@ def sentences(ratings: Ratings, margin: float = 0.0) -> tuple[str, ...]:
     return winner + left_out, _told_apart(ratings, margin)
 
 
+def summary(ratings: Ratings, margin: float = 0.0) -> dict[str, Any]:
+    """Everything that may be said about the order of a board, as plain values for JSON; models
+    without enough evidence are in none of it but `unplaced`.
+    """
+    order, ranges = _known_order(ratings), rank_ranges(ratings)
+    return {
+        "about": about(ratings),
+        "first": list(may_be_first(ratings)),
+        "tiers": [list(group) for group in tiers(ratings)],
+        "neighbours": [pair._asdict() for pair in neighbours(ratings, margin)],
+        "ranks_at_once": {model: list(ranges[model] or ()) for model in order},
+        "unplaced": [model for model in ratings.order if model not in order],
+        "margin": margin,
+        "sentences": list(sentences(ratings, margin)),
+    }
+
+
 def _told_apart(ratings: Ratings, margin: float) -> str:
     """How many neighbours are decided, and what the closest open ones need."""
     pairs = neighbours(ratings, margin)
     counts = {state: sum(p.state == state for p in pairs) for state in ("decided", "equivalent")}
-    alike = f", {counts['equivalent']} equivalent within {margin:g} points" if margin else ""
-    text = f"Of {len(pairs)} neighbouring orders {counts['decided']} are decided{alike}"
+    alike = f", equivalent within {margin:g} points: {counts['equivalent']}" if margin else ""
+    text = f"Neighbouring orders decided: {counts['decided']} of {len(pairs)}{alike}"
     waiting = [(p.more, p) for p in pairs if p.state == "open" and p.more is not None]
     if waiting:
         more, nearest = min(waiting, key=lambda each: each[0])

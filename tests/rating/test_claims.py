@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from arena_kit.rating.claims import (
     sentences,
     shrinkage,
     single_rank_ranges,
+    summary,
     tiers,
     win_rates,
 )
@@ -444,9 +446,30 @@ def test_a_decided_board_in_words() -> None:
     found = board({"a": 300.0, "b": 200.0, "c": 100.0})
     assert sentences(found) == (
         "First: a, decided.",
-        "Of 2 neighbouring orders 2 are decided. The models form 3 tiers.",
+        "Neighbouring orders decided: 2 of 2. The models form 3 tiers.",
     )
     assert sentences(board({"a": 0.0}))[0].startswith("No order can be decided")
+
+
+def test_the_summary_is_all_of_it_as_plain_values() -> None:
+    """A board's claims as JSON: what they are about, who may be first, tiers, neighbours, ranks."""
+    found = summary(
+        board(
+            {"a": 300.0, "b": 299.0, "c": 0.0, "new": 5.0},
+            {"a": 1, "b": 1, "c": 1, "new": math.nan},
+        ),
+        margin=10.0,
+    )
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["about"] == "prompts_like_these"
+    assert found["first"] == ["a", "b"]
+    assert found["tiers"] == [["a", "b"], ["c"]]
+    assert [pair["state"] for pair in found["neighbours"]] == ["equivalent", "decided"]
+    assert found["ranks_at_once"] == {"a": [1, 3], "b": [1, 3], "c": [3, 4]}
+    assert found["unplaced"] == ["new"]
+    assert found["sentences"][1].startswith(
+        "Neighbouring orders decided: 1 of 2, equivalent within 10 points: 1."
+    )
 
 
 def test_how_many_more_battles_decide() -> None:
