@@ -35,6 +35,7 @@ State = Literal["decided", "equivalent", "open"]
 DECIDED = 0.995
 _NORMAL_99 = 2.5758293035489004
 _NEVER = 1e9  # battles beyond any arena
+_SHOWN = 6  # names in a sentence
 
 
 class Gaps(NamedTuple):
@@ -296,7 +297,11 @@ def _neighbour_score() -> float:
 
 
 def _all(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    """Some names in words: all of them, or the first and how many more."""
+    shown = (
+        list(names) if len(names) <= _SHOWN else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
+    )
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _deviation(lead: Floats) -> Floats:

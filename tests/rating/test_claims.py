@@ -442,12 +442,16 @@ def test_one_badly_known_model_may_be_first() -> None:
 
 
 def test_a_decided_board_in_words() -> None:
-    """Three models far apart: the first is decided, and each is a tier of its own."""
+    """Three models far apart: the first is decided, and each is a tier of its own; of many that may
+    be first, six are named.
+    """
     found = board({"a": 300.0, "b": 200.0, "c": 100.0})
     assert sentences(found) == (
         "First: a, decided.",
         "Neighbouring orders decided: 2 of 2. The models form 3 tiers.",
     )
+    crowd = sentences(board({f"m{n}": float(-n) for n in range(9)}))
+    assert crowd[0] == "First place is open between m0, m1, m2, m3, m4, m5 and 3 more."
     assert sentences(board({"a": 0.0}))[0].startswith("No order can be decided")
 
 
