@@ -86,24 +86,25 @@ class Evidence:
     @property
     def pieces(self) -> float:
         """How many pieces there are, by the way that has fewer."""
-        return min(part.pieces for part in self.partitions())
+        ways = (self.clusters, self.clusters if self.voters is None else self.voters)
+        return min(self._pieces(way) for way in ways)
 
     def partitions(self) -> Iterator[Partition]:
         """The ways to cut the battles: by two of them, pieces that share both count twice and are
         taken off once (Cameron, Gelbach and Miller 2011).
         """
-        yield self._partition(1, self.clusters)
+        yield Partition(1, self.clusters, self._pieces(self.clusters))
         if self.clusters is not None and self.voters is not None:
-            yield self._partition(1, self.voters)
+            yield Partition(1, self.voters, self._pieces(self.voters))
             cells = self.clusters.astype(np.int64) * (int(self.voters.max()) + 1) + self.voters
             both = np.unique(cells, return_inverse=True)[1].astype(np.int32)
-            yield self._partition(-1, both if both.max() + 1 < len(both) else None)
+            way = both if both.max() + 1 < len(both) else None
+            yield Partition(-1, way, self._pieces(way))
 
-    def _partition(self, sign: int, clusters: Ints | None) -> Partition:
+    def _pieces(self, clusters: Ints | None) -> float:
         if clusters is None:
-            return Partition(sign, None, float(self.counts.sum()))
-        more = float((self.counts - 1).sum())
-        return Partition(sign, clusters, float(clusters.max()) + 1 + more)
+            return float(self.counts.sum())
+        return float(clusters.max()) + 1 + float((self.counts - 1).sum())
 
     def votes(self, seed: int) -> Votes:
         """What a resample draws from."""
