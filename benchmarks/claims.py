@@ -581,6 +581,12 @@ SEASONS = (
         prompt_sd=150.0,
         cluster="question",
     ),
+    Season(title="uniform votes, near-tied models", skill_sd=20.0),
+    Season(
+        title="uniform votes, 15 prompts with effects of 150, claims about these prompts",
+        prompts=15,
+        prompt_sd=150.0,
+    ),
 )
 SEASON_HEAD = (
     "seasons with a false claim, %",
