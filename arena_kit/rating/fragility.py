@@ -24,7 +24,7 @@ from arena_kit.rating.uncertainty import refitted
 
 _MOST_REFITS = 60
 _TIED = 1e-9  # a gap that is rounding
-#: Challengers of the first place that are looked at: those who need fewest votes to first order.
+#: Challengers of the first place that are looked at beside the second.
 _CHALLENGERS = 3
 
 
@@ -80,8 +80,7 @@ def fragility(battles: BattleLog, method: BradleyTerry | None = None) -> Fragili
         board = _Board.of(log, method)
         order = np.argsort(-board.fit.strength, kind="stable").tolist()
         pairs = [board.turned(above, below) for above, below in pairwise(order)]
-        nearest = sorted(order[1:], key=lambda below: board.guess(order[0], below))
-        rivals = [board.turned(order[0], j) for j in nearest[:_CHALLENGERS] if j != order[1]]
+        rivals = [board.turned(order[0], below) for below in board.rivals(order)]
         return Fragility(first=_least([pairs[0], *rivals]), neighbours=tuple(pairs))
 
 
@@ -131,6 +130,12 @@ class _Board:
     def guess(self, above: int, below: int) -> float:
         """To first order, how many of the most influential votes make up the gap."""
         return self.gap(above, below) / float(self.influence(above, below).max())
+
+    def rivals(self, order: list[int]) -> list[int]:
+        """Models below the second that might become first with fewer votes than it."""
+        guesses = {below: self.guess(order[0], below) for below in order[1:]}
+        near = [below for below in order[2:] if guesses[below] < 2 * guesses[order[1]]]
+        return sorted(near, key=guesses.__getitem__)[:_CHALLENGERS]
 
     def turned(self, above: int, below: int) -> Fragile:
         """The fewest votes that turn one order round."""
