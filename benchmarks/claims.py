@@ -608,12 +608,19 @@ def print_seasons(worlds: int, seed: int) -> None:
     print_table(SEASON_HEAD, rows)
 
 
-def policy_votes(rng: np.random.Generator) -> tuple[Floats, Floats]:
+POLICY_WORLDS = {
+    "policy v2's own votes": World(matchups=VOTES, newcomers=0),
+    "the same, near-tied models": World(matchups=VOTES, newcomers=0, skill_sd=20.0),
+    "the same, prompt effects of 150": World(matchups=VOTES, newcomers=0, prompt_sd=150.0),
+}
+
+
+def policy_votes(world: World, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """The truth of an arena, and its votes at every look, by pair and outcome: matchups that
     policy v2 draws, 15 prompts, one voter in ten at random; both-bad votes are left out.
     """
     for_world, for_arena = rng.spawn(2)
-    found = planted(World(matchups=VOTES, newcomers=0), for_world)
+    found = planted(world, for_world)
     place = {model: i for i, model in enumerate(found.models)}
     n = len(place)
     looks = np.zeros((VOTES // EVERY, n * (n - 1) // 2, 3))
@@ -629,17 +636,14 @@ def policy_votes(rng: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def print_policy(worlds: int, seed: int) -> None:
-    """False claims where policy v2 draws the votes; in parts, for it takes long."""
-    rngs = [np.random.default_rng([seed, 99, i]) for i in range(worlds)]
-    truths, votes = [], []
-    for rng in rngs:
-        truth, looks = policy_votes(rng)
-        truths.append(truth)
-        votes.append(looks)
-        if len(votes) % 10 == 0 or len(votes) == worlds:
-            row = looked_at(np.array(truths), np.array(votes)).row("policy v2")
-            print(f"… {len(votes)} worlds: {' | '.join(row)}", file=sys.stderr, flush=True)
-    print_table(SEASON_HEAD, [row])
+    """False claims where policy v2 draws the votes; it takes seconds per world."""
+    rows = []
+    for number, (title, world) in enumerate(POLICY_WORLDS.items(), 99):
+        rngs = [np.random.default_rng([seed, number, i]) for i in range(worlds)]
+        truths, votes = zip(*(policy_votes(world, rng) for rng in rngs), strict=True)
+        rows.append(looked_at(np.array(truths), np.array(votes)).row(title))
+        print(f"… {' | '.join(rows[-1])}", file=sys.stderr, flush=True)
+    print_table(SEASON_HEAD, rows)
 
 
 def looked_at(truth: Floats, votes: Floats) -> Looks:
