@@ -1,0 +1,237 @@
+"""Which calls of a tournament to make next, so that its order is decided with few of them.
+
+A call is one pair of models on one prompt. Each round looks at the neighbours of the ranking so
+far: those that are decided, equivalent or hopeless get no more calls; for the open ones, the calls
+are chosen that most reduce the variance of their gap, be it through other models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from math import ceil, inf, sqrt
+from math import log as ln
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.rating.base import MIN_QUESTIONS, Ratings
+
+Floats = NDArray[np.float64]
+Calls = NDArray[np.bool_]
+Standing = Literal["decided", "equivalent", "hopeless", "open"]
+
+#: Steps in which a round is filled: after each, the information is counted anew.
+_STEPS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """Two models next to each other in a ranking, and what can be said of their order.
+
+    `chance` is how probable it is, by what was seen so far, that making every call that is left
+    would decide them.
+    """
+
+    above: str
+    below: str
+    gap: float
+    se: float
+    standing: Standing
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All calls of a tournament: a row per pair of `models` (in name order), a column per prompt.
+
+    `possible` marks those that can be made, `made` those that were.
+    """
+
+    models: tuple[str, ...]
+    possible: Calls
+    made: Calls
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The two models of each row, as places in `models`."""
+        return list(combinations(range(len(self.models)), 2))
+
+    @property
+    def left(self) -> Calls:
+        """The calls that can still be made."""
+        return self.possible & ~self.made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveRounds:
+    """How a tournament is judged in rounds.
+
+    Parameters
+    ----------
+    level
+        Standard errors by which a gap must differ from 0 to be decided, whatever the round.
+    margin
+        Neighbours whose gap surely lies within so many points are equivalent; 0: none are.
+    first_share, round_share
+        How many of all calls the first round makes, and each later one.
+    hopeless_below
+        The chance of being decided by all calls below which neighbours get no more of them.
+    seed
+        Which prompts are taken first.
+    """
+
+    level: float = 2.58
+    margin: float = 0.0
+    first_share: float = 0.05
+    round_share: float = 0.03
+    hopeless_below: float = 0.2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, holds, allowed in (
+            ("level", 0 < self.level < inf, "a finite number above 0"),
+            ("margin", 0 <= self.margin < inf, "a finite number, 0 or more"),
+            ("first_share", 0 < self.first_share <= 1, "above 0, at most 1"),
+            ("round_share", 0 < self.round_share <= 1, "above 0, at most 1"),
+            ("hopeless_below", 0 <= self.hopeless_below < 1, "0 or more, below 1"),
+            ("seed", self.seed >= 0, "0 or more"),
+        ):
+            if not holds:
+                raise ValueError(f"{name} must be {allowed}, not {getattr(self, name)!r}")
+
+    def first(self, table: Table) -> Calls:
+        """The first round: every pair equally often, on prompts that are spread, and each model
+        on as many as an interval needs.
+        """
+        n = len(table.models)
+        least = ceil(MIN_QUESTIONS / (n - 1)) + 1
+        each = max(least, round(self.first_share * table.possible.shape[1]))
+        made = np.zeros_like(table.made)
+        for row in range(len(made)):
+            self._take(made, row, each, table)
+        return made
+
+    def neighbours(self, table: Table, ratings: Ratings) -> list[Neighbours]:
+        """The neighbours of a ranking (a Bradley–Terry fit to what was made), best first."""
+        worth = _worth(table, ratings)
+        before = _inverse(_laplacian(table, worth * table.made.sum(axis=1)))
+        full = _inverse(_laplacian(table, worth * table.possible.sum(axis=1)))
+        return [
+            self._neighbours(a, b, ratings, before, full)
+            for a, b in pairwise(ratings.order)
+        ]  # fmt: skip
+
+    def next(self, table: Table, ratings: Ratings) -> Calls:
+        """The calls of the next round; none when no neighbours are open."""
+        n, made = len(table.models), np.zeros_like(table.made)
+        place = {model: i for i, model in enumerate(table.models)}
+        targets = []
+        for pair in self.neighbours(table, ratings):
+            if pair.standing == "open":
+                contrast = np.zeros(n)
+                contrast[place[pair.above]], contrast[place[pair.below]] = 1, -1
+                targets.append(contrast)
+        if targets:
+            size = max(len(table.pairs), round(self.round_share * table.possible.sum()))
+            for row, count in enumerate(self._allotted(table, ratings, targets, size)):
+                self._take(made, row, count, table)
+        return made
+
+    def _neighbours(
+        self, a: str, b: str, ratings: Ratings, before: Floats, full: Floats
+    ) -> Neighbours:
+        i, j = ratings.models.index(a), ratings.models.index(b)
+        gap, variance = ratings[a].rating - ratings[b].rating, inf
+        if ratings.covariance is not None and None not in (ratings[a].ci_low, ratings[b].ci_low):
+            variance = _of_gap(ratings.covariance, i, j)
+        shrinks = min(1.0, _of_gap(full, i, j) / _of_gap(before, i, j))
+        chance = _chance(gap, variance, shrinks, self.level)
+        se = sqrt(variance)
+        standing: Standing = "open"
+        if gap > self.level * se:
+            standing, chance = "decided", 1.0
+        elif gap + self.level * se < self.margin:
+            standing = "equivalent"
+        elif chance < self.hopeless_below or shrinks == 1:
+            standing = "hopeless"
+        return Neighbours(above=a, below=b, gap=gap, se=se, standing=standing, chance=chance)
+
+    def _allotted(
+        self, table: Table, ratings: Ratings, targets: Sequence[Floats], size: int
+    ) -> NDArray[np.int64]:
+        """How many calls each pair gets: in turn, each target takes the pair whose calls reduce
+        the variance of its gap most.
+        """
+        worth, left = _worth(table, ratings), table.left.sum(axis=1)
+        low, high = np.array(table.pairs).T
+        rows = np.arange(len(low))
+        information = _laplacian(table, worth * table.made.sum(axis=1))
+        allotted = np.zeros_like(left)
+        turn, step = 0, max(1, size // _STEPS)
+        while allotted.sum() < min(size, left.sum()):
+            spread = _inverse(information)
+            moved = spread[:, low] - spread[:, high]
+            own = moved[low, rows] - moved[high, rows]
+            gain = (targets[turn % len(targets)] @ moved) ** 2 * worth / (1 + worth * own)
+            best = int(np.argmax(np.where(allotted < left, gain, -1)))
+            count = min(step, left[best] - allotted[best], size - allotted.sum())
+            allotted[best] += count
+            information += _laplacian(table, np.where(rows == best, worth * count, 0.0))
+            turn += 1
+        return np.asarray(allotted, np.int64)
+
+    def _take(self, made: Calls, row: int, count: int, table: Table) -> None:
+        """Mark `count` calls of a pair, on the prompts that were used least."""
+        left = np.flatnonzero(table.left[row])
+        rng = np.random.default_rng([self.seed, row, int(table.made.sum())])
+        used = (table.made.sum(axis=0) + made.sum(axis=0))[left]
+        made[row, left[np.lexsort((rng.random(len(left)), used))[:count]]] = True
+
+
+def _worth(table: Table, ratings: Ratings) -> Floats:
+    """The information that a call of each pair adds: p (1 - p), less what calls gave no battle."""
+    if ratings.models != table.models:
+        raise ValueError(f"ratings of {ratings.models}, calls of {table.models}")
+    rating = np.array([ratings[model].rating for model in table.models])
+    low, high = np.array(table.pairs).T
+    p = 1 / (1 + np.exp((rating[high] - rating[low]) * ln(10) / ratings.settings["scale"]))
+    counted = min(1.0, ratings.n_battles / table.made.sum())
+    return np.asarray(counted * p * (1 - p), float)
+
+
+def _laplacian(table: Table, weights: Floats) -> Floats:
+    """The information matrix of strengths, from the information of each pair."""
+    n = len(table.models)
+    low, high = np.array(table.pairs).T
+    matrix = np.zeros((n, n))
+    matrix[low, high] = matrix[high, low] = -weights
+    np.fill_diagonal(matrix, -matrix.sum(axis=1))
+    return matrix
+
+
+def _inverse(information: Floats) -> Floats:
+    """The covariance of strengths whose mean is fixed."""
+    n = len(information)
+    return np.asarray(np.linalg.inv(information + 1 / n) - 1 / n, float)
+
+
+def _of_gap(covariance: Floats, i: int, j: int) -> float:
+    """The variance of the gap between two models."""
+    return float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
+
+
+def _chance(gap: float, variance: float, shrinks: float, level: float) -> float:
+    """How probable it is that a gap clears the level once its variance has shrunk: until then it
+    moves by the variance that goes.
+    """
+    if variance == inf:
+        return 1.0
+    bar, moves = level * sqrt(shrinks * variance), sqrt((1 - shrinks) * variance)
+    if not moves:
+        return float(abs(gap) > bar)
+    after = NormalDist(gap, moves)
+    return 1 - after.cdf(bar) + after.cdf(-bar)

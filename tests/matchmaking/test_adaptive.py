@@ -1,0 +1,172 @@
+"""Adaptive rounds: which calls are made next, and when to stop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log as ln
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arena_kit import Rating, Ratings
+from arena_kit.matchmaking.adaptive import AdaptiveRounds, Table, _chance
+from arena_kit.rating.base import MIN_QUESTIONS
+
+MODELS = ("ash", "birch", "cedar", "dogwood")
+UNIT = 400 / ln(10)
+
+
+def ratings(levels: list[float], variance: float, n_battles: int) -> Ratings:
+    """Ratings of MODELS whose errors are independent, each with this variance."""
+    rows = [
+        Rating(model=model, rating=level, ci_low=level - 1, ci_high=level + 1, n_battles=n_battles)
+        for model, level in zip(MODELS, levels, strict=True)
+    ]
+    return Ratings(
+        method="bradley-terry",
+        settings={"scale": 400.0},
+        ratings=tuple(sorted(rows, key=lambda row: -row.rating)),
+        n_battles=n_battles,
+        dropped={},
+        models=MODELS,
+        traces=np.empty((0, 4)),
+        replicates=np.empty((0, 4)),
+        covariance=variance * np.eye(4),
+    )
+
+
+def table(prompts: int, made: int = 0) -> Table:
+    """Calls of MODELS on so many prompts, the first ones made."""
+    done = np.zeros((6, prompts), bool)
+    done[:, :made] = True
+    return Table(MODELS, np.ones((6, prompts), bool), done)
+
+
+def standings(rounds: AdaptiveRounds, calls: Table, given: Ratings) -> list[str]:
+    return [pair.standing for pair in rounds.neighbours(calls, given)]
+
+
+def test_the_first_round_takes_each_pair_equally_often_and_each_model_on_enough_prompts() -> None:
+    """Without ten prompts per model no interval exists, so that nothing could be decided."""
+    calls = table(200)
+    made = AdaptiveRounds(first_share=0.01).first(calls)
+    assert len(set(made.sum(axis=1).tolist())) == 1
+    for model in range(4):
+        rows = [row for row, pair in enumerate(calls.pairs) if model in pair]
+        assert made[rows].any(axis=0).sum() >= MIN_QUESTIONS
+
+
+def test_calls_that_cannot_be_made_or_were_made_are_never_chosen() -> None:
+    """A prompt without a response, and a call that was paid for, stay out of every round."""
+    rng = np.random.default_rng(3)
+    calls = table(50)
+    possible = rng.random(calls.possible.shape) < 0.7
+    calls = replace(calls, possible=possible)
+    first = AdaptiveRounds().first(calls)
+    assert not (first & ~possible).any()
+    calls = replace(calls, made=first)
+    given = ratings([1000, 1005, 1010, 1015], 300.0, int(first.sum()))
+    later = AdaptiveRounds().next(calls, given)
+    assert later.any()
+    assert not (later & ~calls.left).any()
+
+
+def test_rounds_repeat_with_their_seed_and_differ_with_another() -> None:
+    """A run that is resumed asks for the same calls again, which the ledger already has."""
+    calls = table(100)
+    same = [AdaptiveRounds(seed=5).first(calls) for _ in range(2)]
+    assert np.array_equal(same[0], same[1])
+    assert not np.array_equal(same[0], AdaptiveRounds(seed=6).first(calls))
+
+
+def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None:
+    """Two tight groups far apart: the calls go to the open neighbours within them."""
+    given = ratings([1300, 1285, 1000, 985], 200.0, 120)
+    calls = table(500, made=20)
+    assert standings(AdaptiveRounds(), calls, given) == ["open", "decided", "open"]
+    per_pair = dict(zip(calls.pairs, AdaptiveRounds().next(calls, given).sum(axis=1), strict=True))
+    assert per_pair[0, 1] + per_pair[2, 3] == sum(per_pair.values())
+    assert abs(per_pair[0, 1] - per_pair[2, 3]) <= max(per_pair.values()) / 10
+
+
+def test_nothing_is_asked_when_every_neighbour_is_decided() -> None:
+    given = ratings([1300, 1200, 1100, 1000], 50.0, 120)
+    calls = table(500, made=20)
+    assert set(standings(AdaptiveRounds(), calls, given)) == {"decided"}
+    assert not AdaptiveRounds().next(calls, given).any()
+
+
+def test_neighbours_within_the_margin_are_equivalent() -> None:
+    """A gap of 2 with a standard error of 2 lies within 10 points, whatever the level of 2.58."""
+    given = ratings([1002, 1000, 900, 800], 2.0, 120)
+    calls = table(500, made=20)
+    assert standings(AdaptiveRounds(margin=10), calls, given)[0] == "equivalent"
+    assert standings(AdaptiveRounds(margin=7), calls, given)[0] != "equivalent"
+
+
+def test_neighbours_that_all_calls_would_hardly_decide_are_hopeless() -> None:
+    """With 25 of 30 prompts judged, the standard error can only shrink by a tenth."""
+    given = ratings([1010, 1000, 900, 800], 200.0, 150)
+    assert standings(AdaptiveRounds(), table(30, made=25), given)[0] == "hopeless"
+    assert standings(AdaptiveRounds(), table(3000, made=25), given)[0] == "open"
+    assert standings(AdaptiveRounds(), table(25, made=25), given)[0] == "hopeless"
+
+
+def test_models_without_an_interval_are_open() -> None:
+    """Too little evidence for an interval is no reason to give up on a model."""
+    given = ratings([1010, 1000, 900, 800], 200.0, 150)
+    shown = tuple(
+        replace(row, ci_low=None, ci_high=None) if row.model == "birch" else row
+        for row in given.ratings
+    )
+    given = replace(given, ratings=shown)
+    assert standings(AdaptiveRounds(), table(500, made=20), given)[:2] == ["open", "open"]
+
+
+@pytest.mark.parametrize(("gap", "shrinks"), [(0.0, 0.3), (12.0, 0.5), (30.0, 0.9)])
+def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation(
+    gap: float, shrinks: float
+) -> None:
+    """The estimate is the mean of what was seen; what is still to come is drawn and added."""
+    rng = np.random.default_rng(1)
+    variance, level = 100.0, 2.58
+    after = gap + rng.normal(0, np.sqrt((1 - shrinks) * variance), 400_000)
+    simulated = np.mean(np.abs(after) > level * np.sqrt(shrinks * variance))
+    assert _chance(gap, variance, shrinks, level) == pytest.approx(simulated, abs=0.003)
+
+
+def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() -> None:
+    """Against the variance after adding each pair's calls in turn, by plain matrix inversion."""
+    given = ratings([1040, 1000, 930, 700], 400.0, 60)
+    made = np.zeros((6, 300), bool)
+    for row, count in enumerate([3, 14, 9, 12, 10, 12]):
+        made[row, :count] = True
+    calls = Table(MODELS, np.ones((6, 300), bool), made)
+    p = {(i, j): 1 / (1 + np.exp((b - a) / UNIT))
+         for i, a in enumerate([1040, 1000, 930, 700])
+         for j, b in enumerate([1040, 1000, 930, 700])}  # fmt: skip
+
+    def variance(counts: Any) -> float:
+        information = np.zeros((4, 4))
+        for (i, j), count in zip(calls.pairs, counts, strict=True):
+            contrast = np.eye(4)[i] - np.eye(4)[j]
+            information += count * p[i, j] * (1 - p[i, j]) * np.outer(contrast, contrast)
+        spread = np.linalg.pinv(information)
+        return float(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1])
+
+    now = made.sum(axis=1)
+    after = [variance(now + np.eye(6)[row]) for row in range(6)]
+    rounds = AdaptiveRounds(level=100.0, hopeless_below=0.0)
+    allotted = rounds._allotted(calls, given, [np.array([1.0, -1.0, 0, 0])], 1)
+    assert int(np.argmax(allotted)) == int(np.argmin(after))
+    assert allotted.sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("level", 0), ("margin", -1), ("first_share", 0), ("round_share", 2), ("seed", -1)],
+)
+def test_settings_out_of_range_are_refused_by_name(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        AdaptiveRounds(**{name: value})  # type: ignore[arg-type]
