@@ -36,6 +36,7 @@ from arena_kit.rating.glicko2 import GlickoState as GlickoState
 from arena_kit.rating.hybrid import Hybrid as Hybrid
 from arena_kit.rating.placement import Placed as Placed
 from arena_kit.rating.placement import Placement as Placement
+from arena_kit.reporting import adaptive as adaptive
 from arena_kit.reporting import board_tables as board_tables
 from arena_kit.reporting import bradley_terry as bradley_terry
 from arena_kit.reporting import model_page as model_page
@@ -45,6 +46,7 @@ from arena_kit.reporting import tournament_plots as tournament_plots
 from arena_kit.reporting import tournament_tables as tournament_tables
 from arena_kit.reporting import weekly_plots as weekly_plots
 from arena_kit.reporting import weekly_tables as weekly_tables
+from arena_kit.runs.adaptive import AdaptiveStudy as AdaptiveStudy
 from arena_kit.runs.inputs import record_texts as record_texts
 from arena_kit.runs.placement import PlacementStudy as PlacementStudy
 from arena_kit.runs.settings import read_policy as read_policy

@@ -8,12 +8,12 @@ are chosen that most reduce the variance of their gap, be it through other model
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import combinations, pairwise
 from math import ceil, inf, sqrt
 from math import log as ln
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,35 @@ class Neighbours:
     se: float
     standing: Standing
     chance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What was known after a round: ratings (None where none exist yet), what can be said of
+    neighbours, and how many calls had been made in all.
+    """
+
+    number: int
+    calls: int
+    ratings: Ratings | None = field(repr=False)
+    neighbours: tuple[Neighbours, ...]
+
+    def standing(self, above: str, below: str) -> Standing:
+        """What could be said then of two models, neighbours or not: those in between count."""
+        order = [pair.above for pair in self.neighbours]
+        order += [self.neighbours[-1].below] if order else []
+        if not order or order.index(above) > order.index(below):
+            return "open"
+        between = self.neighbours[order.index(above) : order.index(below)]
+        if len(between) == 1:
+            return between[0].standing
+        return "decided" if any(pair.standing == "decided" for pair in between) else "open"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; an unknown standard error is None."""
+        known = self.ratings and [row.as_dict() for row in self.ratings.ratings]
+        pairs = [asdict(n) | {"se": n.se if n.se < inf else None} for n in self.neighbours]
+        return {"round": self.number, "calls": self.calls, "ratings": known, "neighbours": pairs}
 
 
 @dataclass(frozen=True, slots=True)

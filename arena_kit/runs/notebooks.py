@@ -68,7 +68,7 @@ def run_notebook(
     notebook = _notebook(name, root)
     given, source = _given(notebook, params_file, from_record, root)
     parameters = _parameters(notebook, given, source, overrides or {})
-    if parameters_of(name) is RunParams:
+    if issubclass(parameters_of(name), RunParams):
         tournament_inputs(root / parameters.get("tournament", DEFAULT_TOURNAMENT), root)
     _ask_again(notebook, parameters, ask_again, say)
     folder = parameters.get("run_dir")
@@ -119,7 +119,7 @@ def _ask_again(
         return
     whole, kind = notebook_defaults(notebook) | parameters, parameters_of(notebook.stem)
     plan: Plan | ArenaPlan | None = None
-    if kind is RunParams:
+    if issubclass(kind, RunParams):
         plan = Plan.read(notebook.stem, whole)
     elif kind is PlacementParams:
         plan = ArenaPlan.of(whole)

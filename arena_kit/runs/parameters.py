@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from arena_kit.files import DataError
+from arena_kit.matchmaking.adaptive import AdaptiveRounds
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
 from arena_kit.rating.elo import MAX_PERMS
 from arena_kit.rating.placement import Placement
@@ -28,6 +29,7 @@ from arena_kit.runs.settings import (
 )
 
 _METHOD = Placement(model="").method
+_ROUNDS = AdaptiveRounds()
 
 
 class GenerateParams(Strict):
@@ -70,6 +72,22 @@ class RunParams(Strict):
         where = f"{self.tournament} with this run's parameters: elo"
         elo = validated(EloSettings, asdict(file.elo) | changes, where)
         return file.model_copy(update={"elo": elo})
+
+
+class AdaptiveParams(RunParams):
+    """What a tournament in rounds may be told besides; see `AdaptiveRounds`."""
+
+    level: float = Field(default=_ROUNDS.level, gt=0)
+    margin: float = Field(default=_ROUNDS.margin, ge=0)
+    first_share: float = Field(default=_ROUNDS.first_share, gt=0, le=1)
+    round_share: float = Field(default=_ROUNDS.round_share, gt=0, le=1)
+    hopeless_below: float = Field(default=_ROUNDS.hopeless_below, ge=0, lt=1)
+    max_rounds: int = Field(default=100, ge=1)
+    choice_seed: int = Field(default=_ROUNDS.seed, ge=0)
+
+    def rounds(self) -> AdaptiveRounds:
+        """How calls are chosen."""
+        return AdaptiveRounds(**self.shared_with(AdaptiveRounds) | {"seed": self.choice_seed})
 
 
 class PlacementParams(ArenaParams):
@@ -125,8 +143,9 @@ class PolicyParams(Strict):
     run_dir: str = ""
 
 
-#: The parameters of every notebook that is not a judged tournament.
+#: The parameters of every notebook that takes other ones than `RunParams`.
 PARAMETERS: dict[str, type[BaseModel]] = {
+    "adaptive": AdaptiveParams,
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
 }
@@ -144,3 +163,9 @@ def parameters_in(kind: type[BaseModel], namespace: Mapping[str, Any] | None) ->
 def parameters_of(notebook: str) -> type[BaseModel]:
     """The model that a notebook's parameters must fit."""
     return PARAMETERS.get(notebook, RunParams)
+
+
+def run_parameters_of(mode: str) -> type[RunParams]:
+    """The model of the parameters of a judged tournament."""
+    kind = parameters_of(mode)
+    return kind if issubclass(kind, RunParams) else RunParams

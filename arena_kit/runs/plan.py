@@ -24,7 +24,7 @@ from arena_kit.judging.tournament import Material
 from arena_kit.runs.generation import refuse_stale
 from arena_kit.runs.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.judges import make_judge, paid_settings
-from arena_kit.runs.parameters import RunParams
+from arena_kit.runs.parameters import RunParams, run_parameters_of
 from arena_kit.runs.record import find_root
 from arena_kit.runs.settings import TournamentFile, read_rubrics, validated
 
@@ -49,7 +49,7 @@ class Plan:
     @classmethod
     def read(cls, mode: str, parameters: dict[str, Any]) -> Plan:
         """Validate parameters and inputs; the judge is ready to be asked."""
-        params = validated(RunParams, parameters, f"parameters of {mode}")
+        params = validated(run_parameters_of(mode), parameters, f"parameters of {mode}")
         root = find_root()
         tournament, files = tournament_inputs(root / params.tournament, root)
         tournament = params.applied(tournament)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_jsonl
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.prices import Price
-from arena_kit.judging.prompts import responses_file
+from arena_kit.judging.prompts import Pair, responses_file
 from arena_kit.judging.quality import (
     Check,
     PositionBias,
@@ -33,9 +33,9 @@ from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
 from arena_kit.runs.inputs import keep_tournament
-from arena_kit.runs.parameters import RunParams, parameters_in
+from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
-from arena_kit.runs.progress import judging_progress
+from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
 
 
@@ -57,12 +57,12 @@ class Study(Recorded):
     @classmethod
     def open(
         cls, mode: str, namespace: Mapping[str, Any] | None = None, /, **parameters: Any
-    ) -> Study:
+    ) -> Self:
         """Validate parameters and inputs, then claim a record and write its first manifest.
 
         A notebook passes its `globals()`, of which the parameters are taken.
         """
-        plan = Plan.read(mode, parameters_in(RunParams, namespace) | parameters)
+        plan = Plan.read(mode, parameters_in(parameters_of(mode), namespace) | parameters)
         plan.refuse_without_cap()
         record = Record.begin(mode, plan.params.model_dump(mode="json"), plan.root)
         study = cls(plan=plan, record=record)
@@ -95,16 +95,7 @@ class Study(Recorded):
         plan, record = self.plan, self.record
         with record.failing(self._on_failure), judging_progress(record) as progress:
             record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
-            judgments = judge_pairs(
-                plan.pairing.pairs,
-                plan.material,
-                plan.judge,
-                plan.ledger,
-                offline=self.params.offline and self.params.judge != "replay",
-                max_attempts=plan.tournament.judge.max_attempts,
-                terms=plan.terms(record.token, progress.say),
-                on_progress=progress.show,
-            )
+            judgments = self._judge(progress)
             if warning := served_warning(judgments):
                 progress.say(warning)
             artifacts.write_verdicts(record.path, judgments, self.dimensions)
@@ -115,6 +106,24 @@ class Study(Recorded):
                 served_by_others=served_by_others(judgments),
             )
         return judgments
+
+    def _judge(self, progress: Progress) -> list[Judgment]:
+        """Judge all pairs."""
+        return self._asked(self.plan.pairing.pairs, progress)
+
+    def _asked(self, pairs: Sequence[Pair], progress: Progress) -> list[Judgment]:
+        """Judgments of some pairs, from the ledger or asked for."""
+        plan = self.plan
+        return judge_pairs(
+            pairs,
+            plan.material,
+            plan.judge,
+            plan.ledger,
+            offline=self.params.offline and self.params.judge != "replay",
+            max_attempts=plan.tournament.judge.max_attempts,
+            terms=plan.terms(self.record.token, progress.say),
+            on_progress=progress.show,
+        )
 
     @cached_property
     def spending(self) -> Spending | None:

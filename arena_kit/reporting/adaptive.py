@@ -1,0 +1,119 @@
+"""A tournament judged in rounds: what was decided when, and for how many calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
+
+from arena_kit.judging.pairing import Pairing
+from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
+from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot
+from arena_kit.reporting.tables import DASH, Table
+
+Rounds = Mapping[str, Sequence[Round]]
+_COLOURS: dict[Standing, str] = {
+    "decided": ACCENT,
+    "equivalent": "#009e73",
+    "hopeless": "#e69f00",
+    "open": LINE,
+}
+
+
+def standings(rounds: Rounds, level: float) -> Table:
+    """Neighbours of the last round: their gap with the interval of repeated looks, and whether
+    their order is decided.
+    """
+    rows = [
+        {
+            "dimension": dimension,
+            "order": f"{pair.above} over {pair.below}",
+            "gap": f"{pair.gap:.0f}",
+            "interval": _interval(pair, level),
+            "is": pair.standing,
+            "chance with all calls": DASH if pair.standing == "decided" else f"{pair.chance:.0%}",
+        }
+        for dimension, each in rounds.items()
+        if each
+        for pair in each[-1].neighbours
+    ]
+    return Table(
+        rows=rows,
+        name="standings",
+        group="dimension",
+        left=["order", "is"],
+        nowrap=["order"],
+        empty="No dimension has a rating.",
+        notes=[f"Intervals reach {level:g} standard errors to either side."],
+    )
+
+
+def effort(rounds: Rounds, pairing: Pairing, stopped: Mapping[str, str]) -> Table:
+    """How much was judged of each dimension, of how much, and why no more."""
+    full = pairing.counts()
+    rows = []
+    for dimension, each in rounds.items():
+        made = each[-1].calls if each else 0
+        known = [pair.standing for pair in each[-1].neighbours] if each else []
+        rows.append(
+            {
+                "dimension": dimension,
+                "rounds": len(each),
+                "pairs judged": made,
+                "of all": f"{full.get(dimension, 0)} ({made / max(1, full.get(dimension, 0)):.0%})",
+                "neighbours decided": f"{known.count('decided')} of {len(known)}",
+                "stopped because": stopped[dimension],
+            }
+        )
+    return Table(rows=rows, name="effort", left=["dimension", "stopped because"])
+
+
+def text(rounds: Rounds, stopped: Mapping[str, str]) -> str:
+    """What was decided with how many calls, the same on every machine: for quoting."""
+    lines = []
+    for dimension, each in rounds.items():
+        calls = each[-1].calls if each else 0
+        lines.append(f"{dimension}: {calls} pairs in {len(each)} rounds; {stopped[dimension]}")
+        lines += [
+            f"  {pair.above + ' over ' + pair.below:<24} {pair.standing}"
+            for pair in (each[-1].neighbours if each else ())
+        ]
+    return "\n".join(lines)
+
+
+@plot("rounds", "What was known of each two neighbours after each round, per dimension")
+def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
+    """When the order of each two final neighbours became decided."""
+    shown = {name: each for name, each in rounds.items() if each and each[-1].neighbours}
+    n = max((len(each[-1].neighbours) for each in shown.values()), default=1)
+    names = [f"{p.above} over {p.below}" for each in shown.values() for p in each[-1].neighbours]
+    figure, axes = panels_of(
+        9, 1.6 + 0.34 * n, max(1, len(shown)), "When was the order decided?", labels=names
+    )
+    full = pairing.counts()
+    for ax, (dimension, each) in zip(axes, shown.items(), strict=False):
+        final = list(reversed(each[-1].neighbours))
+        for y, pair in enumerate(final):
+            before = 0.0
+            for known in each:
+                share = known.calls / full[dimension]
+                colour = _COLOURS[known.standing(pair.above, pair.below)]
+                ax.barh(y, share - before, left=before, color=colour, height=0.62, linewidth=0)
+                before = share
+        ax.set_yticks(range(len(final)), [f"{p.above} over {p.below}" for p in final])
+        ax.set_xlim(0, 1)
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set(title=dimension, xlabel="pairs judged, of a full round robin")
+        ax.tick_params(length=0)
+    handles = [Patch(color=colour, label=name) for name, colour in _COLOURS.items()]
+    figure.legend(handles=handles, loc="outside lower left", ncols=4, frameon=False)
+    return figure
+
+
+def _interval(pair: Neighbours, level: float) -> str:
+    if pair.se == inf:
+        return DASH
+    return f"{pair.gap - level * pair.se:.0f} to {pair.gap + level * pair.se:.0f}"
