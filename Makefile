@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help pilot headline k_sweep placement policy_validity test test-all faults faults-long emulator live-probe lint types notebooks lab bench clean
+.PHONY: help pilot headline adaptive k_sweep placement policy_validity test test-all faults faults-long emulator live-probe lint types notebooks lab bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ pilot: .venv/base  ## judge 50 prompts with the embedded judge and print the boa
 
 headline: .venv/base  ## the same on all 143 prompts
 	$(BIN)/arena-kit run headline
+
+adaptive: .venv/base  ## judge in rounds, only until the order is decided
+	$(BIN)/arena-kit run adaptive
 
 k_sweep: .venv/base  ## does the order depend on K?
 	$(BIN)/arena-kit run k_sweep

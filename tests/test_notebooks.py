@@ -33,7 +33,7 @@ def tags(cell: Any) -> set[str]:
 
 def test_all_there() -> None:
     """The notebooks of a judged tournament, of a placement and of the validity report exist."""
-    known = ["headline", "k_sweep", "pilot", "placement", "policy_validity"]
+    known = ["adaptive", "headline", "k_sweep", "pilot", "placement", "policy_validity"]
     assert [path.stem for path in NOTEBOOKS] == known
 
 

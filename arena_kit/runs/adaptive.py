@@ -170,8 +170,11 @@ class AdaptiveStudy(Study):
         return wanted
 
     def _affordable(self, pairs: list[Pair], terms: AskingTerms) -> list[Pair]:
-        """The first pairs that what is left of the money pays for; all where nothing costs."""
-        if self.plan.price is None or self.plan.price.free or not pairs or self.params.offline:
+        """The first pairs that what is left of the money pays for; all where nothing costs, and of
+        the first round, which is refused where it is too dear.
+        """
+        price, begun = self.plan.price, any(each.rounds for each in self._judged.values())
+        if price is None or price.free or self.params.offline or not begun:
             return pairs
         ledger, run = self.plan.ledger, self.record.token
         left = self.params.max_cost_usd - ledger.spent(run) - ledger.usd_unknown(run)
