@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit import BattleLog, BradleyTerry, Ratings
+from arena_kit import BattleLog, BradleyTerry, Ratings, claims
 from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Calls, Table
 
@@ -83,26 +83,15 @@ def in_rounds(
         table = replace(table, made=table.made | chosen)
 
 
-def decided(ratings: Ratings, level: float) -> set[tuple[str, str]]:
-    """Every two models, the first one above, that are decided: neighbours, and all whose places
-    lie on both sides of such neighbours.
-    """
-    place = {model: i for i, model in enumerate(ratings.models)}
-    spread, order = ratings.covariance, ratings.order
-    if spread is None:
-        raise TypeError("ratings without a covariance")
-    cuts = []
-    for a, b in pairwise(order):
-        i, j = place[a], place[b]
-        se = np.sqrt(spread[i, i] + spread[j, j] - 2 * spread[i, j])
-        cuts.append(ratings[a].rating - ratings[b].rating > level * se)
-    ranks = combinations(range(len(order)), 2)
-    return {(order[i], order[j]) for i, j in ranks if any(cuts[i:j])}
+def decided(ratings: Ratings) -> set[tuple[str, str]]:
+    """Every two models, the first one above, whose order is decided."""
+    names = ratings.models
+    return {(names[i], names[j]) for i, j in zip(*np.nonzero(claims.decided(ratings)), strict=True)}
 
 
-def neighbours(ratings: Ratings, level: float) -> set[tuple[str, str]]:
+def neighbours(ratings: Ratings) -> set[tuple[str, str]]:
     """The neighbours of a ranking that are decided."""
-    return decided(ratings, level) & set(pairwise(ratings.order))
+    return decided(ratings) & set(pairwise(ratings.order))
 
 
 def scored(
@@ -115,11 +104,10 @@ def scored(
 ) -> Score:
     """One tournament, judged in full and in rounds."""
     possible = ~np.isnan(shares)
-    wanted = neighbours(rated(models, shares, possible), rounds.level)
+    wanted = neighbours(rated(models, shares, possible))
     played = in_rounds(rounds, models, shares, random=random)
-    got = decided(played.ratings, rounds.level)
-    claimed = neighbours(played.ratings, rounds.level)
-    false = truth is not None and any(truth[a] < truth[b] for a, b in claimed)
+    got = decided(played.ratings)
+    false = truth is not None and any(truth[a] < truth[b] for a, b in got)
     return Score(played.made.sum() / possible.sum(), len(wanted), len(wanted & got), false)
 
 

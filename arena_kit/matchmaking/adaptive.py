@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, pairwise
-from math import ceil, inf, sqrt
+from math import ceil, inf, isnan, sqrt
 from math import log as ln
 from statistics import NormalDist
 from typing import Any, Literal
@@ -18,7 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating.base import MIN_QUESTIONS, Ratings
+from arena_kit.rating import claims
+from arena_kit.rating.base import MIN_QUESTIONS, Ratings, known
 
 Floats = NDArray[np.float64]
 Calls = NDArray[np.bool_]
@@ -32,14 +33,16 @@ _STEPS = 40
 class Neighbours:
     """Two models next to each other in a ranking, and what can be said of their order.
 
-    `chance` is how probable it is, by what was seen so far, that making every call that is left
-    would decide them.
+    `low` and `high` are the interval of their gap at the level that decides neighbours, None where
+    the evidence does not reach. `chance` is how probable it is, by what was seen so far, that
+    making every call that is left would decide them.
     """
 
     above: str
     below: str
     gap: float
-    se: float
+    low: float | None
+    high: float | None
     standing: Standing
     chance: float
 
@@ -67,9 +70,9 @@ class Round:
         return "decided" if any(pair.standing == "decided" for pair in between) else "open"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; an unknown standard error is None."""
+        """Plain values, for JSON."""
         known = self.ratings and [row.as_dict() for row in self.ratings.ratings]
-        pairs = [asdict(n) | {"se": n.se if n.se < inf else None} for n in self.neighbours]
+        pairs = [asdict(pair) for pair in self.neighbours]
         return {"round": self.number, "calls": self.calls, "ratings": known, "neighbours": pairs}
 
 
@@ -101,8 +104,6 @@ class AdaptiveRounds:
 
     Parameters
     ----------
-    level
-        Standard errors by which a gap must differ from 0 to be decided, whatever the round.
     margin
         Neighbours whose gap surely lies within so many points are equivalent; 0: none are.
     first_share, round_share
@@ -113,7 +114,6 @@ class AdaptiveRounds:
         Which prompts are taken first.
     """
 
-    level: float = 2.58
     margin: float = 0.0
     first_share: float = 0.05
     round_share: float = 0.03
@@ -122,7 +122,6 @@ class AdaptiveRounds:
 
     def __post_init__(self) -> None:
         for name, holds, allowed in (
-            ("level", 0 < self.level < inf, "a finite number above 0"),
             ("margin", 0 <= self.margin < inf, "a finite number, 0 or more"),
             ("first_share", 0 < self.first_share <= 1, "above 0, at most 1"),
             ("round_share", 0 < self.round_share <= 1, "above 0, at most 1"),
@@ -145,14 +144,34 @@ class AdaptiveRounds:
         return made
 
     def neighbours(self, table: Table, ratings: Ratings) -> list[Neighbours]:
-        """The neighbours of a ranking (a Bradley–Terry fit to what was made), best first."""
+        """The neighbours of a ranking (a Bradley–Terry fit to what was made), best first; `claims`
+        says which of them are decided, whatever the round.
+        """
         worth = _worth(table, ratings)
         before = _inverse(_laplacian(table, worth * table.made.sum(axis=1)))
         full = _inverse(_laplacian(table, worth * table.possible.sum(axis=1)))
-        return [
-            self._neighbours(a, b, ratings, before, full)
-            for a, b in pairwise(ratings.order)
-        ]  # fmt: skip
+        states = {(p.above, p.below): p.state for p in claims.neighbours(ratings, self.margin)}
+        errors, (low, high) = claims.gap_errors(ratings), claims.neighbour_gaps(ratings)
+        found = []
+        for above, below in pairwise(ratings.order):
+            i, j = ratings.models.index(above), ratings.models.index(below)
+            gap = ratings[above].rating - ratings[below].rating
+            shrinks = min(1.0, _of_gap(full, i, j) / _of_gap(before, i, j))
+            chance = _chance(gap, float(errors[i, j]) ** 2, shrinks)
+            state = states.get((above, below), "open")
+            hopeless = state == "open" and (chance < self.hopeless_below or shrinks == 1)
+            found.append(
+                Neighbours(
+                    above=above,
+                    below=below,
+                    gap=gap,
+                    low=known(low[i, j]),
+                    high=known(high[i, j]),
+                    standing="hopeless" if hopeless else state,
+                    chance=1.0 if state == "decided" else chance,
+                )
+            )
+        return found
 
     def next(self, table: Table, ratings: Ratings) -> Calls:
         """The calls of the next round; none when no neighbours are open."""
@@ -169,25 +188,6 @@ class AdaptiveRounds:
             for row, count in enumerate(self._allotted(table, ratings, targets, size)):
                 self._take(made, row, count, table)
         return made
-
-    def _neighbours(
-        self, a: str, b: str, ratings: Ratings, before: Floats, full: Floats
-    ) -> Neighbours:
-        i, j = ratings.models.index(a), ratings.models.index(b)
-        gap, variance = ratings[a].rating - ratings[b].rating, inf
-        if ratings.covariance is not None and None not in (ratings[a].ci_low, ratings[b].ci_low):
-            variance = _of_gap(ratings.covariance, i, j)
-        shrinks = min(1.0, _of_gap(full, i, j) / _of_gap(before, i, j))
-        chance = _chance(gap, variance, shrinks, self.level)
-        se = sqrt(variance)
-        standing: Standing = "open"
-        if gap > self.level * se:
-            standing, chance = "decided", 1.0
-        elif gap + self.level * se < self.margin:
-            standing = "equivalent"
-        elif chance < self.hopeless_below or shrinks == 1:
-            standing = "hopeless"
-        return Neighbours(above=a, below=b, gap=gap, se=se, standing=standing, chance=chance)
 
     def _allotted(
         self, table: Table, ratings: Ratings, targets: Sequence[Floats], size: int
@@ -253,12 +253,13 @@ def _of_gap(covariance: Floats, i: int, j: int) -> float:
     return float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
 
 
-def _chance(gap: float, variance: float, shrinks: float, level: float) -> float:
-    """How probable it is that a gap clears the level once its variance has shrunk: until then it
-    moves by the variance that goes.
+def _chance(gap: float, variance: float, shrinks: float) -> float:
+    """How probable it is that a gap is decided once its variance has shrunk: until then it moves by
+    the variance that goes. 1 where nothing is known yet.
     """
-    if variance == inf:
+    if isnan(variance):
         return 1.0
+    level = claims.neighbour_score()
     bar, moves = level * sqrt(shrinks * variance), sqrt((1 - shrinks) * variance)
     if not moves:
         return float(abs(gap) > bar)

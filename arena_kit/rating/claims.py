@@ -127,7 +127,7 @@ def neighbours(ratings: Ratings, margin: float = 0.0) -> tuple[Neighbours, ...]:
 
 def _more(n_battles: int, score: float) -> int | None:
     """Battles that are missing, as the standard error falls with the root of their number."""
-    times = (_neighbour_score() / score) ** 2 if score > 0 else np.inf
+    times = (neighbour_score() / score) ** 2 if score > 0 else np.inf
     return ceil(n_battles * (times - 1)) if n_battles * times < _NEVER else None
 
 
@@ -138,7 +138,7 @@ def equivalent(ratings: Ratings, margin: float) -> Bools:
     if not margin >= 0:
         raise ValueError(f"margin must be 0 or more, not {margin!r}")
     left = margin - np.abs(_gap(ratings))
-    within = _scores(ratings, left) > _neighbour_score()
+    within = _scores(ratings, left) > neighbour_score()
     return np.asarray(within & ~np.eye(len(within), dtype=bool))
 
 
@@ -291,9 +291,16 @@ def _scores(ratings: Ratings, size: Floats) -> Floats:
     return normal_score(t, _freedom(ratings))
 
 
-def _neighbour_score() -> float:
+def neighbour_score() -> float:
     """What decides two neighbours, in standard errors."""
     return span_scores(2, DECIDED)[1]
+
+
+def neighbour_gaps(ratings: Ratings) -> tuple[Floats, Floats]:
+    """The ends of the interval of every gap at the level that decides two neighbours."""
+    gap = _gap(ratings)
+    half = t_score(neighbour_score(), _freedom(ratings)) * gap_errors(ratings)
+    return gap - half, gap + half
 
 
 def _all(names: Sequence[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -11,6 +10,7 @@ from matplotlib.ticker import PercentFormatter
 
 from arena_kit.judging.pairing import Pairing
 from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
+from arena_kit.rating import claims
 from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot
 from arena_kit.reporting.tables import DASH, Table
 
@@ -23,7 +23,7 @@ _COLOURS: dict[Standing, str] = {
 }
 
 
-def standings(rounds: Rounds, level: float) -> Table:
+def standings(rounds: Rounds) -> Table:
     """Neighbours of the last round: their gap with the interval of repeated looks, and whether
     their order is decided.
     """
@@ -32,7 +32,7 @@ def standings(rounds: Rounds, level: float) -> Table:
             "dimension": dimension,
             "order": f"{pair.above} over {pair.below}",
             "gap": f"{pair.gap:.0f}",
-            "interval": _interval(pair, level),
+            "interval": _interval(pair),
             "is": pair.standing,
             "chance with all calls": DASH if pair.standing == "decided" else f"{pair.chance:.0%}",
         }
@@ -47,7 +47,7 @@ def standings(rounds: Rounds, level: float) -> Table:
         left=["order", "is"],
         nowrap=["order"],
         empty="No dimension has a rating.",
-        notes=[f"Intervals reach {level:g} standard errors to either side."],
+        notes=["Intervals are at the level that decides two neighbours."],
     )
 
 
@@ -75,8 +75,10 @@ def text(rounds: Rounds, stopped: Mapping[str, str]) -> str:
     """What was decided with how many calls, the same on every machine: for quoting."""
     lines = []
     for dimension, each in rounds.items():
-        calls = each[-1].calls if each else 0
-        lines.append(f"{dimension}: {calls} pairs in {len(each)} rounds; {stopped[dimension]}")
+        calls, rated = (each[-1].calls, each[-1].ratings) if each else (0, None)
+        said = claims.sentences(rated)[:1] if rated else ()
+        why = f"{calls} pairs in {len(each)} rounds; {stopped[dimension]}."
+        lines.append(f"{dimension}: {' '.join([*said, why])}")
         lines += [
             f"  {pair.above + ' over ' + pair.below:<24} {pair.standing}"
             for pair in (each[-1].neighbours if each else ())
@@ -113,7 +115,7 @@ def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
     return figure
 
 
-def _interval(pair: Neighbours, level: float) -> str:
-    if pair.se == inf:
+def _interval(pair: Neighbours) -> str:
+    if pair.low is None or pair.high is None:
         return DASH
-    return f"{pair.gap - level * pair.se:.0f} to {pair.gap + level * pair.se:.0f}"
+    return f"{pair.low:.0f} to {pair.high:.0f}"

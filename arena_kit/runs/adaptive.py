@@ -17,6 +17,7 @@ from arena_kit.judging.records import Judgment
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.verdicts import to_battles
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Calls, Round, Table
+from arena_kit.rating import claims
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.runs.parameters import AdaptiveParams
@@ -129,7 +130,8 @@ class AdaptiveStudy(Study):
         rounds = self.choosing
         return super().facts() | {
             "requests": f"at most {2 * len(self.plan.pairing.pairs)}, in rounds",
-            "decided": f"a gap of more than {rounds.level:g} standard errors, in any round",
+            "decided": f"neighbours {claims.neighbour_score():.2f} standard errors apart, or more, "
+            f"in any round{f'; equivalent within {rounds.margin:g} points' * bool(rounds.margin)}",
         }
 
     def save(self) -> Record:

@@ -77,7 +77,6 @@ class RunParams(Strict):
 class AdaptiveParams(RunParams):
     """What a tournament in rounds may be told besides; see `AdaptiveRounds`."""
 
-    level: float = Field(default=_ROUNDS.level, gt=0)
     margin: float = Field(default=_ROUNDS.margin, ge=0)
     first_share: float = Field(default=_ROUNDS.first_share, gt=0, le=1)
     round_share: float = Field(default=_ROUNDS.round_share, gt=0, le=1)

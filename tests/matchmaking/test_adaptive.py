@@ -20,7 +20,13 @@ UNIT = 400 / ln(10)
 def ratings(levels: list[float], variance: float, n_battles: int) -> Ratings:
     """Ratings of MODELS whose errors are independent, each with this variance."""
     rows = [
-        Rating(model=model, rating=level, ci_low=level - 1, ci_high=level + 1, n_battles=n_battles)
+        Rating(
+            model=model,
+            rating=float(level),
+            ci_low=level - 1,
+            ci_high=level + 1,
+            n_battles=n_battles,
+        )
         for model, level in zip(MODELS, levels, strict=True)
     ]
     return Ratings(
@@ -98,7 +104,7 @@ def test_nothing_is_asked_when_every_neighbour_is_decided() -> None:
 
 
 def test_neighbours_within_the_margin_are_equivalent() -> None:
-    """A gap of 2 with a standard error of 2 lies within 10 points, whatever the level of 2.58."""
+    """A gap of 2 with a standard error of 2 lies within 10 points: 2 + 2.81 x 2 = 7.6."""
     given = ratings([1002, 1000, 900, 800], 2.0, 120)
     calls = table(500, made=20)
     assert standings(AdaptiveRounds(margin=10), calls, given)[0] == "equivalent"
@@ -130,10 +136,10 @@ def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation(
 ) -> None:
     """The estimate is the mean of what was seen; what is still to come is drawn and added."""
     rng = np.random.default_rng(1)
-    variance, level = 100.0, 2.58
+    variance, level = 100.0, 2.807  # of two neighbours: the 99.5 % point of the range, over root 2
     after = gap + rng.normal(0, np.sqrt((1 - shrinks) * variance), 400_000)
     simulated = np.mean(np.abs(after) > level * np.sqrt(shrinks * variance))
-    assert _chance(gap, variance, shrinks, level) == pytest.approx(simulated, abs=0.003)
+    assert _chance(gap, variance, shrinks) == pytest.approx(simulated, abs=0.003)
 
 
 def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() -> None:
@@ -157,7 +163,7 @@ def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() 
 
     now = made.sum(axis=1)
     after = [variance(now + np.eye(6)[row]) for row in range(6)]
-    rounds = AdaptiveRounds(level=100.0, hopeless_below=0.0)
+    rounds = AdaptiveRounds(hopeless_below=0.0)
     allotted = rounds._allotted(calls, given, [np.array([1.0, -1.0, 0, 0])], 1)
     assert int(np.argmax(allotted)) == int(np.argmin(after))
     assert allotted.sum() == 1
@@ -165,7 +171,7 @@ def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("level", 0), ("margin", -1), ("first_share", 0), ("round_share", 2), ("seed", -1)],
+    [("margin", -1), ("first_share", 0), ("round_share", 2), ("seed", -1)],
 )
 def test_settings_out_of_range_are_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
