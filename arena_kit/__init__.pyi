@@ -5,7 +5,6 @@ from arena_kit.battles.battle import Outcome as Outcome
 from arena_kit.battles.battle import Source as Source
 from arena_kit.battles.files import battles_from_frame as battles_from_frame
 from arena_kit.battles.files import read_battles as read_battles
-from arena_kit.battles.files import read_pair_counts as read_pair_counts
 from arena_kit.battles.files import write_battles as write_battles
 from arena_kit.battles.files import write_pair_counts as write_pair_counts
 from arena_kit.battles.log import BattleLog as BattleLog

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arena_kit import BattleLog, BradleyTerry, claims, read_battles, read_pair_counts
+from arena_kit import BattleLog, BradleyTerry, claims, read_battles
 
 
 def always(prior: float, **settings: float) -> BradleyTerry:
@@ -63,7 +63,7 @@ def main() -> None:
             r["model"]: float(r["rating"]) for r in csv.DictReader(lines) if r["date"] == "20240822"
         }
     for prior in (0.0, 0.5):
-        found = always(prior)(read_pair_counts(counts / "pair_counts.csv.gz"))
+        found = always(prior)(read_battles(counts / "pair_counts.csv.gz"))
         gap = np.array([found[m].rating - listed[m] for m in found.models if m in listed])
         gap -= gap.mean()
         rms, most = np.sqrt((gap**2).mean()), np.abs(gap).max()

@@ -31,7 +31,6 @@ from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
 from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.readers.own import OPTIONAL, mapped
-from arena_kit.battles.readers.pair_counts import PAIR_COUNTS
 from arena_kit.battles.readers.rows import RowError, broken_row, file_rows, lay_out, table_in
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import (
@@ -189,15 +188,8 @@ def write_battles(
     write_columns(Path(path), columns | dict(texts or {}))
 
 
-def read_pair_counts(path: str | Path) -> BattleLog:
-    """A weighted log from a table with a row per pair: model_a, model_b, a_wins, b_wins and,
-    where counted, tie (or ties) and both_bad (or tie_bothbad).
-    """
-    return read_file(Path(path), PAIR_COUNTS).log
-
-
 def write_pair_counts(path: str | Path, log: BattleLog) -> None:
-    """Write the counts of every pair of a log, as `read_pair_counts` reads them."""
+    """Write the counts of every pair of a log, as `read_battles` reads them."""
     write_columns(Path(path), log.pair_counts())
 
 

@@ -21,7 +21,6 @@ from arena_kit.battles.battle import OUTCOMES, Battle, Outcome, Source
 from arena_kit.battles.files import (
     battles_from_frame,
     read_battles,
-    read_pair_counts,
     write_battles,
     write_pair_counts,
 )
@@ -524,12 +523,11 @@ def test_an_unknown_kind_of_file_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("read", [read_battles, read_pair_counts])
-def test_a_missing_file_is_named(read: object, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """A path to nothing, or to a folder, is an error that names it."""
     for path in (tmp_path / "nowhere.jsonl", tmp_path):
         with pytest.raises(DataError, match=f"{path.name}: no such file"):
-            read(path)  # type: ignore[operator]
+            read_battles(path)
 
 
 def test_a_file_that_is_not_parquet_is_named(tmp_path: Path) -> None:
@@ -550,9 +548,7 @@ def test_pair_counts_are_read(tmp_path: Path) -> None:
         "ash,beech,1,0,0,5",
         "007,ash,0,4,0,0",
     )
-    counts = {
-        name: column.tolist() for name, column in read_pair_counts(path).pair_counts().items()
-    }
+    counts = {name: column.tolist() for name, column in read_battles(path).pair_counts().items()}
     assert counts == {
         "model_a": ["007", "ash"],
         "model_b": ["ash", "beech"],
@@ -574,7 +570,7 @@ def test_pair_counts_survive_their_file(kind: str, tmp_path: Path) -> None:
         ]
     )
     write_pair_counts(tmp_path / f"counts{kind}", log)
-    back = read_pair_counts(tmp_path / f"counts{kind}").pair_counts()
+    back = read_battles(tmp_path / f"counts{kind}", format="pair-counts").pair_counts()
     for name, column in log.pair_counts().items():
         assert back[name].tolist() == column.tolist()
 
@@ -594,20 +590,20 @@ def test_wrong_pair_counts_are_refused(row: str, message: str, tmp_path: Path) -
     """A count that is no count, or a pair that is no pair, is an error that names the line."""
     path = jsonl(tmp_path / "counts.csv", "model_a,model_b,a_wins,b_wins", "ash,cherry,1,1", row)
     with pytest.raises(DataError, match=rf"counts\.csv:3: {message}"):
-        read_pair_counts(path)
+        read_battles(path, format="pair-counts")
 
 
 def test_a_missing_count_is_not_zero(tmp_path: Path) -> None:
     """A count that a Parquet file leaves out is refused, as it is in a CSV file."""
     select = "SELECT 'ash' AS model_a, 'beech' AS model_b, 3 AS a_wins, NULL::INTEGER AS b_wins"
     with pytest.raises(DataError, match=r"counts\.parquet row 0: b_wins is missing"):
-        read_pair_counts(parquet(tmp_path / "counts.parquet", select))
+        read_battles(parquet(tmp_path / "counts.parquet", select), format="pair-counts")
 
 
 def test_a_count_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """Text under a Parquet name is an error that names the file."""
     with pytest.raises(DataError, match=r"fake\.parquet"):
-        read_pair_counts(jsonl(tmp_path / "fake.parquet", "not parquet"))
+        read_battles(jsonl(tmp_path / "fake.parquet", "not parquet"), format="pair-counts")
 
 
 def test_columns_of_counts_are_required(tmp_path: Path) -> None:
@@ -616,7 +612,7 @@ def test_columns_of_counts_are_required(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"counts\.csv: missing column model_b, a_wins; found: model_a, b_wins"
     ):
-        read_pair_counts(path)
+        read_battles(path, format="pair-counts")
 
 
 # Real files
@@ -624,7 +620,9 @@ def test_columns_of_counts_are_required(tmp_path: Path) -> None:
 
 def test_the_published_counts_add_up(data: Path) -> None:
     """The 1.67M votes have the totals that their README states."""
-    log = read_pair_counts(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
+    log = read_battles(
+        data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz", format="pair-counts"
+    )
     assert len(log.models) == 129
     assert log.weights().sum() == 1_670_250
     by_outcome = np.bincount(log.outcome, log.weights(), minlength=4)
@@ -859,7 +857,7 @@ def test_formulas_survive_a_table_of_counts(tmp_path: Path) -> None:
     """Names that begin as formulas do are read back from a CSV table of pair counts."""
     log = BattleLog.from_battles([battle("=1+1", "@x"), battle("'=x", "-x")])
     write_pair_counts(tmp_path / "counts.csv", log)
-    assert read_pair_counts(tmp_path / "counts.csv").models == log.models
+    assert read_battles(tmp_path / "counts.csv", format="pair-counts").models == log.models
     assert "\n=" not in (tmp_path / "counts.csv").read_text()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, RatingError, fragility, read_pair_counts
+from arena_kit import BattleLog, BradleyTerry, RatingError, fragility, read_battles
 from arena_kit.rating.fragility import Fragile
 
 PLAIN = BradleyTerry(prior=0)
@@ -91,7 +91,7 @@ def test_every_turn_of_a_large_board_is_confirmed_from_scratch(data: Path) -> No
     """On 1.67 million votes, adding as many votes as said to one pair puts the second first when
     all are rated anew, and one vote less does not.
     """
-    log = read_pair_counts(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
+    log = read_battles(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
     found = fragility(log).first
     assert found.added is not None
     for more, turned in ((found.added, True), (found.added - 1, False)):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from arena_kit.battles.battle import Battle
-from arena_kit.battles.files import read_pair_counts
+from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import LegacyElo
 from arena_kit.policy.ratings import legacy_elo
@@ -93,7 +93,7 @@ def test_llmfao(method: str, data: Path) -> None:
 @pytest.fixture(scope="module")
 def arena() -> BattleLog:
     """1.67 million votes of Chatbot Arena up to 2024-08-14, as pair counts."""
-    return read_pair_counts(CASES / "chatbot_arena_20240814.csv.gz")
+    return read_battles(CASES / "chatbot_arena_20240814.csv.gz")
 
 
 def off_the_list(arena: BattleLog, method: BradleyTerry) -> tuple[float, float]:
