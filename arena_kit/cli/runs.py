@@ -172,7 +172,7 @@ def cost(name: str, params_file: Path | None, overrides: Overrides, as_json: boo
     """What a run of notebook NAME with these parameters would send, and what that costs.
 
     NAME decides between the tournament file's pilot_model and headline_model; without it, a
-    file whose name begins with pilot is the pilot's, one that names a model a placement's, and any
+    file whose name begins with pilot or adaptive is that notebook's, one that names a model a placement's, and any
     other the headline's.
     Tokens are counted by the service where a key is present, else estimated from length.
     Nothing is spent. Answers that the ledger already has are not counted. A placement that makes
@@ -200,7 +200,7 @@ def _forecasts(
 ) -> tuple[dict[str, Forecast], float, object]:
     """The forecasts of a run by their titles, its cap, and all of it as plain values."""
     from arena_kit.runs.arena_plan import ArenaPlan
-    from arena_kit.runs.parameters import PlacementParams
+    from arena_kit.runs.parameters import AdaptiveParams, PlacementParams
     from arena_kit.runs.plan import read_file, read_given, read_plan
 
     of_a_model = not name and "model" in read_file(file)  # which only a placement names
@@ -212,7 +212,9 @@ def _forecasts(
         return titles, arena.params.max_cost_usd, arena.forecast.as_dict()
     plan = read_plan(file, overrides, name)
     forecast = plan.forecast
-    parts = {"Forecast": forecast} if forecast else {}
+    in_rounds = isinstance(plan.params, AdaptiveParams)
+    title = "Forecast of judging everything; rounds may end sooner" if in_rounds else "Forecast"
+    parts = {title: forecast} if forecast else {}
     return parts, plan.params.max_cost_usd, forecast and forecast.as_dict()
 
 

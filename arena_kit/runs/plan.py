@@ -208,10 +208,11 @@ def _refuse_too_many(n_pairs: int) -> None:
 
 def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "") -> Plan:
     """The plan of a parameter file, with some parameters overridden as on a command line; the
-    notebook is `mode`, else `pilot` where the file's name begins so, else `headline`.
+    notebook is `mode`, else `pilot` or `adaptive` where the file's name begins so, else `headline`.
     """
-    mode = mode or ("pilot" if file.name.startswith("pilot") else "headline")
-    return Plan.read(mode, read_given(file, overrides, RunParams))
+    named = (name for name in ("pilot", "adaptive") if file.name.startswith(name))
+    mode = mode or next(named, "headline")
+    return Plan.read(mode, read_given(file, overrides, run_parameters_of(mode)))
 
 
 def read_given(file: Path, overrides: Mapping[str, str], kind: type[BaseModel]) -> dict[str, Any]:
