@@ -172,8 +172,8 @@ def cost(name: str, params_file: Path | None, overrides: Overrides, as_json: boo
     """What a run of notebook NAME with these parameters would send, and what that costs.
 
     NAME decides between the tournament file's pilot_model and headline_model; without it, a
-    file whose name begins with pilot or adaptive is that notebook's, one that names a model a placement's, and any
-    other the headline's.
+    file whose name begins with pilot or adaptive is that notebook's, one that names a model a
+    placement's, and any other the headline's.
     Tokens are counted by the service where a key is present, else estimated from length.
     Nothing is spent. Answers that the ledger already has are not counted. A placement that makes
     its own verdicts has a forecast for the new model's answers and one for the verdicts.
