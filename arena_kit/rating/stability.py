@@ -34,11 +34,6 @@ class Stability:
     smallest_ordered_k: float | None
 
     @property
-    def separated_ks(self) -> tuple[float, ...]:
-        """Ks of the sweep at which the evidence interval of the gap lies above zero."""
-        return tuple(k for k, low in zip(self.ks, self.low, strict=True) if low > 0)
-
-    @property
     def ordered_everywhere(self) -> bool:
         return all(gap > 0 for gap in self.gap)
 

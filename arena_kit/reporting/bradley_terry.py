@@ -15,13 +15,19 @@ from arena_kit.reporting.tables import DASH, Table, interval_text, number, ranks
 
 ByDimension = Mapping[str, Ratings]
 _UNRATED = "No dimension has a rating."
+_ABOUT = {
+    "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
+    "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
+}
 
 
 def board(elo: ByDimension, strengths: ByDimension) -> Table:
-    """Elo and Bradley–Terry side by side, with the ranks that the evidence allows."""
+    """Elo and Bradley–Terry side by side, with the ranks that the evidence allows to all entrants
+    at once; under it, what may be said about each dimension.
+    """
     rows = []
     for dimension, rated in strengths.items():
-        ranges = claims.single_rank_ranges(rated)
+        ranges = claims.rank_ranges(rated)
         rows += [
             {
                 "dimension": dimension,
@@ -35,23 +41,47 @@ def board(elo: ByDimension, strengths: ByDimension) -> Table:
             }
             for rank, row in enumerate(rated.ratings, 1)
         ]
-    return Table(rows=rows, name="strengths", group="dimension", left=["entrant"], empty=_UNRATED)
+    return Table(
+        rows=rows,
+        name="strengths",
+        group="dimension",
+        left=["entrant"],
+        notes=[
+            *(
+                f"{dimension}: {' '.join(claims.sentences(r))}"
+                for dimension, r in strengths.items()
+            ),
+            *about(strengths),
+        ],
+        empty=_UNRATED,
+    )
 
 
 def text(strengths: ByDimension) -> str:
-    """Which neighbours the evidence separates, the same on every machine: for quoting."""
+    """What may be said about each dimension, which neighbouring orders are decided, and how
+    probable each is by itself, the same on every machine: for quoting.
+    """
     lines = []
     for dimension, rated in strengths.items():
-        above = claims.gaps(rated)
         lines.append(dimension)
-        for rank, row in enumerate(rated.ratings[:-1], 1):
-            i, j = (rated.models.index(m) for m in (row.model, rated.ratings[rank].model))
-            apart = "separated" if above.low[i, j] > 0 else "not separated"
-            lines.append(
-                f"  {row.model + ' over ' + rated.ratings[rank].model:<24} "
-                f"{above.gap[i, j]:5.0f} points, P {share_text(above.above[i, j])}, {apart}"
-            )
-    return "\n".join(lines)
+        lines += [f"  {sentence}" for sentence in claims.sentences(rated)]
+        lines += [f"  {_neighbours(rated, pair)}" for pair in claims.neighbours(rated)]
+    return "\n".join([*lines, *about(strengths)])
+
+
+def about(strengths: ByDimension) -> list[str]:
+    """What the claims are about, in a sentence for each kind there is."""
+    return [_ABOUT[name] for name in dict.fromkeys(claims.about(r) for r in strengths.values())]
+
+
+def _neighbours(rated: Ratings, pair: claims.Neighbours) -> str:
+    """Two neighbours: their gap, whether their order is decided, and the probability that holds
+    for this pair alone.
+    """
+    at = rated.models.index(pair.above), rated.models.index(pair.below)
+    gap, _, _, above = (each[at] for each in claims.gaps(rated))
+    named = f"{pair.above} over {pair.below}"
+    return f"{named:<24} {gap:5.0f} points, {pair.state}; P {share_text(above)} named beforehand"
 
 
 def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], strengths: ByDimension) -> Table:
@@ -68,14 +98,24 @@ def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], strengths: ByDimensi
     return Table(rows=rows, name="shrinkage", left=["dimension"], empty=_UNRATED)
 
 
-@plot("above", "Probability that the row entrant is above the column entrant, per dimension")
+@plot(
+    "above",
+    "Probability that the row entrant is above the column entrant, for one pair named beforehand, "
+    "per dimension; decided orders in bold",
+)
 def above(strengths: ByDimension) -> Figure:
-    """How probable it is that the row's entrant is above the column's."""
+    """How probable it is that the row's entrant is above the column's, for one pair named
+    beforehand; orders that are decided for all pairs at once stand in bold.
+    """
     names = models_of(strengths.values())
     n = max(len(rated.models) for rated in strengths.values())
     side = min(0.72 * n, 9.0 / min(in_a_row(names), len(strengths)) - 0.8)
     figure, axes = panels_of(
-        9, side + 1.5, len(strengths), "How sure is it who is above whom?", labels=names
+        9,
+        side + 1.5,
+        len(strengths),
+        "How sure is one pair named beforehand? (bold: decided)",
+        labels=names,
     )
     for ax, (dimension, rated) in zip(axes, strengths.items(), strict=True):
         _matrix(ax, rated)
@@ -86,7 +126,7 @@ def above(strengths: ByDimension) -> Figure:
 
 def _matrix(ax: Any, rated: Ratings) -> None:
     order = [rated.models.index(model) for model in rated.order]
-    shown = claims.above(rated)[np.ix_(order, order)]
+    shown, clear = (each(rated)[np.ix_(order, order)] for each in (claims.above, claims.decided))
     np.fill_diagonal(shown, np.nan)
     ax.imshow(shown, cmap="RdBu", vmin=0, vmax=1)
     size = 9.5 if len(order) <= 8 else 6.5
@@ -94,7 +134,8 @@ def _matrix(ax: Any, rated: Ratings) -> None:
         if i != j:
             light = abs(shown[i, j] - 0.5) > 0.21
             ax.text(j, i, share_text(float(shown[i, j])), ha="center", va="center", fontsize=size,
-                    color="white" if light else INK)  # fmt: skip
+                    color="white" if light else INK,
+                    weight="bold" if clear[i, j] or clear[j, i] else "normal")  # fmt: skip
     ax.set_xticks(range(len(order)), rated.order, rotation=30, ha="right")
     ax.set_yticks(range(len(order)), rated.order)
     ax.spines[:].set_visible(False)

@@ -226,7 +226,7 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
 def k_gaps(stability: Mapping[str, Sequence[Stability]]) -> Figure:
     """Gap between neighbours at every K, with its evidence interval."""
     figure, axes = panels_of(
-        9, 3.6, len(stability), "Which neighbours stay apart as K changes?", sharey=True
+        9, 3.6, len(stability), "How far apart are neighbours as K changes?", sharey=True
     )
     colors = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
     marks = "osD^v*"

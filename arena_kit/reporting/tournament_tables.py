@@ -13,6 +13,7 @@ from arena_kit.judging.prompts import Prompt, Response
 from arena_kit.judging.quality import Check, PositionBias, served_warning
 from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts import settlement_counts, status_counts
+from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.stability import Stability
 from arena_kit.reporting.tables import Shown, Table, facts, interval_text, number, percent
@@ -200,14 +201,18 @@ def _verdict(verdict: Verdict) -> str:
     return f"{named}. {verdict.justification[:600]}"
 
 
-def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Table:
-    """Per pair of neighbours: where the order starts to hold, and where evidence backs it."""
+def stability_table(
+    stability: Mapping[str, Sequence[Stability]], strengths: Mapping[str, Ratings]
+) -> Table:
+    """Per pair of neighbours: where the order starts to hold, and whether it is decided, which is
+    a matter of the evidence (by Bradley–Terry) and not of K.
+    """
     rows = [
         {
             "dimension": dimension,
             "neighbours": f"{pair.above} over {pair.below}",
             "ordered": _ordered(pair),
-            "separated by evidence": _separated(pair),
+            "by the evidence": evidence_state(pair, strengths[dimension]),
             "resamples in this order": (
                 f"{percent(pair.share_above[0], '.1f')} at K {pair.ks[0]:g}, "
                 f"{percent(pair.share_above[-1], '.1f')} at K {pair.ks[-1]:g}"
@@ -216,32 +221,44 @@ def stability_table(stability: Mapping[str, Sequence[Stability]]) -> Table:
         for dimension, pairs in stability.items()
         for pair in pairs
     ]
-    return Table(rows=rows, name="stability", group="dimension", empty=stability_answer(stability))
+    answer = stability_answer(stability, strengths)
+    return Table(rows=rows, name="stability", group="dimension", empty=answer)
 
 
-def stability_text(stability: Mapping[str, Sequence[Stability]]) -> str:
+def stability_text(
+    stability: Mapping[str, Sequence[Stability]], strengths: Mapping[str, Ratings]
+) -> str:
     """The answer in a sentence, then the same as text, for quoting and for checks."""
-    lines = [stability_answer(stability)]
+    lines = [stability_answer(stability, strengths)]
     for dimension, pairs in stability.items():
         lines.append(dimension)
         lines += [
             f"  {pair.above + ' over ' + pair.below:<24} ordered {_ordered(pair)}; "
-            f"separated {_separated(pair)}"
+            f"{evidence_state(pair, strengths[dimension])}"
             for pair in pairs
         ]
     return "\n".join(lines)
 
 
-def stability_answer(stability: Mapping[str, Sequence[Stability]]) -> str:
-    """Whether the order depends on K, in a sentence."""
+def stability_answer(
+    stability: Mapping[str, Sequence[Stability]], strengths: Mapping[str, Ratings]
+) -> str:
+    """Whether the order depends on K, and how much of it is open, in a sentence."""
     pairs = [(dimension, pair) for dimension, ordered in stability.items() for pair in ordered]
     if not pairs:
         return "No dimension has a rating, so there is no order to ask about."
     moved = [f"{p.above} and {p.below} on {d}" for d, p in pairs if not p.ordered_everywhere]
     kept = "No: every neighbour keeps its place at every K of the sweep"
     order = f"Yes: {', '.join(moved)} change places within the sweep" if moved else kept
-    weak = sum(not p.separated_ks for _, p in pairs)
-    return f"{order}; {weak} of {len(pairs)} neighbours are not separated by the evidence."
+    weak = sum(evidence_state(pair, strengths[d]) != "decided" for d, pair in pairs)
+    return f"{order}; {weak} of {len(pairs)} neighbouring orders are not decided by the evidence."
+
+
+def evidence_state(pair: Stability, strengths: Ratings) -> str:
+    """Whether the order of two neighbours by Elo is decided by Bradley–Terry's ratings."""
+    at = strengths.models.index(pair.above), strengths.models.index(pair.below)
+    clear = claims.decided(strengths)
+    return "decided" if clear[at] else "decided the other way" if clear[at[::-1]] else "open"
 
 
 def _ordered(pair: Stability) -> str:
@@ -251,13 +268,6 @@ def _ordered(pair: Stability) -> str:
         return f"at every K tried (from {pair.lowest_k_tried:.3g})"
     above = "" if pair.ordered_everywhere else ", but not at every K of the sweep"
     return f"down to K {pair.smallest_ordered_k:.3g}{above}"
-
-
-def _separated(pair: Stability) -> str:
-    ks = pair.separated_ks
-    if len(ks) in (0, len(pair.ks)):
-        return "at every K of the sweep" if ks else "at no K"
-    return "at K " + ", ".join(f"{k:g}" for k in ks)
 
 
 def readiness_table(checks: Sequence[Check]) -> Table:

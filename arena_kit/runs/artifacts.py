@@ -87,21 +87,26 @@ def write_readiness(folder: Path, checks: Sequence[Check]) -> None:
 
 
 def write_k_sweep(
-    folder: Path, stability: Mapping[str, Sequence[Stability]], default_k: float
+    folder: Path,
+    stability: Mapping[str, Sequence[Stability]],
+    strengths: RatingsByDimension,
+    default_k: float,
 ) -> None:
     """k_sweep.json: whether the order depends on K, and every two neighbours at each K."""
     pairs = [pair for ordered in stability.values() for pair in ordered]
     moved = any(not pair.ordered_everywhere for pair in pairs) if pairs else None
     verdict = {
         "order_depends_on_k": moved,
-        "answer": tournament_tables.stability_answer(stability),
+        "answer": tournament_tables.stability_answer(stability, strengths),
         "default_k": default_k,
-        "neighbours": {d: [_followed(pair) for pair in each] for d, each in stability.items()},
+        "neighbours": {
+            d: [_followed(pair, strengths[d]) for pair in each] for d, each in stability.items()
+        },
     }
     write_json(folder / "k_sweep.json", verdict)
 
 
-def _followed(pair: Stability) -> dict[str, Any]:
+def _followed(pair: Stability, strengths: Ratings) -> dict[str, Any]:
     columns = zip(pair.ks, pair.gap, pair.low, pair.high, pair.share_above, strict=True)
     return {
         "above": pair.above,
@@ -109,7 +114,7 @@ def _followed(pair: Stability) -> dict[str, Any]:
         "ordered_at_every_k": pair.ordered_everywhere,
         "smallest_ordered_k": pair.smallest_ordered_k,
         "lowest_k_tried": pair.lowest_k_tried,
-        "separated_ks": list(pair.separated_ks),
+        "evidence": tournament_tables.evidence_state(pair, strengths),
         "by_k": {
             f"{k:g}": {
                 "gap": gap,

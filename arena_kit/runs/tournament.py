@@ -239,7 +239,7 @@ class Study(Recorded):
             )
             for dimension, by_k in self.sweep.items()
         }
-        artifacts.write_k_sweep(self.record.path, stability, self.method.k)
+        artifacts.write_k_sweep(self.record.path, stability, self.strengths, self.method.k)
         return stability
 
     def facts(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from matplotlib.text import Text
+from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
 
 from arena_kit import BattleLog, BradleyTerry, PermutationElo, Placed, Placement, Ratings, Study
@@ -79,15 +80,15 @@ BY_ELO = {"taste": ELO(TRIO)}
 
 
 def test_the_board_shows_both_ratings() -> None:
-    """Per dimension and entrant: Bradley–Terry with its interval, rank, possible ranks, and the
-    Elo of the same battles; a dash where there is no Elo.
+    """Per dimension and entrant: Bradley–Terry with its interval, rank, the ranks that are possible
+    for all at once, and the Elo of the same battles; a dash where there is no Elo.
     """
     rows = [row for row in cells(bradley_terry.board(BY_ELO, FOUND)) if len(row) > 1]
     assert len(rows) == 6
     for row, (dimension, model) in zip(
         rows, [(d, m) for d in FOUND for m in FOUND[d].order], strict=True
     ):
-        rating, ranks = FOUND[dimension][model], claims.single_rank_ranges(FOUND[dimension])[model]
+        rating, ranks = FOUND[dimension][model], claims.rank_ranges(FOUND[dimension])[model]
         assert ranks is not None
         assert row[0] == model
         assert row[1] == f"{rating.rating:.0f}"
@@ -99,25 +100,48 @@ def test_the_board_shows_both_ratings() -> None:
         assert row[6] == "60"
 
 
-def test_neighbours_are_separated_by_their_gap() -> None:
-    """The text says for each pair of neighbours how far apart they are, how probable the order
-    is, and that they are separated only where the 95 % interval of the gap leaves out 0.
+MIXED = METHOD(log(won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)))
+
+
+def test_neighbours_are_decided_by_their_gap() -> None:
+    """The text says for each pair of neighbours how far apart they are and how probable the order
+    is, and calls it decided only where the gap is beyond the studentized range of two at 99.5 %,
+    read as Student's t.
     """
-    lines = bradley_terry.text(FOUND).splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == list(FOUND)
-    for dimension, found in FOUND.items():
-        own = lines[lines.index(dimension) + 1 :][:2]
-        for line, above, below in zip(own, found.order[:-1], found.order[1:], strict=True):
-            gap = found[above].rating - found[below].rating
-            i, j = found.models.index(above), found.models.index(below)
-            assert found.covariance is not None
-            spread = math.sqrt(found.covariance[[i, j], [i, j]].sum() - 2 * found.covariance[i, j])
+    found = FOUND | {"sight": MIXED}
+    lines = bradley_terry.text(found).splitlines()
+    states = []
+    for dimension, rated in found.items():
+        own = lines[lines.index(dimension) + 3 :][:2]
+        for line, above, below in zip(own, rated.order[:-1], rated.order[1:], strict=True):
+            gap = rated[above].rating - rated[below].rating
+            i, j = rated.models.index(above), rated.models.index(below)
+            assert rated.covariance is not None
+            spread = math.sqrt(rated.covariance[[i, j], [i, j]].sum() - 2 * rated.covariance[i, j])
             assert f"{above} over {below}" in line
-            assert f"{gap:.0f} points" in line
-            df = min(found[above].extra["df"], found[below].extra["df"])
-            told = 100 * student_t.cdf(gap / spread, df)
-            assert f"P {told:.0f}%" in line or (told > 99.5 and "P >99%" in line)
-            assert line.endswith("not separated") is bool(gap < student_t.ppf(0.975, df) * spread)
+            df = min(rated[above].extra["df"], rated[below].extra["df"])
+            chance = student_t.cdf(gap / spread, df)
+            bar = studentized_range.ppf(0.995, 2, math.inf) / math.sqrt(2)
+            states.append("decided" if chance > norm.cdf(bar) else "open")
+            told = ">99%" if chance > 0.995 else f"{100 * chance:.0f}%"
+            assert line.endswith(f"{gap:.0f} points, {states[-1]}; P {told} named beforehand")
+    assert states == ["open"] * 4 + ["decided", "open"]
+
+
+def test_what_may_be_said_stands_first() -> None:
+    """Under the board and before all neighbours stand the sentences of each dimension: the first
+    place, the decided orders; last, what the claims are about.
+    """
+    lines = bradley_terry.text({"sight": MIXED}).splitlines()
+    assert lines[:2] == ["sight", "  First: ann, decided."]
+    assert lines[2].startswith("  Neighbouring orders decided: 1 of 2; the next, bob above cy, ")
+    assert lines[-1] == "Claims are about prompts like these, not only those that were asked."
+    under = bradley_terry.board({}, {"sight": MIXED}).text.splitlines()[-2:]
+    assert under == [f"sight: {lines[1].strip()} {lines[2].strip()}", lines[-1]]
+    alone = replace(METHOD, cluster="battle")(TRIO)
+    assert bradley_terry.text({"taste": alone, "sight": MIXED}).splitlines()[-2:] == [
+        "Claims are about these prompts; others may order the models otherwise.", lines[-1],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -179,6 +203,16 @@ def test_the_matrix_of_probabilities() -> None:
         for (row, column), told in shown.items():
             i, j = (found.models.index(found.order[int(at)]) for at in (row, column))
             assert told == bradley_terry.share_text(float(chance[i, j]))
+
+
+def test_decided_orders_are_bold_in_the_matrix() -> None:
+    """Of three entrants with one far ahead, the four cells with that one are bold, and the two of
+    the others' open order are not.
+    """
+    (ax,) = (ax for ax in bradley_terry.above({"sight": MIXED}).figure.axes if ax.get_visible())
+    plain = {t.get_position() for t in ax.texts if t.get_weight() == "normal"}
+    bold = {t.get_position() for t in ax.texts if t.get_weight() == "bold"}
+    assert (plain, len(bold)) == ({(1, 2), (2, 1)}, 4)
 
 
 def test_nothing_rated(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_verdict_of_the_sweep_is_an_artifact(workspace: Path) -> None:
     record = study.save()
     found = json.loads((record.path / "k_sweep.json").read_text())
     rated = json.loads((record.path / "elo_results.json").read_text())["k_sensitivity"]
-    assert found["answer"] == tables.stability_text(stability).splitlines()[0]
+    assert found["answer"] == tables.stability_text(stability, study.strengths).splitlines()[0]
     places = {}
     for dimension, pairs in found["neighbours"].items():
         assert len(pairs) == 3
