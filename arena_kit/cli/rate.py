@@ -13,6 +13,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.files import DataError
+from arena_kit.rating import claims
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
@@ -190,8 +191,15 @@ def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[st
             "dropped": dropped,
         }
         | ({"fit": fit} if any(fit.values()) else {})
+        | ({"claims": _claims(results, several)} if some.method == "bradley-terry" else {})
         | ({"unrated": unrated} if unrated else {})
     )
+
+
+def _claims(results: dict[str, Ratings], several: bool) -> dict[str, Any]:
+    """What may be said about the order of each dimension, or of the only one."""
+    said = {name: claims.summary(ratings) for name, ratings in results.items()}
+    return said if several else next(iter(said.values()))
 
 
 @main.command()

@@ -17,7 +17,7 @@ from arena_kit.policy.constants import Phase
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text, span
-from arena_kit.reporting.tournament_tables import forecast_rows, missing_text
+from arena_kit.reporting.tournament_tables import ABOUT, forecast_rows, missing_text
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
 
@@ -112,8 +112,20 @@ def _show_tournament(record: Path) -> None:
             left=["entrant"],
         )
     )
-    for sentence in _left_out(manifest):
+    for sentence in (*_claimed(record), *_left_out(manifest)):
         _say(sentence)
+
+
+def _claimed(record: Path) -> list[str]:
+    """What may be said about the order of each dimension; records before had no claims."""
+    file = record / "bradley_terry.json"
+    strengths = read_json(file) if file.is_file() else {}
+    found = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
+    about = dict.fromkeys(ABOUT[each["about"]] for each in found.values())
+    return [
+        *(f"{d}, by Bradley–Terry: {' '.join(each['sentences'])}" for d, each in found.items()),
+        *about,
+    ]
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:
@@ -127,7 +139,7 @@ def _left_out(manifest: Mapping[str, Any]) -> list[str]:
 def show_ratings(results: Mapping[str, Ratings]) -> None:
     """Ratings of a battles file, a table per dimension."""
     for name, ratings in results.items():
-        ranges = claims.single_rank_ranges(ratings)
+        ranges = claims.rank_ranges(ratings, repeated=True)
         extra = [name for name in _EXTRA if name in ratings.ratings[0].extra]
         dropped = ", ".join(f"{n} {kind}" for kind, n in ratings.dropped.items() if n)
         counted = f"{ratings.n_battles} battles" + (f", dropped: {dropped}" if dropped else "")
@@ -147,6 +159,9 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
         for rating in ratings.ratings:
             if rating.no_interval:
                 _say(f"  {rating.model} has no interval: {rating.no_interval}")
+        if ratings.method == "bradley-terry":
+            for sentence in (*claims.sentences(ratings), ABOUT[claims.about(ratings)]):
+                _say(f"  {sentence}")
         for parameter, value in ratings.fit.items():
             if not parameter.endswith("_se"):
                 error = ratings.fit.get(f"{parameter}_se")

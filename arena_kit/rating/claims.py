@@ -169,7 +169,7 @@ def summary(ratings: Ratings, margin: float = 0.0) -> dict[str, Any]:
     """Everything that may be said about the order of a board, as plain values for JSON; models
     without enough evidence are in none of it but `unplaced`.
     """
-    order, ranges = _known_order(ratings), rank_ranges(ratings)
+    order, ranges = _known_order(ratings), rank_ranges(ratings, repeated=True)
     return {
         "about": about(ratings),
         "first": list(may_be_first(ratings)),

@@ -12,22 +12,19 @@ from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting.figures import INK, in_a_row, models_of, panels_of, plot
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, ranks_text
+from arena_kit.reporting.tournament_tables import ABOUT
 
 ByDimension = Mapping[str, Ratings]
 _UNRATED = "No dimension has a rating."
-_ABOUT = {
-    "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
-    "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
-}
 
 
 def board(elo: ByDimension, strengths: ByDimension) -> Table:
-    """Elo and Bradley–Terry side by side, with the ranks that the evidence allows to all entrants
-    at once; under it, what may be said about each dimension.
+    """Elo and Bradley–Terry side by side, with the ranks that decided orders leave open to all
+    entrants at once; under it, what may be said about each dimension.
     """
     rows = []
     for dimension, rated in strengths.items():
-        ranges = claims.rank_ranges(rated)
+        ranges = claims.rank_ranges(rated, repeated=True)
         rows += [
             {
                 "dimension": dimension,
@@ -71,7 +68,7 @@ def text(strengths: ByDimension) -> str:
 
 def about(strengths: ByDimension) -> list[str]:
     """What the claims are about, in a sentence for each kind there is."""
-    return [_ABOUT[name] for name in dict.fromkeys(claims.about(r) for r in strengths.values())]
+    return [ABOUT[name] for name in dict.fromkeys(claims.about(r) for r in strengths.values())]
 
 
 def _neighbours(rated: Ratings, pair: claims.Neighbours) -> str:

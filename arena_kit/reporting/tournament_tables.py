@@ -18,6 +18,11 @@ from arena_kit.rating.base import Ratings
 from arena_kit.rating.stability import Stability
 from arena_kit.reporting.tables import Shown, Table, facts, interval_text, number, percent
 
+#: What claims are about, in words.
+ABOUT = {
+    "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
+    "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
+}
 _BOARD = ("dimension", "rank", "entrant", "Elo", "95% evidence interval", "order SEM", "battles")
 
 

@@ -144,8 +144,9 @@ def elo_results(
 
 
 def bradley_terry(strengths: RatingsByDimension, dimensions: Sequence[str]) -> dict[str, Any]:
-    """Per dimension: ratings with intervals and possible ranks, how probable it is that one
-    entrant is above another, and the settings. A dimension without a rating is empty.
+    """Per dimension: ratings with intervals and possible ranks, what may be said about the order,
+    how probable it is that one entrant is above another (for one pair named beforehand), and the
+    settings. A dimension without a rating is empty.
     """
     return {d: _strengths(strengths[d]) if d in strengths else {} for d in dimensions}
 
@@ -154,6 +155,7 @@ def _strengths(ratings: Ratings) -> dict[str, Any]:
     above = claims.above(ratings)
     return ratings.as_dict() | {
         "ratings": rows_with_ranks(ratings),
+        "claims": claims.summary(ratings),
         "above": {
             a: {b: known(above[i, j]) for j, b in enumerate(ratings.models) if i != j}
             for i, a in enumerate(ratings.models)
@@ -161,9 +163,14 @@ def _strengths(ratings: Ratings) -> dict[str, Any]:
     }
 
 
-def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:
-    """A row per model, best first, with the ranks that remain possible."""
-    ranges = claims.single_rank_ranges(ratings)
+def rows_with_ranks(ratings: Ratings, *, single: bool = False) -> list[dict[str, Any]]:
+    """A row per model, best first, with the ranks that decided orders leave open to all at once;
+    `single` ones are for one model named beforehand.
+    """
+    if single:
+        ranges = claims.single_rank_ranges(ratings)
+    else:
+        ranges = claims.rank_ranges(ratings, repeated=True)
     return [row.as_dict() | {"ranks": ranges[row.model]} for row in ratings.ratings]
 
 

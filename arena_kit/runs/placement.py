@@ -312,8 +312,8 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
     """
     return {
         "model": placed.model,
-        "joint": rows_with_ranks(placed.joint),
-        "anchored": rows_with_ranks(placed.anchored),
+        "joint": rows_with_ranks(placed.joint, single=True),
+        "anchored": rows_with_ranks(placed.anchored, single=True),
         "above": {
             "joint": _above(placed.joint, placed.model),
             "anchored": _above(placed.anchored, placed.model),
@@ -327,7 +327,7 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
         "board": {
             "heading": placement.heading(placed),
             "caution": placement.caution(placed),
-            "ratings": rows_with_ranks(placed.shown),
+            "ratings": rows_with_ranks(placed.shown, single=True),
             "above": _above(placed.shown, placed.model),
         },
         "left_out": placed.left_out,

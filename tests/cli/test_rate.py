@@ -13,11 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arena_kit import Study, __version__
+from arena_kit.battles.files import write_battles
 from arena_kit.cli.main import main
 from arena_kit.cli.rate import METHODS
 from arena_kit.runs.record import open_record
 from arena_kit.runs.settings import validated
-from tests.samples import ROOT, SMALL, copy_workspace
+from tests.samples import ROOT, SMALL, copy_workspace, log_of, won
 
 BATTLES = """\
 {"model_a": "x", "model_b": "y", "winner": "model_a", "question_id": "1"}
@@ -55,6 +56,39 @@ def test_rate_json(battles: Path) -> None:
     assert {"model", "rating", "ci_low", "ci_high", "n_battles"} <= set(found["ratings"][0])
     assert found["n_battles"] == 2
     assert found["dropped"] == {"both_bad": 0, "inconsistent": 0, "tie": 1}
+
+
+@pytest.fixture
+def led(tmp_path: Path) -> Path:
+    """Battles that ann leads by far, and that leave bob and cy even."""
+    votes = won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)
+    write_battles(tmp_path / "led.jsonl", log_of(votes))
+    return tmp_path / "led.jsonl"
+
+
+def test_rate_says_what_is_decided(led: Path) -> None:
+    """By Bradley–Terry `rate --json` has what may be said about the order: a model that wins nine
+    of ten is first, two that win 26 and 24 are open; the table has the sentences under it.
+    """
+    found = json.loads(call("rate", led, "--method", "bradley-terry", "--json").stdout)["claims"]
+    assert (found["first"], found["tiers"]) == (["ann"], [["ann"], ["bob", "cy"]])
+    assert [each["state"] for each in found["neighbours"]] == ["decided", "open"]
+    assert found["ranks_at_once"] == {"ann": [1, 1], "bob": [2, 3], "cy": [2, 3]}
+    assert found["about"] == "prompts_like_these"
+    table = call("rate", led, "--method", "bradley-terry").stdout
+    assert "First: ann, decided." in table
+    assert all(sentence in table for sentence in found["sentences"])
+    assert "Claims are about prompts like these" in table
+    words = ("--method", "bradley-terry", "--set", "cluster=battle")
+    assert "Claims are about these prompts;" in call("rate", led, *words).stdout
+
+
+def test_other_methods_claim_no_order(led: Path) -> None:
+    """Elo shrinks gaps and Glicko-2 follows time, so neither says what is decided."""
+    for method in (("permutation-elo", "--set", "n_perms=20"), ("glicko2",)):
+        words = ("--method", *method, "--set", "evidence_replicates=100")
+        assert "claims" not in json.loads(call("rate", led, *words, "--json").stdout)
+        assert "decided" not in call("rate", led, *words).stdout
 
 
 def test_rate_settings(battles: Path) -> None:
@@ -244,6 +278,7 @@ def test_rate_bradley_terry_of_a_record_is_that_of_its_report(pilot: Path) -> No
     for row in found["ratings"]:
         (same,) = (r for r in report[row["dimension"]]["ratings"] if r["model"] == row["model"])
         assert row == {"dimension": row["dimension"]} | same
+    assert found["claims"] == {d: report[d]["claims"] for d in open_record(pilot)["dimensions"]}
     assert found["settings"]["center"] == 1400.0
     words = ("--method", "bradley-terry", "--set", "center=1000")
     moved = json.loads(call("rate", pilot, *words, "--json").stdout)

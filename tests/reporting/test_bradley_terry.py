@@ -88,7 +88,8 @@ def test_the_board_shows_both_ratings() -> None:
     for row, (dimension, model) in zip(
         rows, [(d, m) for d in FOUND for m in FOUND[d].order], strict=True
     ):
-        rating, ranks = FOUND[dimension][model], claims.rank_ranges(FOUND[dimension])[model]
+        rating = FOUND[dimension][model]
+        ranks = claims.rank_ranges(FOUND[dimension], repeated=True)[model]
         assert ranks is not None
         assert row[0] == model
         assert row[1] == f"{rating.rating:.0f}"
@@ -126,6 +127,17 @@ def test_neighbours_are_decided_by_their_gap() -> None:
             told = ">99%" if chance > 0.995 else f"{100 * chance:.0f}%"
             assert line.endswith(f"{gap:.0f} points, {states[-1]}; P {told} named beforehand")
     assert states == ["open"] * 4 + ["decided", "open"]
+
+
+def test_ranks_and_first_place_do_not_contradict_each_other() -> None:
+    """A lead of 2.7 standard errors, enough for one look at a board, leaves the first place open:
+    then the board shows no model with rank 1 alone.
+    """
+    rated = METHOD(log(won("ann", "bob", 86, 54)))
+    assert claims.rank_ranges(rated) == {"ann": (1, 1), "bob": (2, 2)}
+    shown = bradley_terry.board({}, {"sight": rated})
+    assert [row[4] for row in cells(shown) if len(row) > 1] == ["1 to 2", "1 to 2"]
+    assert "First place is open between ann and bob." in shown.text
 
 
 def test_what_may_be_said_stands_first() -> None:

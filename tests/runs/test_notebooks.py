@@ -69,6 +69,7 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     assert record.parent == home / "runs"
     assert "evidence interval" in pilot.stdout
     assert "aspen" in pilot.stdout
+    assert "factuality, by Bradley–Terry: " in pilot.stdout
     found = {str(p.relative_to(record)) for p in record.rglob("*") if p.is_file()}
     assert found >= TOURNAMENT_ARTIFACTS | {
         "report.ipynb",

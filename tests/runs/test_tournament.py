@@ -95,10 +95,15 @@ def test_the_verdict_of_the_sweep_is_an_artifact(workspace: Path) -> None:
     record = study.save()
     found = json.loads((record.path / "k_sweep.json").read_text())
     rated = json.loads((record.path / "elo_results.json").read_text())["k_sensitivity"]
+    strengths = json.loads((record.path / "bradley_terry.json").read_text())
     assert found["answer"] == tables.stability_text(stability, study.strengths).splitlines()[0]
     places = {}
     for dimension, pairs in found["neighbours"].items():
         assert len(pairs) == 3
+        states = {(p["above"], p["below"]): p["state"]
+                  for p in strengths[dimension]["claims"]["neighbours"]}  # fmt: skip
+        for pair in pairs:
+            assert pair["evidence"] == states.get((pair["above"], pair["below"]), "open")
         for pair in pairs:
             assert set(pair["by_k"]) == {"1", "4", "8", "16", "32"}
             for k, entry in pair["by_k"].items():
