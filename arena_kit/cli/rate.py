@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -136,12 +136,12 @@ def _rate_each(
 def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
     """The method that is named, or a record's own, with the record's settings and the changes."""
     from arena_kit.runs.battles import battles_file, manifest_of
-    from arena_kit.runs.settings import validated
+    from arena_kit.runs.settings import recorded_settings, validated
 
     file = battles_file(file)
     recorded = manifest_of(file).get("rating", {})
     name = name or recorded.get("method", DEFAULT_METHOD)
-    settings = _recorded(recorded, name, file.parent)
+    settings = recorded_settings(recorded, name, file.parent)
     if settings:
         echo(f"settings of the run record {file.parent}", err=True)
     for change in changes:
@@ -150,19 +150,6 @@ def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
             raise DataError(f"--set {change!r}: expected KEY=VALUE")
         settings[key] = _names(text) if key in _SEVERAL else text
     return validated(METHODS[name], settings, "--set")
-
-
-def _recorded(rating: dict[str, Any], method: str, record: Path) -> dict[str, Any]:
-    """A record's settings of a method; a tournament's of Bradley–Terry follow from Elo's."""
-    from arena_kit.runs.settings import EloSettings, validated
-
-    settings = dict(rating.get("settings", {}))
-    if rating.get("method") == method:
-        return settings
-    if (rating.get("method"), method) != ("permutation-elo", "bradley-terry"):
-        return {}
-    elo = validated(EloSettings, settings | {"k_sweep": [settings["k"]]}, f"{record}/manifest.json")
-    return asdict(elo.strengths())
 
 
 def _names(text: str) -> list[str]:
@@ -210,8 +197,8 @@ def _claims(results: dict[str, Ratings], several: bool) -> dict[str, Any]:
 def compare(before: Path, after: Path, as_json: bool) -> None:
     """What changed between two run records.
 
-    Shows parameters and inputs that differ, verdicts that flipped, and how far each
-    rating moved, with both evidence intervals.
+    Shows parameters and inputs that differ, verdicts that flipped, how far each rating
+    moved, with both evidence intervals, and which decided orders were lost, gained or reversed.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.compare import compare_records

@@ -170,7 +170,9 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """Settings that differ, verdicts that flipped, ratings that moved."""
+    """Settings that differ, verdicts that flipped, ratings that moved, orders that are decided in
+    one record only.
+    """
     if comparison.settings:
         settings = [
             {"key": key, "before": str(old), "after": str(new)}
@@ -196,12 +198,14 @@ def show_comparison(comparison: Comparison) -> None:
             "before": f"{delta.before:.0f} ({span(*delta.before_interval)})",
             "after": f"{delta.after:.0f} ({span(*delta.after_interval)})",
             "change": f"{delta.change:+.1f}",
-            "intervals": {True: "overlap", False: "apart", None: None}[delta.overlap],
         }
         for delta in comparison.deltas
     ]
-    columns = ("dimension", "entrant", "before", "after", "change", "intervals")
+    columns = ("dimension", "entrant", "before", "after", "change")
     _print(Table(rows=moved, title="Ratings", columns=columns, left=["dimension", "entrant"]))
+    _say("Who is above whom, by Bradley–Terry (--json lists all orders):")
+    for orders in comparison.orders:
+        _say(f"  {orders.sentence}")
 
 
 def show_forecast(forecast: Forecast | None, title: str = "Forecast") -> None:

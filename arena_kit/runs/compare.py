@@ -6,14 +6,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, read_json, read_lines
+from arena_kit.rating import claims
+from arena_kit.rating.base import RatingError
+from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.runs.battles import battles_of
 from arena_kit.runs.record import open_record
+from arena_kit.runs.settings import recorded_settings, validated
 
 _COMPARED = (
     "mode", "parameters", "tournament", "judge", "prompt_set", "responses", "rubrics", "seeds",
     "rating", "versions",
 )  # fmt: skip
 _IGNORED = {"parameters.run_dir"}
+_SHOWN_ORDERS = 6
+
+Order = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +39,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """An entrant's rating in both records; `overlap` is whether the intervals do."""
+    """An entrant's rating in both records."""
 
     dimension: str
     entrant: str
@@ -43,21 +52,37 @@ class Delta:
     def change(self) -> float:
         return self.after - self.before
 
-    @property
-    def overlap(self) -> bool | None:
-        (low, high), (low2, high2) = self.before_interval, self.after_interval
-        if low is None or high is None or low2 is None or high2 is None:
-            return None
-        return low <= high2 and low2 <= high
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self) | {"change": self.change, "overlap": self.overlap}
+        return asdict(self) | {"change": self.change}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What became of the decided orders among a dimension's entrants that both records have.
+
+    Each is (above, below); a reversed one stands as it is after.
+    """
+
+    dimension: str
+    kept: list[Order]
+    lost: list[Order]
+    gained: list[Order]
+    reversed: list[Order]
+
+    @property
+    def sentence(self) -> str:
+        """The same in words, with some of those that changed."""
+        kinds = {"lost": self.lost, "gained": self.gained, "reversed": self.reversed}
+        changed = "; ".join(f"{kind}: {_named(orders)}" for kind, orders in kinds.items())
+        return f"{self.dimension}: decided orders kept: {len(self.kept)}; {changed}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Settings that differ, verdicts that changed, ratings that moved."""
+    """Settings that differ, verdicts that changed, ratings that moved, orders that are decided in
+    one record only.
+    """
 
     settings: dict[str, tuple[Any, Any]]
     n_shared: int
@@ -65,6 +90,7 @@ class Comparison:
     only_after: int
     flips: list[Flip]
     deltas: list[Delta]
+    orders: list[Orders]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -94,6 +120,7 @@ def compare_records(before: Path, after: Path) -> Comparison:
         only_after=len(second) - len(shared),
         flips=flips,
         deltas=_deltas(before, after),
+        orders=_orders(before, after),
     )
 
 
@@ -145,6 +172,54 @@ def _deltas(before: Path, after: Path) -> list[Delta]:
         for entrant, entry in entries.items()
         if entrant in old.get(dimension, {})
     ]
+
+
+def _orders(before: Path, after: Path) -> list[Orders]:
+    """Decided orders of the dimensions that both records have, by Bradley–Terry with each record's
+    settings.
+    """
+    old, new = (_battles(record) for record in (before, after))
+    rows = []
+    for dimension in (name for name in old if name in new):
+        (log, method), (log2, method2) = old[dimension], new[dimension]
+        shared = {*log.models} & {*log2.models}
+        first, second = _decided(method, log, shared), _decided(method2, log2, shared)
+        rows.append(_held_beside(dimension, first, second))
+    return rows
+
+
+def _held_beside(dimension: str, old: list[Order], new: list[Order]) -> Orders:
+    return Orders(
+        dimension=dimension,
+        kept=[order for order in new if order in old],
+        lost=[order for order in old if order not in new and order[::-1] not in new],
+        gained=[order for order in new if order not in old and order[::-1] not in old],
+        reversed=[order for order in new if order[::-1] in old],
+    )
+
+
+def _battles(record: Path) -> dict[str, tuple[BattleLog, BradleyTerry]]:
+    """A record's battles by dimension, with the method of its claims."""
+    settings = recorded_settings(open_record(record)["rating"], "bradley-terry", record)
+    method = validated(BradleyTerry, settings, f"{record}/manifest.json")
+    return {name: (log, method) for name, log in battles_of(record).by_dimension().items()}
+
+
+def _decided(method: BradleyTerry, battles: BattleLog, among: set[str]) -> list[Order]:
+    """Decided orders among some entrants, best first; none where no rating exists."""
+    try:
+        ratings = method(battles)
+    except RatingError:
+        return []
+    clear, index = claims.decided(ratings), ratings.models.index
+    order = [model for model in ratings.order if model in among]
+    return [(a, b) for a in order for b in order if clear[index(a), index(b)]]
+
+
+def _named(orders: list[Order]) -> str:
+    named = [f"{above} above {below}" for above, below in orders[:_SHOWN_ORDERS]]
+    left = len(orders) - len(named)
+    return ", ".join([*named, *([f"and {left} more"] if left else [])]) or "none"
 
 
 def _primary(record: Path) -> dict[str, dict[str, Any]]:

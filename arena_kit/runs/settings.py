@@ -303,6 +303,17 @@ def validated(
     return valid
 
 
+def recorded_settings(rating: Mapping[str, Any], method: str, record: Path) -> dict[str, Any]:
+    """A record's settings of a method; a tournament's of Bradley–Terry follow from Elo's."""
+    settings = dict(rating.get("settings", {}))
+    if rating.get("method") == method:
+        return settings
+    if (rating.get("method"), method) != ("permutation-elo", "bradley-terry"):
+        return {}
+    elo = validated(EloSettings, settings | {"k_sweep": [settings["k"]]}, f"{record}/manifest.json")
+    return asdict(elo.strengths())
+
+
 def _sentence(kind: type[Any], error: Any, where: str) -> str:
     name = ".".join(str(part) for part in error["loc"])
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):

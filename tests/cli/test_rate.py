@@ -13,7 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arena_kit import Study, __version__
+from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.files import write_battles
+from arena_kit.battles.log import BattleLog
 from arena_kit.cli.main import main
 from arena_kit.cli.rate import METHODS
 from arena_kit.runs.record import open_record
@@ -283,3 +285,51 @@ def test_rate_bradley_terry_of_a_record_is_that_of_its_report(pilot: Path) -> No
     words = ("--method", "bradley-terry", "--set", "center=1000")
     moved = json.loads(call("rate", pilot, *words, "--json").stdout)
     assert moved["ratings"][0]["rating"] == pytest.approx(found["ratings"][0]["rating"] - 400)
+
+
+def with_battles(record: Path, folder: Path, votes: list[tuple[str, str, str]]) -> Path:
+    """A copy of a record with other battles of one dimension, each on a question of its own."""
+    shutil.copytree(record, folder)
+    rows = [
+        Battle(model_a=a, model_b=b, winner=Outcome(w), question_id=f"q{n}", dimension="taste")
+        for n, (a, b, w) in enumerate(votes)
+    ]
+    write_battles(folder / "battles.jsonl", BattleLog.from_battles(rows))
+    return folder
+
+
+def test_compare_says_which_decided_orders_changed(pilot: Path, tmp_path: Path) -> None:
+    """An order won 45 to 5 before and 26 to 24 after is lost, one the other way round gained, one
+    won 44 to 6 by either in turn reversed; entrants that only one record has count for nothing.
+    """
+    before = with_battles(pilot, tmp_path / "before", won("ann", "bob", 45, 5)
+                          + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)
+                          + won("ann", "old", 45, 5))  # fmt: skip
+    after = with_battles(pilot, tmp_path / "after", won("ann", "bob", 26, 24)
+                         + won("cy", "bob", 45, 5) + won("cy", "ann", 44, 6))  # fmt: skip
+    done = call("compare", before, after, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["orders"] == [
+        {
+            "dimension": "taste",
+            "kept": [],
+            "lost": [["ann", "bob"]],
+            "gained": [["cy", "bob"]],
+            "reversed": [["cy", "ann"]],
+        }
+    ]
+    told = "kept: 0; lost: ann above bob; gained: cy above bob; reversed: cy above ann."
+    shown = call("compare", before, after).stdout
+    assert f"taste: decided orders {told}" in shown
+    assert "apart" not in shown
+    same = json.loads(call("compare", before, before, "--json").stdout)["orders"][0]
+    assert [same[kind] for kind in ("lost", "gained", "reversed")] == [[], [], []]
+    assert ["ann", "bob"] in same["kept"]
+
+
+def test_compare_without_ratings_decides_nothing(pilot: Path, tmp_path: Path) -> None:
+    """Where entrants never met in one record, no order is decided there, and all are lost."""
+    before = with_battles(pilot, tmp_path / "before", won("ann", "bob", 45, 5))
+    after = with_battles(pilot, tmp_path / "after", won("ann", "x", 3, 3) + won("bob", "y", 3, 3))
+    (found,) = json.loads(call("compare", before, after, "--json").stdout)["orders"]
+    assert (found["lost"], found["kept"], found["gained"]) == ([["ann", "bob"]], [], [])
