@@ -13,7 +13,6 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.files import DataError
-from arena_kit.rating import claims
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
@@ -93,9 +92,10 @@ def rate(
         dimension=dimension,
     )
     _warn_if_long(spec, len(battles))
-    results, unrated = _rate_each(spec, battles.by_dimension())
+    logs = battles.by_dimension()
+    results, unrated = _rate_each(spec, logs)
     if as_json:
-        echo(json.dumps(_rated_json(results, unrated), indent=2, allow_nan=False))
+        echo(json.dumps(_rated_json(results, unrated, logs), indent=2, allow_nan=False))
         return
     for name, why in unrated.items():
         echo(f"{name} is not rated: {why}", err=True)
@@ -156,8 +156,10 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[str, Any]:
-    from arena_kit.runs.artifacts import rows_with_ranks
+def _rated_json(
+    results: dict[str, Ratings], unrated: dict[str, str], logs: dict[str, BattleLog]
+) -> dict[str, Any]:
+    from arena_kit.runs.artifacts import claimed, rows_with_ranks
 
     some = next(iter(results.values()))
     several = len(results) + len(unrated) > 1
@@ -165,6 +167,11 @@ def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[st
         kind: sum(ratings.dropped[kind] for ratings in results.values()) for kind in some.dropped
     }
     fit = {name: ratings.fit for name, ratings in results.items()} if several else some.fit
+    said = {
+        name: claimed(ratings, logs[name])
+        for name, ratings in results.items()
+        if ratings.method == "bradley-terry"
+    }
     return (
         {
             "method": some.method,
@@ -178,15 +185,9 @@ def _rated_json(results: dict[str, Ratings], unrated: dict[str, str]) -> dict[st
             "dropped": dropped,
         }
         | ({"fit": fit} if any(fit.values()) else {})
-        | ({"claims": _claims(results, several)} if some.method == "bradley-terry" else {})
+        | ({"claims": said if several else next(iter(said.values()))} if said else {})
         | ({"unrated": unrated} if unrated else {})
     )
-
-
-def _claims(results: dict[str, Ratings], several: bool) -> dict[str, Any]:
-    """What may be said about the order of each dimension, or of the only one."""
-    said = {name: claims.summary(ratings) for name, ratings in results.items()}
-    return said if several else next(iter(said.values()))
 
 
 @main.command()

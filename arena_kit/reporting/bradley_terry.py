@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from arena_kit.battles.log import BattleLog
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting.figures import INK, in_a_row, models_of, panels_of, plot
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, ranks_text
-from arena_kit.reporting.tournament_tables import ABOUT
+from arena_kit.reporting.tournament_tables import ABOUT, first_rests_on
 
 ByDimension = Mapping[str, Ratings]
 _UNRATED = "No dimension has a rating."
@@ -54,14 +55,17 @@ def board(elo: ByDimension, strengths: ByDimension) -> Table:
     )
 
 
-def text(strengths: ByDimension) -> str:
+def text(strengths: ByDimension, battles: Mapping[str, BattleLog] | None = None) -> str:
     """What may be said about each dimension, which neighbouring orders are decided, and how
-    probable each is by itself, the same on every machine: for quoting.
+    probable each is by itself, the same on every machine: for quoting. With the `battles` of each
+    dimension also how few of them the first place rests on.
     """
     lines = []
     for dimension, rated in strengths.items():
         lines.append(dimension)
         lines += [f"  {sentence}" for sentence in claims.sentences(rated)]
+        if battles and (fragile := first_rests_on(rated, battles[dimension])):
+            lines.append(f"  {fragile.sentence}")
         lines += [f"  {_neighbours(rated, pair)}" for pair in claims.neighbours(rated)]
     return "\n".join([*lines, *about(strengths)])
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 
+from arena_kit.battles.log import BattleLog
 from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Prompt, Response
@@ -14,7 +15,9 @@ from arena_kit.judging.quality import Check, PositionBias, served_warning
 from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts import settlement_counts, status_counts
 from arena_kit.rating import claims
-from arena_kit.rating.base import Ratings
+from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.fragility import Fragile, fragility
 from arena_kit.rating.stability import Stability
 from arena_kit.reporting.tables import Shown, Table, facts, interval_text, number, percent
 
@@ -273,6 +276,16 @@ def _ordered(pair: Stability) -> str:
         return f"at every K tried (from {pair.lowest_k_tried:.3g})"
     above = "" if pair.ordered_everywhere else ", but not at every K of the sweep"
     return f"down to K {pair.smallest_ordered_k:.3g}{above}"
+
+
+def first_rests_on(strengths: Ratings, battles: BattleLog) -> Fragile | None:
+    """How few votes would change the first place of Bradley–Terry's ratings; None under settings
+    for which that cannot be asked (an own model of ties, covariates, soft outcomes).
+    """
+    try:
+        return fragility(battles, BradleyTerry(**strengths.settings)).first
+    except RatingError:
+        return None
 
 
 def readiness_table(checks: Sequence[Check]) -> Table:

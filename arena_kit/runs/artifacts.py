@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def write_results(
     results = elo_results(primary, sweep, dimensions, default_k)
     results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in dimensions}
     write_json(folder / "elo_results.json", results)
-    write_json(folder / "bradley_terry.json", bradley_terry(strengths, dimensions))
+    write_json(folder / "bradley_terry.json", bradley_terry(strengths, battles, dimensions))
     with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
         np.savez(out, **_traces(primary))
     write_csv(folder / "pairwise_winrates.csv", pairwise_winrates(battles), WINRATE_COLUMNS)
@@ -143,19 +144,31 @@ def elo_results(
     }
 
 
-def bradley_terry(strengths: RatingsByDimension, dimensions: Sequence[str]) -> dict[str, Any]:
+def bradley_terry(
+    strengths: RatingsByDimension, battles: BattleLog, dimensions: Sequence[str]
+) -> dict[str, Any]:
     """Per dimension: ratings with intervals and possible ranks, what may be said about the order,
     how probable it is that one entrant is above another (for one pair named beforehand), and the
     settings. A dimension without a rating is empty.
     """
-    return {d: _strengths(strengths[d]) if d in strengths else {} for d in dimensions}
+    logs = battles.by_dimension()
+    return {d: _strengths(strengths[d], logs[d]) if d in strengths else {} for d in dimensions}
 
 
-def _strengths(ratings: Ratings) -> dict[str, Any]:
+def claimed(strengths: Ratings, battles: BattleLog) -> dict[str, Any]:
+    """What may be said about the order of Bradley–Terry's ratings, and how few votes the first
+    place rests on (`fragility`, None where that cannot be asked).
+    """
+    fragile = tournament_tables.first_rests_on(strengths, battles)
+    rests_on = asdict(fragile) | {"sentence": fragile.sentence} if fragile else None
+    return claims.summary(strengths) | {"fragility": rests_on}
+
+
+def _strengths(ratings: Ratings, battles: BattleLog) -> dict[str, Any]:
     above = claims.above(ratings)
     return ratings.as_dict() | {
         "ratings": rows_with_ranks(ratings),
-        "claims": claims.summary(ratings),
+        "claims": claimed(ratings, battles),
         "above": {
             a: {b: known(above[i, j]) for j, b in enumerate(ratings.models) if i != j}
             for i, a in enumerate(ratings.models)

@@ -77,12 +77,29 @@ def test_rate_says_what_is_decided(led: Path) -> None:
     assert [each["state"] for each in found["neighbours"]] == ["decided", "open"]
     assert found["ranks_at_once"] == {"ann": [1, 1], "bob": [2, 3], "cy": [2, 3]}
     assert found["about"] == "prompts_like_these"
+    assert found["fragility"]["above"] == "ann"
+    assert found["fragility"]["of"] == 150
     table = call("rate", led, "--method", "bradley-terry").stdout
     assert "First: ann, decided." in table
     assert all(sentence in table for sentence in found["sentences"])
     assert "Claims are about prompts like these" in table
     words = ("--method", "bradley-terry", "--set", "cluster=battle")
     assert "Claims are about these prompts;" in call("rate", led, *words).stdout
+
+
+def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> None:
+    """Of two models with 12 to 8, taking out five wins of the first leaves 7 to 8, and adding five
+    of the second 12 to 13: then the second is above. Davidson's ties leave that unasked.
+    """
+    write_battles(tmp_path / "votes.jsonl", log_of(won("ann", "bob", 12, 8)))
+    words = ("rate", tmp_path / "votes.jsonl", "--method", "bradley-terry", "--json")
+    assert json.loads(call(*words).stdout)["claims"]["fragility"] == {
+        "above": "ann", "below": "bob", "removed": 5, "added": 5, "of": 20,
+        "sentence": "Taking out 5 votes or adding 5 votes of 20 would put bob above ann.",
+    }  # fmt: skip
+    write_battles(tmp_path / "votes.jsonl", log_of(won("ann", "bob", 12, 8, 4)))
+    davidson = json.loads(call(*words, "--set", "ties=davidson").stdout)["claims"]
+    assert davidson["fragility"] is None
 
 
 def test_other_methods_claim_no_order(led: Path) -> None:

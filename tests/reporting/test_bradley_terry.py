@@ -142,12 +142,16 @@ def test_ranks_and_first_place_do_not_contradict_each_other() -> None:
 
 def test_what_may_be_said_stands_first() -> None:
     """Under the board and before all neighbours stand the sentences of each dimension: the first
-    place, the decided orders; last, what the claims are about.
+    place, the decided orders, with the battles how few of them turn the first place round; last,
+    what the claims are about.
     """
     lines = bradley_terry.text({"sight": MIXED}).splitlines()
     assert lines[:2] == ["sight", "  First: ann, decided."]
     assert lines[2].startswith("  Neighbouring orders decided: 1 of 2; the next, bob above cy, ")
     assert lines[-1] == "Claims are about prompts like these, not only those that were asked."
+    battles = log(won("ann", "bob", 12, 8))
+    told = bradley_terry.text({"taste": METHOD(battles)}, {"taste": battles}).splitlines()
+    assert told[3] == "  Taking out 5 votes or adding 5 votes of 20 would put bob above ann."
     under = bradley_terry.board({}, {"sight": MIXED}).text.splitlines()[-2:]
     assert under == [f"sight: {lines[1].strip()} {lines[2].strip()}", lines[-1]]
     alone = replace(METHOD, cluster="battle")(TRIO)
