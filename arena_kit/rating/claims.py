@@ -192,7 +192,8 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
     if waiting:
         more, nearest = min(waiting, key=lambda each: each[0])
         text += (
-            f"; the next, {nearest.above} above {nearest.below}, needs about {more:,} more battles"
+            f"; the next, {nearest.above} above {nearest.below}, needs about {_about(more):,} more "
+            "battles"
         )
     groups = len(tiers(ratings))
     return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."
@@ -301,6 +302,11 @@ def neighbour_gaps(ratings: Ratings) -> tuple[Floats, Floats]:
     gap = _gap(ratings)
     half = t_score(neighbour_score(), _freedom(ratings)) * gap_errors(ratings)
     return gap - half, gap + half
+
+
+def _about(n: int) -> int:
+    """A number to two digits: no forecast of battles is known better."""
+    return round(n, min(0, 2 - len(str(n))))
 
 
 def _all(names: Sequence[str]) -> str:
