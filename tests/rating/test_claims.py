@@ -483,7 +483,7 @@ def test_how_many_more_battles_decide() -> None:
     found = board({"x": math.sqrt(200), "y": 0.0})
     (pair,) = neighbours(found)
     assert pair.more == pytest.approx(6_880, abs=3)
-    assert "the next, x above y, needs about 6,88" in sentences(found)[1]
+    assert "the next, x above y, needs about 6,900 more" in sentences(found)[1]
     assert neighbours(board({"x": 0.0, "y": 0.0}))[0].more is None
 
 
