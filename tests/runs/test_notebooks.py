@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
+from papermill.cli import papermill
 
 from arena_kit.cli.main import main
 from arena_kit.runs import notebooks
@@ -36,6 +38,16 @@ def arena_kit(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def here(*words: str, cwd: Path) -> Result:
+    """The command line in this process, where all it imports is there already."""
+    with pytest.MonkeyPatch.context() as patch, chdir(cwd):
+        patch.delenv("ARENA_KIT_RUNS", raising=False)
+        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+        done = CliRunner().invoke(main, words)
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    return done
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace for the two runs that several tests look at."""
@@ -51,14 +63,14 @@ def pilot(home: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def noisy(home: Path, pilot: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+def noisy(home: Path, pilot: subprocess.CompletedProcess[str]) -> Result:
     """The same pilot by a noisier judge, told as JSON, into a folder of its own."""
     path = home / "params" / "tournament.yaml"
     path.write_text(path.read_text().replace("noise: 0.06", "noise: 0.5"))
-    return arena_kit("run", "pilot", *TINY, "--json", "--runs-dir", "elsewhere", cwd=home)
+    return here("run", "pilot", *TINY, "--json", "--runs-dir", "elsewhere", cwd=home)
 
 
-def record_of(run: subprocess.CompletedProcess[str]) -> Path:
+def record_of(run: subprocess.CompletedProcess[str] | Result) -> Path:
     """The record that a run names in its last line."""
     return Path(run.stdout.splitlines()[-1])
 
@@ -83,8 +95,8 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     text = (record / "report.html").read_text()
     assert "<script" not in text
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
-    rated = arena_kit("rate", str(record / "battles.jsonl"), "--json", cwd=home)
-    assert rated.returncode == 0, rated.stderr
+    rated = here("rate", str(record / "battles.jsonl"), "--json", cwd=home)
+    assert rated.exit_code == 0, rated.stderr
     primary = json.loads((record / "elo_results.json").read_text())["primary"]
     ratings = json.loads(rated.stdout)["ratings"]
     assert {(r["dimension"], r["model"]): (r["rating"], r["ci_low"]) for r in ratings} == {
@@ -96,8 +108,8 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
 
 def test_failed_run(workspace: Path) -> None:
     """An offline run without verdicts is refused with exit 3; its record and report stay."""
-    done = arena_kit("run", "pilot", *TINY, "--offline", cwd=workspace)
-    assert done.returncode == 3
+    done = here("run", "pilot", *TINY, "--offline", cwd=workspace)
+    assert done.exit_code == 3
     assert "verdicts are not in the cache" in done.stderr
     assert "Traceback" not in done.stderr
     record = record_of(done)
@@ -106,20 +118,22 @@ def test_failed_run(workspace: Path) -> None:
 
 
 def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run whose report cannot be written is a failed run, not one that runs for ever."""
+    """A run whose report cannot be written is a failed run, not one that runs for ever: it exits
+    1 with a sentence and the command that goes on.
+    """
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(notebooks, "export_report", full)
-    with pytest.raises(notebooks.RunFailedError, match="No space left") as caught:
-        notebooks.run_notebook(
-            "pilot", root=workspace, overrides={"limit_pairs": "2"}, progress=False
-        )
-    assert caught.value.record.read()["status"] == "failed"
+    done = here("run", "pilot", "-p", "limit_pairs", "2", "-p", "n_perms", "20", cwd=workspace)
+    assert done.exit_code == 1
+    assert "No space left on device" in done.stderr
+    assert f"go on with: arena-kit resume {record_of(done)}" in done.stderr
+    assert json.loads((record_of(done) / "manifest.json").read_text())["status"] == "failed"
 
 
-def test_json(home: Path, noisy: subprocess.CompletedProcess[str]) -> None:
+def test_json(home: Path, noisy: Result) -> None:
     """`--json` prints the manifest and nothing else; the record is in the folder asked for."""
     (record,) = (home / "elsewhere").iterdir()
     assert json.loads(noisy.stdout) == json.loads((record / "manifest.json").read_text())
@@ -166,13 +180,8 @@ def test_plain_papermill(workspace: Path) -> None:
     """Bare papermill with a params file works as written and leaves a finished record."""
     words = ["notebooks/pilot.ipynb", "out.ipynb", "-f", "params/pilot.yaml"]
     words += ["-p", "n_perms", "20", "-p", "limit_pairs", "6"]
-    subprocess.run(
-        [sys.executable, "-m", "papermill", *words],
-        cwd=workspace,
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
+    done = CliRunner().invoke(papermill, words)
+    assert done.exit_code == 0, done.output
     (record,) = (workspace / "runs").iterdir()
     assert json.loads((record / "manifest.json").read_text())["status"] == "finished"
     assert (workspace / "out.ipynb").is_file()
@@ -210,8 +219,8 @@ def test_sweep_without_ratings(workspace: Path) -> None:
     """`k_sweep` on a judge that only ties says that there is no order to ask about."""
     path = workspace / "params" / "tournament.yaml"
     path.write_text(path.read_text().replace("tie_margin: 0.02", "tie_margin: 100"))
-    done = arena_kit("run", "k_sweep", *TINY, cwd=workspace)
-    assert done.returncode == 0, done.stderr
+    done = here("run", "k_sweep", *TINY, cwd=workspace)
+    assert done.exit_code == 0, done.stderr
     assert "not rated" in done.stdout
 
 
@@ -250,6 +259,7 @@ def test_unusable_runs_folder(workspace: Path) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.slow  # two whole runs on a disk of their own; a report without room is the quick one
 def test_a_full_disk_names_the_way_to_go_on(workspace: Path) -> None:
     """A run whose disk is full exits 1 with a sentence and the command that goes on, which
     finishes the record once there is room.

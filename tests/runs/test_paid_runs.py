@@ -12,14 +12,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from arena_kit import DataError, Study, read_battles
 from arena_kit.cli import terminal
+from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
 from arena_kit.judging.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
@@ -64,24 +67,37 @@ runpy.run_module("arena_kit", run_name="__main__")
 """
 
 
-def start(*words: str, cwd: Path, emulator: Emulator, key: str = KEY) -> subprocess.Popen[str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("ANTHROPIC_", "ARENA_KIT_RUN"))}
-    env |= {"ANTHROPIC_BASE_URL": emulator.base_url, "ANTHROPIC_API_KEY": key}
-    return subprocess.Popen(
-        [sys.executable, "-c", HEARING, *words],
-        cwd=cwd,
-        env=env,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+@contextmanager
+def served_by(emulator: Emulator) -> Iterator[None]:
+    """An environment that names the emulated service and a key, and no record."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(("ANTHROPIC_", "ARENA_KIT_RUN")):
+                patch.delenv(name)
+        patch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
+        patch.setenv("ANTHROPIC_API_KEY", KEY)
+        yield
 
 
-def run(*words: str, cwd: Path, emulator: Emulator, key: str = KEY) -> tuple[int, str, str]:
-    process = start(*words, cwd=cwd, emulator=emulator, key=key)
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
+def start(*words: str, cwd: Path, emulator: Emulator) -> subprocess.Popen[str]:
+    """The command line in a process of its own, which can be killed or be one of two."""
+    with served_by(emulator):
+        return subprocess.Popen(
+            [sys.executable, "-c", HEARING, *words],
+            cwd=cwd,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+def run(*words: str, cwd: Path, emulator: Emulator) -> tuple[int, str, str]:
+    """The command line here, where all it imports is there already; notebooks have a kernel."""
+    with served_by(emulator), chdir(cwd):
+        done = CliRunner().invoke(main, words)
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    return done.exit_code, done.stdout, done.stderr
 
 
 def manifest_of(out: str) -> dict[str, Any]:
@@ -160,6 +176,7 @@ def _batches(emulator: Emulator) -> list[dict[str, object]]:
     return sorted(rows, key=lambda row: str(row["created_at"]))
 
 
+@pytest.mark.slow  # two whole runs; judging/test_batching holds a ledger, test_record exits 3
 def test_two_at_once_pay_once(paid_workspace: Path) -> None:
     """Of two runs started at once on one ledger, one is refused (exit 3) or both finish; then
     all answers are there, and every request was paid once.
@@ -176,7 +193,14 @@ def test_two_at_once_pay_once(paid_workspace: Path) -> None:
         assert paid_twice(emulator) == []
 
 
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "kill",
+    [
+        signal.SIGINT,
+        # a second whole run; killed spenders are in judging/test_batching, runners in test_record
+        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
+    ],
+)
 def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) -> None:
     """Ctrl-C says which batch goes on and how to resume; after a SIGKILL too, `resume` ends in
     the same record, and every request was paid once.

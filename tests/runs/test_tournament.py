@@ -16,6 +16,7 @@ import pytest
 from arena_kit import DataError, OfflineError, PermutationElo, Study, read_battles
 from arena_kit.cli import terminal
 from arena_kit.files import LockedError
+from arena_kit.rating import elo_replay
 from arena_kit.reporting import tournament_tables as tables
 from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, edited, run_unprivileged, write_protect
 
@@ -144,14 +145,17 @@ def test_results_follow_from_battles(workspace: Path) -> None:
     assert means["aspen"] == results["primary"]["factuality"]["aspen"]["mean"]
 
 
-def test_the_manifest_names_the_engine_that_rated(workspace: Path) -> None:
+def test_the_manifest_names_the_engine_that_rated(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which of two engines computed the ratings, whose last digits differ, stands in the manifest
     per dimension, and the version of Numba beside the other packages'.
     """
     pytest.importorskip("numba")
     small = Study.open("pilot", **SMALL).save().read()
     assert set(small["rating"]["engines"].values()) == {"numpy"}
-    large = Study.open("pilot", **SMALL | {"n_perms": 300_000}).save().read()
+    monkeypatch.setattr(elo_replay, "COMPILED_FROM", 500)  # so these few updates are many
+    large = Study.open("pilot", **SMALL).save().read()
     assert set(large["rating"]["engines"].values()) == {"numba"}
     assert large["versions"]["numba"] == version("numba")
 
@@ -430,14 +434,16 @@ def test_a_million_prompts_are_refused(workspace: Path) -> None:
 
 
 def test_more_pairs_than_are_judged_at_once_are_refused(workspace: Path) -> None:
-    """More pairs than a run judges are one sentence with the ways to have fewer."""
-    n = 50_000
-    bank = workspace / "sample" / "prompts.jsonl"
-    line = '{"prompt_id": "p%d", "text": "Why?", "source": "plain"}\n'
-    bank.write_text("".join(line % i for i in range(n)))
-    for path in (workspace / "sample" / "responses").glob("*.jsonl"):
-        entrant = path.stem.removeprefix("responses_")
-        answer = f'{{"entrant_id": "{entrant}", "prompt_id": "p%d", "response_text": "So."}}\n'
-        path.write_text("".join(answer % i for i in range(n)))
+    """More pairs than a run judges are one sentence with the ways to have fewer: 52 entrants make
+    1,326 pairs on each of 93 + 143 + 143 prompts.
+    """
+    folder = workspace / "sample" / "responses"
+    answers = (folder / "responses_aspen.jsonl").read_text()
+    entrants = [f"tree-{n}" for n in range(52)]
+    for entrant in entrants:
+        (folder / f"responses_{entrant}.jsonl").write_text(
+            answers.replace('"aspen"', f'"{entrant}"')
+        )
+    edited(workspace, entrants=entrants)
     sentence = opened_within_two_gigabytes(workspace)
-    assert re.search(r"would judge [\d,]+ pairs; at most 500,000 .* limit_pairs", sentence)
+    assert re.search(r"would judge 502,554 pairs; at most 500,000 .* limit_pairs", sentence)
