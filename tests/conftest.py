@@ -14,6 +14,9 @@ from arena_kit.judging.ledger import Ledger
 from tests.emulator import Emulator
 from tests.samples import ROOT, copy_workspace
 
+#: Dozens of children import the package: what the first compiles, the others find.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 @pytest.fixture(scope="session")
 def data() -> Path:

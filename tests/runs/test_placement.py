@@ -6,11 +6,8 @@ import csv
 import hashlib
 import json
 import math
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import replace
@@ -20,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from papermill.cli import papermill
 
 from arena_kit import (
     Battle,
@@ -529,29 +527,17 @@ def test_the_board_in_the_terminal(home: Path, capsys: pytest.CaptureFixture[str
     )
 
 
-def arena_kit(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "arena_kit", *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ,
-        check=False,
-    )
-
-
 @pytest.fixture(scope="module")
-def sample_run(home: Path) -> subprocess.CompletedProcess[str]:
+def sample_run(home: Path) -> Result:
     """`arena-kit run placement`, as shipped."""
-    return arena_kit("run", "placement", cwd=home / "notebooks")
+    return call("run", "placement", cwd=home / "notebooks")
 
 
-def test_run_placement(home: Path, sample_run: subprocess.CompletedProcess[str]) -> None:
+def test_run_placement(home: Path, sample_run: Result) -> None:
     """`arena-kit run placement` prints the board, ends with the record's path, and leaves the
     report, the figure and every artifact; the report says the votes are simulated.
     """
-    assert sample_run.returncode == 0, sample_run.stderr
+    assert sample_run.exit_code == 0, sample_run.output
     record = Path(sample_run.stdout.splitlines()[-1])
     assert record.parent == home / "runs"
     assert "dogwood ◀ placed" in sample_run.stdout
@@ -570,7 +556,7 @@ def test_run_placement(home: Path, sample_run: subprocess.CompletedProcess[str])
     assert "Warning" not in report
 
 
-def test_the_notebook_tells_the_ratings(sample_run: subprocess.CompletedProcess[str]) -> None:
+def test_the_notebook_tells_the_ratings(sample_run: Result) -> None:
     """The text that the notebook prints says what the ratings file says."""
     record = Path(sample_run.stdout.splitlines()[-1])
     (told,) = [
@@ -586,9 +572,7 @@ def test_the_notebook_tells_the_ratings(sample_run: subprocess.CompletedProcess[
     assert f"{mine['ci_low']:.0f} to {mine['ci_high']:.0f}" in told
 
 
-def test_rating_the_sample_record_again(
-    home: Path, sample_run: subprocess.CompletedProcess[str]
-) -> None:
+def test_rating_the_sample_record_again(home: Path, sample_run: Result) -> None:
     """What the notebook says of its battles.jsonl holds: `rate` gives the ratings again."""
     record = Path(sample_run.stdout.splitlines()[-1])
     expected = [shown(row) for row in loaded(record / "elo_ratings.json")["ratings"]]
@@ -699,14 +683,10 @@ def hostile_report(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     }
     (home / "hostile.yaml").write_text(json.dumps(given))
     out = tmp_path_factory.mktemp("hostile") / "out.ipynb"
-    subprocess.run(
-        [sys.executable, "-m", "papermill", "notebooks/placement.ipynb", str(out), "-f",
-         "hostile.yaml"],
-        cwd=home,
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )  # fmt: skip
+    with chdir(home):
+        words = ["notebooks/placement.ipynb", str(out), "-f", "hostile.yaml"]
+        done = CliRunner().invoke(papermill, words)
+    assert done.exit_code == 0, done.output
     export_report(out, out.with_suffix(".html"))
     return out.with_suffix(".html")
 

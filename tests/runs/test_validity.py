@@ -256,9 +256,9 @@ def test_real_votes(data: Path, home: Path) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The record that `arena-kit run policy_validity` leaves in a fresh workspace."""
+    """What `arena-kit run policy_validity` leaves in a fresh workspace, with one model's page."""
     with chdir(copy_workspace(tmp_path_factory.mktemp("run") / "workspace")):
-        done = CliRunner().invoke(main, ["run", "policy_validity"])
+        done = CliRunner().invoke(main, ["run", "policy_validity", "-p", "detail", "[model-04]"])
     assert done.exit_code == 0, done.output
     return Path(done.output.strip().splitlines()[-1])
 
