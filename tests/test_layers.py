@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -50,6 +51,7 @@ PURE = (
 )
 
 
+@cache
 def modules() -> list[str]:
     return sorted(
         ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
@@ -58,6 +60,7 @@ def modules() -> list[str]:
     )
 
 
+@cache
 def imports(module: str) -> set[tuple[str, str]]:
     """The modules of this package that a module imports, each with the name it takes."""
     tree = ast.parse((PACKAGE / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
