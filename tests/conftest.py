@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from arena_kit.judging.ledger import Ledger
 from tests.emulator import Emulator
 from tests.samples import ROOT, copy_workspace
 
-#: Dozens of children import the package: what the first compiles, the others find.
+# Dozens of children import the package, and pytest rewrites every test: what was compiled once is
+# kept, whatever the environment says, for it is a fifth of a minute in each worker.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session")
