@@ -34,7 +34,7 @@ def claude(emulator: Emulator, root: Path, transport: Literal["batches", "messag
     backend = Backend(
         kind="anthropic", model=OPUS.model, base_url=emulator.base_url, transport=transport
     )
-    return backend.judge(AnthropicSettings(), {OPUS.model: OPUS}, root)
+    return backend.judge(AnthropicSettings(per_minute=6000), {OPUS.model: OPUS}, root)
 
 
 def chat(emulator: Emulator, root: Path) -> Any:

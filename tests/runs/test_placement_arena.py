@@ -399,6 +399,7 @@ def test_a_chat_completions_server(workspace: Path, emulator: Emulator) -> None:
 
 def test_live_messages(workspace: Path, emulator: Emulator) -> None:
     """`transport: messages` asks the judge live, and the definition's own the new model."""
+    edited(workspace, judge__anthropic__per_minute=6000)
     given = claude(emulator, transport="messages", n_battles=7, n_shared=0)
     given["generate"] |= {"transport": "messages"}
     manifest = PlacementStudy.open(**given).save().read()

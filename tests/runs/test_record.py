@@ -95,13 +95,12 @@ def test_a_notebook_session_holds_its_record(workspace: Path) -> None:
     process = start("-c", SESSION, cwd=workspace)
     try:
         record = running_record(workspace)
-        done = start("-m", "arena_kit", "resume", str(record), cwd=workspace)
-        _, err = done.communicate(timeout=120)
+        done = CliRunner().invoke(main, ["resume", str(record)])
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=60)
-    assert done.returncode == 3, err
-    assert f"still going (process {process.pid} on" in err
+    assert done.exit_code == 3, done.output
+    assert f"still going (process {process.pid} on" in done.stderr
 
 
 def kernel_of(runner: int) -> int:
