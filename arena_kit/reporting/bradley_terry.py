@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,11 @@ def text(strengths: ByDimension, battles: Mapping[str, BattleLog] | None = None)
     lines = []
     for dimension, rated in strengths.items():
         lines.append(dimension)
-        lines += [f"  {sentence}" for sentence in claims.sentences(rated)]
+        said = [*claims.sentences(rated)]
         if battles and (fragile := first_rests_on(rated, battles[dimension])):
-            lines.append(f"  {fragile.sentence}")
+            said.append(fragile.sentence)
+        for sentence in said:  # a report's box holds so much in a line
+            lines += wrap(sentence, 88, initial_indent="  ", subsequent_indent="    ")
         lines += [f"  {_neighbours(rated, pair)}" for pair in claims.neighbours(rated)]
     return "\n".join([*lines, *about(strengths)])
 

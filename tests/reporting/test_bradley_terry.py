@@ -104,13 +104,19 @@ def test_the_board_shows_both_ratings() -> None:
 MIXED = METHOD(log(won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)))
 
 
+def unfolded(text: str) -> list[str]:
+    """The lines of a text with those that were folded put together again."""
+    assert max(map(len, text.splitlines())) <= 96
+    return text.replace("\n    ", " ").splitlines()
+
+
 def test_neighbours_are_decided_by_their_gap() -> None:
     """The text says for each pair of neighbours how far apart they are and how probable the order
     is, and calls it decided only where the gap is beyond the studentized range of two at 99.5 %,
     read as Student's t.
     """
     found = FOUND | {"sight": MIXED}
-    lines = bradley_terry.text(found).splitlines()
+    lines = unfolded(bradley_terry.text(found))
     states = []
     for dimension, rated in found.items():
         own = lines[lines.index(dimension) + 3 :][:2]
@@ -145,12 +151,12 @@ def test_what_may_be_said_stands_first() -> None:
     place, the decided orders, with the battles how few of them turn the first place round; last,
     what the claims are about.
     """
-    lines = bradley_terry.text({"sight": MIXED}).splitlines()
+    lines = unfolded(bradley_terry.text({"sight": MIXED}))
     assert lines[:2] == ["sight", "  First: ann, decided."]
     assert lines[2].startswith("  Neighbouring orders decided: 1 of 2; the next, bob above cy, ")
     assert lines[-1] == "Claims are about prompts like these, not only those that were asked."
     battles = log(won("ann", "bob", 12, 8))
-    told = bradley_terry.text({"taste": METHOD(battles)}, {"taste": battles}).splitlines()
+    told = unfolded(bradley_terry.text({"taste": METHOD(battles)}, {"taste": battles}))
     assert told[3] == "  Taking out 5 votes or adding 5 votes of 20 would put bob above ann."
     under = bradley_terry.board({}, {"sight": MIXED}).text.splitlines()[-2:]
     assert under == [f"sight: {lines[1].strip()} {lines[2].strip()}", lines[-1]]
