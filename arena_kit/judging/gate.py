@@ -1,0 +1,157 @@
+"""The gate: whether a judge's verdicts may be built upon, by which rule and number.
+
+Whatever is measured of a judge (order effects, canaries, agreement with people …) comes as a
+`Measure`; `rules` say what each kind must keep. A judge is as good as its worst finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Level(StrEnum):
+    """What may be done with a judge's verdicts, best first."""
+
+    TRUSTED = "trusted"
+    CAUTION = "usable with caution"
+    FAILED = "not usable"
+
+    @property
+    def badness(self) -> int:
+        """0 for the best."""
+        return list(Level).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One number measured of a judge, with its 95 % interval where there is one.
+
+    `rule` names what it must keep, `dimension` is empty where it is about all of them, `about`
+    says what exactly was measured, and `n` how many verdicts it rests on. The value is None
+    where it could not be measured.
+    """
+
+    rule: str
+    dimension: str = ""
+    about: str = ""
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a measure must keep: a least or a most, for trust and for any use at all.
+
+    `text` is what is measured, in words. Fewer than `min_n` verdicts never make a judge trusted.
+    """
+
+    text: str
+    trusted: float
+    usable: float
+    least: bool
+    min_n: int = 1
+
+    def __post_init__(self) -> None:
+        stricter = self.trusted >= self.usable if self.least else self.trusted <= self.usable
+        if not stricter:
+            raise ValueError(
+                f"{self.text}: trusted ({self.trusted:g}) must ask for no less than usable "
+                f"({self.usable:g})"
+            )
+
+    def keeps(self, value: float, limit: float) -> bool:
+        """Whether a value is on the right side of a limit."""
+        return value >= limit if self.least else value <= limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a rule says of a measure, and why in one sentence."""
+
+    measure: Measure
+    rule: Rule
+    level: Level
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self.measure) | {"level": str(self.level), "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """A judge's level, and every finding behind it, worst first."""
+
+    judge: str
+    level: Level
+    findings: tuple[Finding, ...]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the judge is no better than its level; empty for a trusted one."""
+        if self.level is Level.TRUSTED:
+            return ()
+        return tuple(f.reason for f in self.findings if f.level is self.level)
+
+    @property
+    def sentence(self) -> str:
+        """The first line of a report: the level, and its first reasons."""
+        return _sentence(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "judge": self.judge,
+            "level": str(self.level),
+            "sentence": self.sentence,
+            "findings": [finding.as_dict() for finding in self.findings],
+        }
+
+
+def gate(judge: str, measures: Iterable[Measure], rules: Mapping[str, Rule]) -> Gate:
+    """Hold what was measured of a judge against the rules; nothing measured is no trust."""
+    findings = [_finding(measure, rules[measure.rule]) for measure in measures]
+    findings.sort(key=lambda finding: -finding.level.badness)
+    level = findings[0].level if findings else Level.CAUTION
+    return Gate(judge=judge, level=level, findings=tuple(findings))
+
+
+def _finding(measure: Measure, rule: Rule) -> Finding:
+    level, why = _level(measure, rule)
+    where = f" on {measure.dimension}" if measure.dimension else ""
+    what = f"{measure.about or rule.text}{where}"
+    return Finding(measure=measure, rule=rule, level=level, reason=f"{what}: {why}")
+
+
+def _level(measure: Measure, rule: Rule) -> tuple[Level, str]:
+    """Failed where the number itself is beyond use; trusted only where the interval is within."""
+    word, value = "at least" if rule.least else "at most", measure.value
+    if value is None:
+        return Level.CAUTION, "not measured"
+    shown = f"{value:.1%} of {measure.n}"
+    if not rule.keeps(value, rule.usable):
+        return Level.FAILED, f"{shown}, {word} {rule.usable:.0%} is usable"
+    if not rule.keeps(value, rule.trusted):
+        return Level.CAUTION, f"{shown}, {word} {rule.trusted:.0%} is trusted"
+    if measure.n < rule.min_n:
+        return Level.CAUTION, f"{shown}, trust takes {rule.min_n} or more"
+    end = measure.low if rule.least else measure.high
+    if end is not None and not rule.keeps(end, rule.usable):
+        return (
+            Level.CAUTION,
+            f"{shown}, but {end:.1%} is possible and {word} {rule.usable:.0%} is usable",
+        )
+    return Level.TRUSTED, f"{shown}, {word} {rule.trusted:.0%} is trusted"
+
+
+def _sentence(gate: Gate) -> str:
+    if gate.level is Level.TRUSTED:
+        return f"The judge {gate.judge} is trusted: all {len(gate.findings)} checks are met."
+    reasons = gate.reasons or ("nothing was measured",)
+    more = f"; {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    return f"The judge {gate.judge} is {gate.level}: {'; '.join(reasons[:2])}{more}."
