@@ -12,6 +12,10 @@ from enum import StrEnum
 from typing import Any
 
 
+class UnfitJudgeError(RuntimeError):
+    """A paid run does not start, or stops: its judge was measured and is not usable."""
+
+
 class Level(StrEnum):
     """What may be done with a judge's verdicts, best first."""
 

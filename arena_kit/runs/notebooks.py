@@ -30,6 +30,7 @@ EXIT_CODES = {
     "OfflineError": 3,
     "LockedError": 3,
     "CostError": 3,
+    "UnfitJudgeError": 3,
     "PausedError": 3,
     "RatingError": 2,
 }
