@@ -50,6 +50,7 @@ class RunParams(Strict):
     judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
     judge_model: str = ""
     max_cost_usd: float = Field(default=0.0, ge=0)
+    allow_failed_judge: bool = False
     transport: Literal["batches", "messages"] = "batches"
     prewarm: bool = False
     base_url: Annotated[str, AfterValidator(service_address)] = ""
