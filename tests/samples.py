@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
@@ -22,6 +23,7 @@ import yaml
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Source
 from arena_kit.battles.log import Labels
+from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response
@@ -167,6 +169,40 @@ def sizes(emulator: Emulator) -> list[int]:
 
 def verdict(winner: str) -> str:
     return json.dumps({"justification": "It is.", "winner": winner})
+
+
+# Canaries known by heart
+
+SHIPPED = ("factuality", "calibration", "clinical_utility")
+
+
+def rubrics_of(*dimensions: str) -> dict[str, Rubric]:
+    return {d: Rubric(dimension=d, version="1", text=f"Prefer more {d}.") for d in dimensions}
+
+
+@cache
+def _key(dimension: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Answers that are the better ones on a dimension, and those that are as good as the other."""
+    canaries = canary_pairs(rubrics_of(*SHIPPED), salt=b"", suite="full").canaries
+    own = [canary for canary in canaries if canary.dimension == dimension]
+    better = frozenset(canary.better for canary in own if not canary.alike)
+    return better, frozenset(canary.better for canary in own if canary.alike)
+
+
+def by_heart(dimension: str, first: str, second: str) -> str:
+    """The right verdict on a canary, by the answers' texts; on others by the alphabet."""
+    better, alike = _key(dimension)
+    if {first, second} & alike or first == second:
+        return "tie"
+    if {first, second} & better:
+        return "A" if first in better else "B"
+    return "A" if first < second else "B"
+
+
+def by_heart_whatever_is_asked(first: str, second: str) -> str:
+    """The right verdict on the first dimension on which one answer is the better one."""
+    knows = (d for d in SHIPPED if {first, second} & _key(d)[0])
+    return by_heart(next(knows, SHIPPED[0]), first, second)
 
 
 # Votes and verdicts for ratings
