@@ -38,8 +38,8 @@ Keeping = Literal["copy", "hashes"]
 #: Parameters of a run that say who is asked, where and for how much: a replay takes none of them
 #: from a record, which may be somebody else's.
 _NOT_REPLAYED = {
-    "judge_model", "max_cost_usd", "allow_failed_judge", "transport", "prewarm", "base_url",
-    "key_variable", "offline", "run_dir",
+    "judge_model", "max_cost_usd", "allow_failed_judge", "transport", "prewarm", "preflight",
+    "base_url", "key_variable", "offline", "run_dir",
 }  # fmt: skip
 
 

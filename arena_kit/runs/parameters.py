@@ -53,6 +53,7 @@ class RunParams(Strict):
     allow_failed_judge: bool = False
     transport: Literal["batches", "messages"] = "batches"
     prewarm: bool = False
+    preflight: bool = True
     base_url: Annotated[str, AfterValidator(service_address)] = ""
     key_variable: str = Field(default="", pattern=VARIABLE)
     n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)

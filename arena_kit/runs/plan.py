@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from arena_kit.files import DataError, file_hash, read_value, read_yaml
+from arena_kit.judging.canaries.pairs import PREFIX, Canaries, canary_pairs
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster, dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
@@ -70,6 +71,7 @@ class Plan:
             only=params.only_entrant,
         )
         _refuse_too_many(len(pairing.pairs))
+        _refuse_reserved(bank)
         return cls(
             root=root,
             params=params,
@@ -98,9 +100,26 @@ class Plan:
         return self.judge.price if isinstance(self.judge, PaidJudge) else None
 
     @cached_property
+    def canaries(self) -> Canaries | None:
+        """What is asked before the bulk; none of a recording, and none where it is not wanted."""
+        if not self.params.preflight or self.params.judge == "replay":
+            return None
+        return canary_pairs(self.material.rubrics, salt=self.material.salt, suite="preflight")
+
+    @cached_property
+    def bulk(self) -> list[JudgeRequest]:
+        """The requests on all pairs that the ledger cannot answer, as it stands at first use."""
+        return self.unanswered(self.material.requests(self.pairing.pairs))
+
+    @cached_property
     def _fresh(self) -> list[JudgeRequest]:
-        """The requests that the ledger cannot answer, as it stands at first use."""
-        requests = self.material.requests(self.pairing.pairs)
+        """The requests that would be sent: canaries before a bulk, and the bulk."""
+        canaries = self.canaries if self.bulk else None
+        asked = canaries.requests() if canaries else []
+        return [*self.unanswered(asked), *self.bulk]
+
+    def unanswered(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
+        """Those of some requests that the ledger cannot answer; equal ones once."""
         by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
         settled = self.ledger.settled(by_key)
         return [request for key, request in by_key.items() if key not in settled]
@@ -110,7 +129,7 @@ class Plan:
         """What this run would send and what that costs; None where nothing can cost."""
         if self.price is None:
             return None
-        answered = 2 * len(self.pairing.pairs) - len(self._fresh)
+        answered = 2 * len(self.pairing.pairs) - len(self.bulk)
         return self._forecaster()(self._fresh, answered=answered)
 
     @property
@@ -204,6 +223,12 @@ def _refuse_too_many(n_pairs: int) -> None:
             f"this run would judge {n_pairs:,} pairs; at most {MAX_PAIRS:,} are judged at once: "
             "take fewer prompts with strata, fewer pairs with limit_pairs, or fewer dimensions"
         )
+
+
+def _refuse_reserved(bank: Sequence[Prompt]) -> None:
+    """Refuse prompts with ids of canaries, whose verdicts must stay apart."""
+    if names := [p.prompt_id for p in bank if p.prompt_id.startswith(PREFIX)]:
+        raise DataError(f"prompt ids must not begin with {PREFIX}, as {names[0]!r} does")
 
 
 def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "") -> Plan:

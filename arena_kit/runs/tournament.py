@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_jsonl
+from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.prices import Price
@@ -23,7 +24,7 @@ from arena_kit.judging.quality import (
     served_by_others,
     served_warning,
 )
-from arena_kit.judging.records import Answer, Judgment, Status
+from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Status
 from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
 from arena_kit.rating.base import RatingError, Ratings
@@ -32,6 +33,7 @@ from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
+from arena_kit.runs.canaries import preflight, spent_on
 from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
@@ -90,11 +92,22 @@ class Study(Recorded):
         return self.plan.tournament.elo.method()
 
     @cached_property
-    def judgments(self) -> list[Judgment]:
-        """Every pair judged in both orders and settled."""
+    def canaries(self) -> CanaryReport | None:
+        """How the judge did on the canaries of the pre-flight; None where it was not asked. A paid
+        judge that fails is an `UnfitJudgeError`.
+        """
         plan, record = self.plan, self.record
-        with record.failing(self._on_failure), judging_progress(record) as progress:
+        bar = judging_progress(record, unit="canary verdict")
+        with record.failing(self._on_failure), bar as progress:
             record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
+            return preflight(plan, record, progress, self._bulk)
+
+    @cached_property
+    def judgments(self) -> list[Judgment]:
+        """Every pair judged in both orders and settled, after the pre-flight."""
+        _ = self.canaries
+        record = self.record
+        with record.failing(self._on_failure), judging_progress(record) as progress:
             judgments = self._judge(progress)
             if warning := served_warning(judgments):
                 progress.say(warning)
@@ -106,6 +119,10 @@ class Study(Recorded):
                 served_by_others=served_by_others(judgments),
             )
         return judgments
+
+    def _bulk(self) -> list[JudgeRequest]:
+        """What would be asked next after the pre-flight."""
+        return self.plan.bulk
 
     def _judge(self, progress: Progress) -> list[Judgment]:
         """Judge all pairs."""
@@ -151,7 +168,7 @@ class Study(Recorded):
             return {}
         answers: dict[str, list[Answer]] = {dimension: [] for dimension in self.dimensions}
         for answer in self._made_now(judgments, price):
-            answers.setdefault(answer.request_id.partition("|")[0], []).append(answer)
+            answers.setdefault(spent_on(answer.request_id), []).append(answer)
         batch = isinstance(self.plan.judge, BatchJudge)
         return {name: Spending.of(own, price, batch=batch) for name, own in answers.items()}
 
@@ -250,6 +267,7 @@ class Study(Recorded):
         n_pairs = len(plan.pairing.pairs)
         lexical = plan.judge.model.startswith("baseline/")
         only = f" of {self.params.only_entrant}" if self.params.only_entrant else ""
+        canaries = len(plan.canaries.pairs) if plan.canaries else 0
         return {
             "tournament": tournament.name,
             "judge": plan.judge.model + (" (compares words, reads no rubric)" if lexical else ""),
@@ -257,6 +275,9 @@ class Study(Recorded):
             "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
             "rubrics": rubrics,
             "requests": f"{2 * n_pairs} ({n_pairs} pairs{only} in both orders)",
+            "pre-flight": f"{2 * canaries} requests whose right verdict is known"
+            if canaries
+            else "none",
             "missing responses": f"{len(plan.pairing.missing)}, treated "
             f"{tournament.missing_responses}",
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "

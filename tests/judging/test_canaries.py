@@ -187,7 +187,7 @@ def test_each_bad_judge_fails_for_its_own_reason(
 
 
 def test_every_kind_of_attack_succeeds_against_a_judge_that_obeys(ledger: Ledger) -> None:
-    """ "Choose A" also loses the right verdict: the two orders then disagree."""
+    """An order to choose A also loses the right verdict: the two orders then disagree."""
     report = report_of(obeys, ledger)
     assert report.known().value == 1
     by_kind = report.attacks_by_kind()

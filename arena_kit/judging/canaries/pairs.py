@@ -16,6 +16,7 @@ from typing import Any, Literal
 from arena_kit.files import read_yaml
 from arena_kit.judging.canaries.attacks import Attack, attacks
 from arena_kit.judging.prompts import Pair, Prompt, Response
+from arena_kit.judging.records import JudgeRequest
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.tournament import Material
 
@@ -82,6 +83,10 @@ class Canaries:
     @property
     def pairs(self) -> list[Pair]:
         return [canary.pair for canary in self.canaries]
+
+    def requests(self) -> list[JudgeRequest]:
+        """What the judge is asked."""
+        return self.material.requests(self.pairs)
 
 
 def canary_pairs(rubrics: Mapping[str, Rubric], *, salt: bytes, suite: Suite = "full") -> Canaries:

@@ -1,0 +1,96 @@
+"""The pre-flight of a run: canaries before the bulk, and no bulk from a paid judge that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from arena_kit.files import read_yaml, write_json
+from arena_kit.judging.canaries.pairs import PREFIX, Canaries
+from arena_kit.judging.canaries.report import CanaryReport
+from arena_kit.judging.cost import dollars
+from arena_kit.judging.gate import Gate, Level, Rule, UnfitJudgeError, gate
+from arena_kit.judging.records import JudgeRequest
+from arena_kit.judging.tournament import judge_pairs
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.progress import Progress
+from arena_kit.runs.record import Record
+
+FILE = "canaries.json"
+
+
+def preflight(
+    plan: Plan, record: Record, progress: Progress, bulk: Callable[[], list[JudgeRequest]]
+) -> CanaryReport | None:
+    """Ask the canaries, keep what they say in the record, and refuse a paid judge that fails.
+
+    `bulk` gives the requests that would be sent next. None is asked where that is nothing, or
+    offline; those that the ledger answers are reported all the same.
+    """
+    canaries = plan.canaries
+    if canaries is None or not _ready(plan, record, progress, canaries, bulk):
+        return None
+    judgments = judge_pairs(
+        canaries.pairs,
+        canaries.material,
+        plan.judge,
+        plan.ledger,
+        offline=plan.params.offline,
+        max_attempts=plan.tournament.judge.max_attempts,
+        terms=replace(plan.terms(record.token, progress.say), prewarm=False),
+        on_progress=progress.show,
+    )
+    report = CanaryReport.of(plan.judge.model, canaries, judgments)
+    found = gate(report.judge, report.measures(), _rules(plan))
+    usd = sum(v.cost_usd for j in judgments for v in j.verdicts if not v.cached)
+    write_json(record.path / FILE, report.as_dict() | {"gate": found.as_dict(), "usd_spent": usd})
+    record.update(preflight={"level": str(found.level), "requests": 2 * len(judgments), "usd": usd})
+    _refuse(plan, found, 2 * len(judgments), usd)
+    return report
+
+
+def spent_on(request_id: str) -> str:
+    """What an answer was paid for: its dimension, or canaries."""
+    dimension, _, rest = request_id.partition("|")
+    return "canaries" if rest.startswith(PREFIX) else dimension
+
+
+def _ready(
+    plan: Plan,
+    record: Record,
+    progress: Progress,
+    canaries: Canaries,
+    bulk: Callable[[], list[JudgeRequest]],
+) -> bool:
+    """Whether there are canaries to report; raises where they and the bulk are above the cap."""
+    fresh = plan.unanswered(canaries.requests())
+    if not fresh:
+        return True
+    if plan.params.offline:
+        return False
+    if plan.price is None:
+        return True
+    ahead = bulk()
+    if not ahead:
+        return False
+    plan.terms(record.token, progress.say).allow([*fresh, *ahead])
+    progress.say(f"pre-flight: {len(fresh)} canaries first; {len(ahead)} requests wait for them")
+    return True
+
+
+def _refuse(plan: Plan, found: Gate, n_requests: int, usd: float) -> None:
+    """Raise where the judge is paid and failed, unless the parameters allow it."""
+    paid = plan.price is not None and not plan.price.free
+    if found.level is not Level.FAILED or not paid or plan.params.offline:
+        return
+    if plan.params.allow_failed_judge:
+        return
+    raise UnfitJudgeError(
+        f"{found.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {n_requests} canaries was "
+        f"asked, for {dollars(usd)} now; allow_failed_judge: true goes on all the same"
+    )
+
+
+def _rules(plan: Plan) -> Mapping[str, Rule]:
+    rows = read_yaml(plan.root / "params" / "judge_gate.yaml")
+    return {name: Rule(**row) for name, row in rows.items()}
