@@ -101,7 +101,8 @@ class JudgeRequest:
     """A rendered presentation: everything a judge may see is in `system` and `user`.
 
     `presentation` identifies the request to our side only; `boundary` fences the texts
-    in `user`. `attempt` counts re-asks after an answer that could not be read.
+    in `user`. `attempt` counts re-asks after an answer that could not be read, and `look` the
+    times that a sentinel is asked again on purpose, which an earlier answer must not save.
     """
 
     presentation: Presentation
@@ -109,10 +110,12 @@ class JudgeRequest:
     user: str
     boundary: str
     attempt: int = 1
+    look: int = 0
 
     @property
     def request_id(self) -> str:
-        return f"{self.presentation.request_id}#{self.attempt}"
+        look = f"@{self.look}" if self.look else ""
+        return f"{self.presentation.request_id}#{self.attempt}{look}"
 
     @property
     def seed(self) -> None:
@@ -125,7 +128,7 @@ class JudgeRequest:
             "position": int(shown.first != shown.pair.entrant_a),
             "format": _FORMAT,
             "attempt": self.attempt,
-        }
+        } | ({"look": self.look} if self.look else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

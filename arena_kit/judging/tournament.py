@@ -97,6 +97,28 @@ def judge_pairs(
     """
     with garbage_collection_disabled():
         requests = material.requests(pairs)
+    return judge_requests(
+        requests,
+        judge,
+        ledger,
+        offline=offline,
+        max_attempts=max_attempts,
+        terms=terms,
+        on_progress=on_progress,
+    )
+
+
+def judge_requests(
+    requests: Sequence[JudgeRequest],
+    judge: Judge,
+    ledger: Ledger,
+    *,
+    offline: bool = False,
+    max_attempts: int = 2,
+    terms: AskingTerms = AskingTerms(),  # noqa: B008 (frozen)
+    on_progress: OnProgress = _silent,
+) -> list[Judgment]:
+    """The same for requests that are rendered already."""
     verdicts: dict[Presentation, Verdict] = {}
     for attempt in range(1, max_attempts + 1):
         asked = [replace(r, attempt=attempt) for r in requests] if attempt > 1 else requests

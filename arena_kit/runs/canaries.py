@@ -1,4 +1,6 @@
-"""The pre-flight of a run: canaries before the bulk, and no bulk from a paid judge that fails."""
+"""What a run asks beside its bulk: canaries before it, and no bulk from a paid judge that fails on
+them; sentinels after it, to notice that the judge has changed.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,16 @@ from dataclasses import replace
 from arena_kit.files import read_yaml, write_json
 from arena_kit.judging.canaries.pairs import PREFIX, Canaries
 from arena_kit.judging.canaries.report import CanaryReport
-from arena_kit.judging.cost import dollars
+from arena_kit.judging.cost import CostError, dollars
+from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.gate import Gate, Level, Rule, UnfitJudgeError, gate
 from arena_kit.judging.records import JudgeRequest
-from arena_kit.judging.tournament import judge_pairs
+from arena_kit.judging.tournament import judge_pairs, judge_requests
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress
 from arena_kit.runs.record import Record
 
-FILE = "canaries.json"
+FILE, DRIFT_FILE = "canaries.json", "drift.json"
 
 
 def preflight(
@@ -44,14 +47,45 @@ def preflight(
     found = gate(report.judge, report.measures(), _rules(plan))
     usd = sum(v.cost_usd for j in judgments for v in j.verdicts if not v.cached)
     write_json(record.path / FILE, report.as_dict() | {"gate": found.as_dict(), "usd_spent": usd})
-    record.update(preflight={"level": str(found.level), "requests": 2 * len(judgments), "usd": usd})
+    record.update(
+        preflight={
+            "level": str(found.level),
+            "requests": 2 * len(judgments),
+            "usd": usd,
+            "sentences": report.sentences(),
+        }
+    )
     _refuse(plan, found, 2 * len(judgments), usd)
     return report
 
 
+def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
+    """Ask the sentinels once more, hold the answers against all looks before and keep what that
+    says in the record; what the cap does not allow is not asked, and said.
+    """
+    if plan.sentinels is None:
+        return None
+    sentinels, number = plan.sentinels.begun(record.token)
+    requests = sentinels.requests(number)
+    progress.say(f"sentinels: {len(requests)} requests asked again, look {number}")
+    terms = replace(plan.terms(record.token, progress.say), prewarm=False)
+    try:
+        judge_requests(requests, plan.judge, plan.ledger, max_attempts=1, terms=terms)
+    except CostError as error:
+        progress.say(f"sentinels are not asked: {error}")
+        return None
+    report = sentinels.report(plan.judge, plan.ledger)
+    write_json(record.path / DRIFT_FILE, report.as_dict())
+    told = {"drifted": report.drifted, "look": number, "sentences": report.sentences()}
+    record.update(drift=told)
+    return report
+
+
 def spent_on(request_id: str) -> str:
-    """What an answer was paid for: its dimension, or canaries."""
+    """What an answer was paid for: its dimension, canaries or sentinels."""
     dimension, _, rest = request_id.partition("|")
+    if "@" in rest.rpartition("#")[2]:
+        return "sentinels"
     return "canaries" if rest.startswith(PREFIX) else dimension
 
 

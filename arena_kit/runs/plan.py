@@ -20,6 +20,7 @@ from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.records import JudgeRequest, Status
+from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
 from arena_kit.runs.generation import refuse_stale
@@ -107,16 +108,26 @@ class Plan:
         return canary_pairs(self.material.rubrics, salt=self.material.salt, suite="preflight")
 
     @cached_property
+    def sentinels(self) -> Sentinels | None:
+        """What is asked again at every run; None where the parameters want none."""
+        n, replayed = self.params.sentinels, self.params.judge == "replay"
+        if not n or replayed or self.params.offline:
+            return None
+        return Sentinels.of(self.judge, self.ledger, self.pairing.pairs, self.material, n)
+
+    @cached_property
     def bulk(self) -> list[JudgeRequest]:
         """The requests on all pairs that the ledger cannot answer, as it stands at first use."""
         return self.unanswered(self.material.requests(self.pairing.pairs))
 
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
-        """The requests that would be sent: canaries before a bulk, and the bulk."""
+        """The requests that would be sent: canaries before a bulk, the bulk, and sentinels."""
         canaries = self.canaries if self.bulk else None
         asked = canaries.requests() if canaries else []
-        return [*self.unanswered(asked), *self.bulk]
+        sentinels = self.sentinels
+        again = sentinels.requests(len(sentinels.looks) + 1) if sentinels else []
+        return [*self.unanswered(asked), *self.bulk, *again]
 
     def unanswered(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
         """Those of some requests that the ledger cannot answer; equal ones once."""

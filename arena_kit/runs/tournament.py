@@ -13,6 +13,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_jsonl
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
+from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, responses_file
@@ -33,7 +34,7 @@ from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
-from arena_kit.runs.canaries import preflight, spent_on
+from arena_kit.runs.canaries import look, preflight, spent_on
 from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
@@ -103,12 +104,20 @@ class Study(Recorded):
             return preflight(plan, record, progress, self._bulk)
 
     @cached_property
+    def drift(self) -> DriftReport | None:
+        """Whether the judge answers sentinels as in earlier runs; None where it was not asked."""
+        _ = self.canaries
+        with judging_progress(self.record, unit="sentinel verdict") as progress:
+            return look(self.plan, self.record, progress)
+
+    @cached_property
     def judgments(self) -> list[Judgment]:
         """Every pair judged in both orders and settled, after the pre-flight."""
         _ = self.canaries
         record = self.record
         with record.failing(self._on_failure), judging_progress(record) as progress:
             judgments = self._judge(progress)
+            _ = self.drift
             if warning := served_warning(judgments):
                 progress.say(warning)
             artifacts.write_verdicts(record.path, judgments, self.dimensions)
@@ -283,6 +292,16 @@ class Study(Recorded):
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
             f"evidence from {method.evidence_replicates} resamples",
             "seeds": f"shuffles {method.seed}, subset {self.params.subset_seed}",
+        }
+
+    def probes(self) -> dict[str, str]:
+        """What canaries and sentinels say of the judge, in words."""
+        canaries, drift = self.canaries, self.drift
+        return {
+            "canaries": " ".join(canaries.sentences())
+            if canaries
+            else "Canaries: none were asked.",
+            "drift": " ".join(drift.sentences()) if drift else "Drift: no sentinels were asked.",
         }
 
     def examples(self) -> Shown:

@@ -440,6 +440,7 @@ def small_plan(emulator: Emulator, **changes: Any) -> Plan:
         "base_url": emulator.base_url,
         "max_cost_usd": 5.0,
         "limit_pairs": 2,
+        "preflight": False,
     }
     return Plan.read("pilot", shared | changes)
 

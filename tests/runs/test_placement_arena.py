@@ -47,7 +47,7 @@ def claude(emulator: Emulator, **changes: Any) -> dict[str, Any]:
     return (
         {"model": "newcomer", "human": ARENA, "judged": "", "generate": made, "min_battles": 300}
         | {"judge": "anthropic", "judge_model": "claude-opus-5-5", "max_cost_usd": 20.0}
-        | {"n_battles": 14, "n_shared": 6, "soft": False, "n_bootstraps": 100}
+        | {"n_battles": 14, "n_shared": 6, "soft": False, "n_bootstraps": 100, "preflight": False}
         | address
         | changes
     )
