@@ -112,7 +112,7 @@ def _show_tournament(record: Path) -> None:
             left=["entrant"],
         )
     )
-    for sentence in (*_claimed(record), *_left_out(manifest)):
+    for sentence in (*_claimed(record), *_probed(manifest), *_left_out(manifest)):
         _say(sentence)
 
 
@@ -126,6 +126,12 @@ def _claimed(record: Path) -> list[str]:
         *(f"{d}, by Bradley–Terry: {' '.join(each['sentences'])}" for d, each in found.items()),
         *about,
     ]
+
+
+def _probed(manifest: Mapping[str, Any]) -> list[str]:
+    """What canaries and sentinels said of the judge, where they were asked."""
+    told = (manifest.get(name) or {} for name in ("preflight", "drift"))
+    return [" ".join(each["sentences"]) for each in told if each]
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:

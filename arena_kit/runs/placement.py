@@ -176,6 +176,7 @@ class PlacementStudy(Recorded):
             "human battles": f"{placed.human.n_battles} of {len(self.human)} count, "
             f"{len(placed.human.models)} models",
             **self._answered(),
+            **self._canaries(),
             "judged battles": self._judged_battles(),
             "left out": _listed(placed.left_out, self.params.min_battles),
             "verdicts": _worth(placed, wanted=self.params.soft),
@@ -235,6 +236,11 @@ class PlacementStudy(Recorded):
         counts = ", ".join(f"{n} {status}" for status, n in sorted(made["responses"].items()))
         failed = f"; {len(made['failed'])} could not be made" if made["failed"] else ""
         return {"answers made": f"{counts or 'none'}{failed}"}
+
+    def _canaries(self) -> dict[str, str]:
+        """What the pre-flight said of the judge, where one was made."""
+        canaries = self.run.canaries if self.run else None
+        return {"canaries": " ".join(canaries.sentences())} if canaries else {}
 
     def save(self) -> Record:
         """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""

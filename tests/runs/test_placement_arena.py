@@ -547,6 +547,7 @@ def test_only_one_entrant(workspace: Path) -> None:
     assert re.search(r"96 \(48 pairs of dogwood in both orders\)", study.facts()["requests"])
     assert set(study.ratings["calibration"].models) == {"aspen", "birch", "cedar", "dogwood"}
     words = ["cost", "pilot", "--params", "params/pilot_claude.yaml", "--json"]
+    words += ["-p", "preflight", "false"]
     whole, some = (
         json.loads(CliRunner().invoke(main, [*words, *more]).stdout)["forecast"]["requests"]
         for more in ([], ["-p", "only_entrant", "dogwood"])
