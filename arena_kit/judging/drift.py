@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 #: False alarms that are accepted over so many looks.
 ALPHA, LOOKS = 0.01, 52
 #: How many recent looks are held against all before them.
-WINDOWS = (1, 2, 4, 8)
+WINDOWS = (1, 2, 4, 8, 16)
 #: What is looked at: pairs whose orders disagree, and answers other than the usual one.
 _STATISTICS = 2
 #: What a single test must fall below.

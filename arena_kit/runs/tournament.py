@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -140,6 +140,9 @@ class Study(Recorded):
     def _asked(self, pairs: Sequence[Pair], progress: Progress) -> list[Judgment]:
         """Judgments of some pairs, from the ledger or asked for."""
         plan = self.plan
+        terms = plan.terms(self.record.token, progress.say)
+        if self.canaries is not None and self.canaries.fresh:
+            terms = replace(terms, prewarm=False)  # the pre-flight has sent every rubric ahead
         return judge_pairs(
             pairs,
             plan.material,
@@ -147,7 +150,7 @@ class Study(Recorded):
             plan.ledger,
             offline=self.params.offline and self.params.judge != "replay",
             max_attempts=plan.tournament.judge.max_attempts,
-            terms=plan.terms(self.record.token, progress.say),
+            terms=terms,
             on_progress=progress.show,
         )
 

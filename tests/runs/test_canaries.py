@@ -19,7 +19,7 @@ from arena_kit.runs.plan import Plan
 from tests.emulator import Emulator
 from tests.emulator.behaviours import obeyed
 from tests.emulator.sections import read_sections, user_text
-from tests.samples import KEY, by_heart, by_heart_whatever_is_asked, verdict
+from tests.samples import KEY, by_heart, by_heart_whatever_is_asked, sizes, verdict
 
 #: What the small pilot judges: 6 pairs of each dimension in both orders.
 BULK = 36
@@ -120,6 +120,17 @@ def test_a_good_judge_goes_on_and_its_canaries_reach_no_battle(
     assert again.judgments
     assert again.canaries is not None
     assert len(emulator.billing.rows) == BULK + CANARIES
+
+
+def test_the_preflight_is_a_batch_of_its_own_and_prewarms_the_rubrics(
+    workspace: Path, emulator: Emulator
+) -> None:
+    """18 canaries, then the bulk: no rubric is sent ahead a second time."""
+    emulator.settings.update({"behaviour": judge(by_heart)})
+    study = Study.open("headline", **SMALL, prewarm=True)
+    assert study.plan.prewarms
+    assert study.judgments
+    assert sizes(emulator) == [CANARIES, BULK]
 
 
 def test_a_failed_judge_may_be_allowed(workspace: Path, emulator: Emulator) -> None:

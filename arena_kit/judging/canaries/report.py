@@ -124,6 +124,11 @@ class CanaryReport:
         return cls(judge=judge, suite=canaries.suite, asked=tuple(asked))
 
     @property
+    def fresh(self) -> bool:
+        """Whether the judge was asked now, with every rubric."""
+        return not all(v.cached for each in self.asked for v in each.judgment.verdicts)
+
+    @property
     def dimensions(self) -> list[str]:
         return list(dict.fromkeys(each.canary.dimension for each in self.asked))
 
