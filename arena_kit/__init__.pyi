@@ -13,7 +13,7 @@ from arena_kit.files import DataError as DataError
 from arena_kit.judging.prompts import Pair as Pair
 from arena_kit.judging.prompts import Prompt as Prompt
 from arena_kit.judging.prompts import Response as Response
-from arena_kit.judging.quality import readiness as readiness
+from arena_kit.judging.quality.judge import JudgeQuality as JudgeQuality
 from arena_kit.judging.records import Judgment as Judgment
 from arena_kit.judging.records import Settlement as Settlement
 from arena_kit.judging.records import Status as Status
@@ -38,6 +38,7 @@ from arena_kit.rating.placement import Placement as Placement
 from arena_kit.reporting import adaptive as adaptive
 from arena_kit.reporting import board_tables as board_tables
 from arena_kit.reporting import bradley_terry as bradley_terry
+from arena_kit.reporting import judge_quality as judge_quality
 from arena_kit.reporting import model_page as model_page
 from arena_kit.reporting import placement as placement
 from arena_kit.reporting import tables as tables

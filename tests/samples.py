@@ -27,10 +27,11 @@ from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response
-from arena_kit.judging.records import Judgment, Settlement, Status
+from arena_kit.judging.records import Judgment, Settlement, Slot, Status, Verdict
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.terms import AskingTerms, Pace
 from arena_kit.judging.tournament import Material
+from arena_kit.judging.verdicts import presentations, settle
 from tests.emulator import Emulator
 
 ROOT = Path(__file__).parents[1]
@@ -90,6 +91,28 @@ MATERIAL = Material(
 
 def statuses(judgments: list[Judgment]) -> list[Status]:
     return [v.status for j in judgments for v in (j.forward, j.backward)]
+
+
+def settled(
+    *said: tuple[Slot | Status, Slot | Status], dimension: str = "tone", questions: int = 0
+) -> list[Judgment]:
+    """One judgment of ash and beech for each two answers, forward and backward, on a prompt of its
+    own, or with as many prompts as are asked for, in turn.
+    """
+    found = []
+    for i, answers in enumerate(said):
+        prompt = f"q{i % questions if questions else i}"
+        pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a="ash", entrant_b="beech")
+        forward, backward = (
+            Verdict(
+                presentation=shown,
+                status=answer if isinstance(answer, Status) else Status.OK,
+                winner=answer if isinstance(answer, Slot) else None,
+            )
+            for shown, answer in zip(presentations(pair), answers, strict=True)
+        )
+        found.append(settle(forward, backward))
+    return found
 
 
 def outcomes(judgments: list[Judgment]) -> list[tuple[Pair, Settlement, str | None]]:

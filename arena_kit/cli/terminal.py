@@ -12,7 +12,7 @@ from rich.text import Text
 
 from arena_kit.files import read_json, visible
 from arena_kit.judging.cost import Forecast, dollars
-from arena_kit.judging.quality import served_sentence
+from arena_kit.judging.quality.statuses import served_sentence
 from arena_kit.policy.constants import Phase
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
@@ -33,6 +33,9 @@ def show_board(record: Path) -> None:
         _show_policy(read_json(record / "leaderboard.json"))
     elif (record / "elo_results.json").is_file():
         _show_tournament(record)
+    gate = open_record(record).get("judge_gate") or {}  # records before had none
+    if gate:
+        _say(gate["sentence"])
 
 
 def _show_placement(record: Path) -> None:

@@ -11,7 +11,8 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Prompt, Response
-from arena_kit.judging.quality import Check, PositionBias, served_warning
+from arena_kit.judging.quality.position import PositionBias
+from arena_kit.judging.quality.statuses import served_warning
 from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts import settlement_counts, status_counts
 from arena_kit.rating import claims
@@ -134,16 +135,14 @@ def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> st
 
 
 def bias_table(bias: Mapping[str, PositionBias]) -> Table:
-    """Flip rate and slot-A rate per dimension."""
+    """Flip rate and slot-A rate per dimension, with 95 % intervals clustered by question."""
     rows = [
         {
             "dimension": name,
-            "pairs with both orders": b.n_pairs,
-            "orders disagree": b.flips,
-            "flip rate": percent(b.flip_rate, ".1f"),
-            "decisive verdicts": b.n_decisive,
-            "slot A named": percent(b.slot_a_rate, ".1f"),
-            "± 95%": percent(1.96 * b.slot_a_se if b.slot_a_se is not None else None, ".1f"),
+            "pairs with both orders": b.flips.n,
+            "orders disagree": str(b.flips),
+            "decisive verdicts": b.slot_a.n,
+            "slot A named": str(b.slot_a),
         }
         for name, b in bias.items()
     ]
@@ -286,30 +285,6 @@ def first_rests_on(strengths: Ratings, battles: BattleLog) -> Fragile | None:
         return fragility(battles, BradleyTerry(**strengths.settings)).first
     except RatingError:
         return None
-
-
-def readiness_table(checks: Sequence[Check]) -> Table:
-    """What a judge should meet before a larger run, and whether it does."""
-    rows = [
-        {
-            "dimension": check.dimension,
-            "check": check.what,
-            "found": check.found,
-            "allowed": check.allowed,
-            "": "✓ met" if check.passed else "✗ not met",
-        }
-        for check in checks
-    ]
-    return Table(rows=rows, name="readiness", group="dimension", left=["check", "allowed", ""])
-
-
-def readiness_text(checks: Sequence[Check]) -> str:
-    """The answer in a sentence, then what is not met, line by line."""
-    failed = [f"{check.dimension}: {check.what}" for check in checks if not check.passed]
-    if not failed:
-        return f"All {len(checks)} checks are met: the judge is fit for the headline run."
-    answer = f"{len(failed)} of {len(checks)} checks are not met: the judge is not fit yet."
-    return "\n  ".join([answer, *failed])
 
 
 _FREE = {"judge": "runs in this process", "cost": "nothing"}

@@ -18,7 +18,8 @@ from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
 from arena_kit.judging.prompts import read_responses, responses_file
-from arena_kit.judging.quality import position_bias, served_by_others, served_warning
+from arena_kit.judging.quality.position import position_bias
+from arena_kit.judging.quality.statuses import served_by_others, served_warning
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles

@@ -7,17 +7,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from arena_kit.files import read_yaml, write_json
+from arena_kit.files import write_json
 from arena_kit.judging.canaries.pairs import PREFIX, Canaries
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import CostError, dollars
 from arena_kit.judging.drift import DriftReport
-from arena_kit.judging.gate import Gate, Level, Rule, UnfitJudgeError, gate
+from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
 from arena_kit.judging.records import JudgeRequest
 from arena_kit.judging.tournament import judge_pairs, judge_requests
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress
 from arena_kit.runs.record import Record
+from arena_kit.runs.settings import read_gate
 
 FILE, DRIFT_FILE = "canaries.json", "drift.json"
 
@@ -44,7 +45,8 @@ def preflight(
         on_progress=progress.show,
     )
     report = CanaryReport.of(plan.judge.model, canaries, judgments)
-    found = gate(report.judge, report.measures(), _rules(plan))
+    rules = read_gate(plan.root, plan.tournament.judge.gate)
+    found = gate(report.judge, report.measures(), rules)
     usd = sum(v.cost_usd for j in judgments for v in j.verdicts if not v.cached)
     write_json(record.path / FILE, report.as_dict() | {"gate": found.as_dict(), "usd_spent": usd})
     record.update(
@@ -57,6 +59,17 @@ def preflight(
     )
     _refuse(plan, found, 2 * len(judgments), usd)
     return report
+
+
+def concerns(report: CanaryReport | None, rules: Mapping[str, Rule]) -> list[Measure]:
+    """What of a pre-flight speaks against a judge: a handful of canaries earns no trust, and takes
+    none away where nothing went wrong.
+    """
+    measures = report.measures() if report else []
+    return [
+        m for m in measures
+        if m.value is not None and not rules[m.rule].keeps(m.value, rules[m.rule].trusted)
+    ]  # fmt: skip
 
 
 def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
@@ -114,17 +127,9 @@ def _ready(
 
 def _refuse(plan: Plan, found: Gate, n_requests: int, usd: float) -> None:
     """Raise where the judge is paid and failed, unless the parameters allow it."""
-    paid = plan.price is not None and not plan.price.free
-    if found.level is not Level.FAILED or not paid or plan.params.offline:
-        return
-    if plan.params.allow_failed_judge:
+    if found.level is not Level.FAILED or not plan.spends or plan.params.allow_failed_judge:
         return
     raise UnfitJudgeError(
         f"{found.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {n_requests} canaries was "
         f"asked, for {dollars(usd)} now; allow_failed_judge: true goes on all the same"
     )
-
-
-def _rules(plan: Plan) -> Mapping[str, Rule]:
-    rows = read_yaml(plan.root / "params" / "judge_gate.yaml")
-    return {name: Rule(**row) for name, row in rows.items()}

@@ -15,6 +15,10 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_csv, write_json
 from arena_kit.judging.cost import dollars
+from arena_kit.judging.gate import Gate
+from arena_kit.judging.judges.baseline import unread_rubrics
+from arena_kit.judging.quality.calls import lengths_of
+from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.records import Judgment
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, RatingError, Ratings
@@ -32,9 +36,11 @@ from arena_kit.runs.battles import (
     human_votes,
     judges_of,
 )
+from arena_kit.runs.canaries import concerns
+from arena_kit.runs.judge_gate import held
 from arena_kit.runs.parameters import PlacementParams, parameters_in
 from arena_kit.runs.record import Record, Recorded, find_root
-from arena_kit.runs.settings import validated
+from arena_kit.runs.settings import DEFAULT_GATE, read_gate, validated
 
 MODE = "placement"
 _PLAIN = (
@@ -118,6 +124,38 @@ class PlacementStudy(Recorded):
         column = self.params.judged_winner
         named = self.params.judge_model or next(iter(judges_of(self.judged)), "")
         return named or ("a judge without a name" if column == "winner" else column)
+
+    @cached_property
+    def quality(self) -> JudgeQuality:
+        """What its verdicts and people's votes on the same battles show of the judge."""
+        with self.record.failing():
+            if self.run is None:
+                settled = (self.root / self.params.judged).is_dir()  # a record's, by both orders
+                return JudgeQuality.from_battles(
+                    self.judge_model,
+                    self.judged,
+                    labels=self.human,
+                    both_orders=settled or self.judged.inconsistent is not None,
+                )
+            plan = self.run.judging
+            return JudgeQuality.of(
+                self.judge_model,
+                self.judgments,
+                labels=self.human,
+                battles=self.judged,
+                lengths=lengths_of(plan.responses),
+                families=plan.families,
+                unread=unread_rubrics(self.judge_model, [self.run.plan.rubric]),
+            )
+
+    @cached_property
+    def gate(self) -> Gate:
+        """Whether the judge's verdicts may be built upon; kept in judge_gate.json."""
+        file = self.run.plan.tournament.judge.gate if self.run else DEFAULT_GATE
+        with self.record.failing():
+            rules = read_gate(self.root, file)
+            canaries = self.run.canaries if self.run else None
+            return held(self.record, self.quality, rules, more=concerns(canaries, rules))
 
     @property
     def note(self) -> str:
@@ -245,6 +283,7 @@ class PlacementStudy(Recorded):
     def save(self) -> Record:
         """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""
         with self.record.failing():
+            self.gate  # noqa: B018 (kept in the record, asked for or not)
             placed, folder = self.placed, self.record.path
             if self.run is not None:
                 write_battles(folder / "judged.jsonl", self.judged)

@@ -19,6 +19,7 @@ from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Prompt, Response, read_prompts, read_responses
+from arena_kit.judging.quality.judge import Families
 from arena_kit.judging.records import JudgeRequest, Status
 from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.terms import AskingTerms
@@ -62,6 +63,7 @@ class Plan:
         )
         refuse_stale(responses, tournament.generate, files.responses)
         rubrics = read_rubrics(tournament.dimensions, files.rubrics)
+        judge = make_judge(mode, params, tournament, root)
         pairing = build_pairs(
             prompts,
             tournament.entrants,
@@ -70,6 +72,7 @@ class Plan:
             missing=tournament.missing_responses,
             limit=params.limit_pairs,
             only=params.only_entrant,
+            barred=_barred(judge, tournament),
         )
         _refuse_too_many(len(pairing.pairs))
         _refuse_reserved(bank)
@@ -88,7 +91,7 @@ class Plan:
                 rubrics=rubrics,
                 salt=Ledger(root / tournament.verdicts).salt(),
             ),
-            judge=make_judge(mode, params, tournament, root),
+            judge=judge,
         )
 
     @property
@@ -99,6 +102,21 @@ class Plan:
     def price(self) -> Price | None:
         """What the judge's tokens cost; None for a judge that needs none."""
         return self.judge.price if isinstance(self.judge, PaidJudge) else None
+
+    @property
+    def families(self) -> Families:
+        """The families that the tournament file names, the judge's own among them."""
+        return Families.around(self.judge.model, self.tournament.judge.families)
+
+    @property
+    def spends(self) -> bool:
+        """Whether the judge is paid for what it is asked."""
+        return self.price is not None and not self.price.free and not self.params.offline
+
+    @property
+    def buys(self) -> bool:
+        """Whether this run would pay its judge: the ledger does not have all the answers."""
+        return self.spends and bool(self._fresh)
 
     @cached_property
     def canaries(self) -> Canaries | None:
@@ -189,8 +207,7 @@ class Plan:
 
     def refuse_without_cap(self) -> None:
         """Raise when the judge spends and the parameters name no limit."""
-        spends = self.price is not None and not self.price.free and not self.params.offline
-        if spends and not self.params.max_cost_usd:
+        if self.spends and not self.params.max_cost_usd:
             raise DataError(
                 f"judge {self.params.judge!r} spends money: set max_cost_usd, the most this run "
                 "may cost (see `arena-kit cost`)"
@@ -226,6 +243,19 @@ class Plan:
         if not isinstance(self.judge, PaidJudge):
             raise TypeError(f"{self.judge.model} costs nothing")
         return self.judge
+
+
+def _barred(judge: Judge, tournament: TournamentFile) -> frozenset[str]:
+    """The entrants that the judge must not judge."""
+    settings = tournament.judge
+    if not settings.bar_own_family:
+        return frozenset()
+    if judge.model not in settings.families:
+        raise DataError(
+            f"judge.bar_own_family needs the family of the judge {judge.model!r} in judge.families,"
+            f" which names: {', '.join(settings.families) or 'nobody'}"
+        )
+    return Families.around(judge.model, settings.families).barred
 
 
 def _refuse_too_many(n_pairs: int) -> None:

@@ -9,22 +9,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_jsonl
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.drift import DriftReport
+from arena_kit.judging.gate import Gate
 from arena_kit.judging.judges.base import BatchJudge
+from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, responses_file
-from arena_kit.judging.quality import (
-    Check,
-    PositionBias,
-    position_bias,
-    readiness,
-    served_by_others,
-    served_warning,
-)
+from arena_kit.judging.quality.calls import lengths_of
+from arena_kit.judging.quality.judge import JudgeQuality
+from arena_kit.judging.quality.position import PositionBias, position_bias
+from arena_kit.judging.quality.statuses import served_by_others, served_warning
 from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Status
 from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
@@ -34,12 +33,14 @@ from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
-from arena_kit.runs.canaries import look, preflight, spent_on
+from arena_kit.runs.canaries import concerns, look, preflight, spent_on
 from arena_kit.runs.inputs import keep_tournament
+from arena_kit.runs.judge_gate import failed_pilot, held, refuse_unfit
 from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
+from arena_kit.runs.settings import read_gate
 
 
 class UnusableError(RuntimeError):
@@ -67,6 +68,7 @@ class Study(Recorded):
         """
         plan = Plan.read(mode, parameters_in(parameters_of(mode), namespace) | parameters)
         plan.refuse_without_cap()
+        refuse_unfit(plan, mode)
         record = Record.begin(mode, plan.params.model_dump(mode="json"), plan.root)
         study = cls(plan=plan, record=record)
         study._describe()
@@ -252,11 +254,33 @@ class Study(Recorded):
         return sorted(rows, key=lambda row: self.dimensions.index(row["dimension"]))
 
     @cached_property
-    def readiness(self) -> list[Check]:
-        """What the judge should meet before a larger run; kept in readiness.json."""
-        checks = readiness(self.judgments)
-        artifacts.write_readiness(self.record.path, checks)
-        return checks
+    def quality(self) -> JudgeQuality:
+        """What its verdicts show of the judge, held against labels where there are some."""
+        plan, labels = self.plan, self.plan.tournament.judge.labels
+        with self.record.failing():
+            return JudgeQuality.of(
+                plan.judge.model,
+                self.judgments,
+                labels=None if labels is None else read_battles(self.root / labels),
+                lengths=lengths_of(plan.responses),
+                families=plan.families,
+                strata={prompt.prompt_id: prompt.source for prompt in plan.prompts},
+                unread=unread_rubrics(plan.judge.model, plan.material.rubrics.values()),
+            )
+
+    @cached_property
+    def gate(self) -> Gate:
+        """Whether the judge's verdicts may be built upon; kept in judge_gate.json."""
+        earlier = failed_pilot(self.plan) if self.params.allow_failed_judge else ""
+        rules = read_gate(self.root, self.plan.tournament.judge.gate)
+        with self.record.failing():
+            return held(
+                self.record,
+                self.quality,
+                rules,
+                more=concerns(self.canaries, rules),
+                note=earlier and f"This run was allowed although {earlier}.",
+            )
 
     @cached_property
     def stability(self) -> dict[str, list[Stability]]:
@@ -321,6 +345,7 @@ class Study(Recorded):
         with an `UnusableError`, when not one verdict can be used.
         """
         with self.record.failing(self._on_failure):
+            self.gate  # noqa: B018 (kept in the record, asked for or not)
             artifacts.write_results(
                 self.record.path,
                 self.battles,
@@ -376,6 +401,7 @@ class Study(Recorded):
                 "missing_responses": [list(cell) for cell in pairing.missing],
                 "prompts": list(pairing.dropped_prompts),
                 "pairs": pairing.dropped_pairs,
+                "own_family": pairing.barred,
             },
         )
         artifacts.write_pairs(self.record.path, pairing.pairs)

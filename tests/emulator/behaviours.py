@@ -46,8 +46,16 @@ _PHRASES = (
 
 
 def reader(sections: Sections, dice: Dice) -> Reply:
-    """A modest judge: overlap with the reference, else a fixed taste, and a slight lean to A."""
+    """A modest judge: overlap with the reference, else a taste fixed by the rubric, and a slight
+    lean to A.
+    """
     return _verdict(_better(sections), dice)
+
+
+def ignores_rubric(sections: Sections, dice: Dice) -> Reply:
+    """One taste for all that it is asked, whatever rubric and reference say."""
+    responses = {name: sections[name] for name in ("response_a", "response_b")}
+    return _verdict(_better(responses), dice)
 
 
 def tie(sections: Sections, dice: Dice) -> Reply:
@@ -170,6 +178,7 @@ BEHAVIOURS: dict[str, Callable[[Sections, Dice], Reply]] = {
     behaviour.__name__: behaviour
     for behaviour in (
         reader,
+        ignores_rubric,
         tie,
         first,
         longer,
@@ -200,27 +209,31 @@ def pick(name: str, shares: Mapping[str, float], dice: Dice) -> str:
 
 
 def _better(sections: Sections) -> str:
-    gold = sections.get("gold_answer")
-    a, b = (_quality(sections[name], gold) for name in ("response_a", "response_b"))
+    gold, rubric = sections.get("gold_answer"), sections.get("rubric", "")
+    a, b = (_quality(sections[name], gold, rubric) for name in ("response_a", "response_b"))
     if sections["response_a"] == sections["response_b"]:
         return "tie"
     difference = a - b + LEAN
     return "tie" if abs(difference) < TIE_MARGIN else "A" if difference > 0 else "B"
 
 
-def _quality(response: str, gold: str | None) -> float:
+def _quality(response: str, gold: str | None, rubric: str) -> float:
     """The share of the reference's words that a response has, mixed with a fixed taste."""
-    words, taste = _known(response)
-    if not gold or not (wanted := _known(gold)[0]):
+    taste = _taste(response, rubric)
+    if not gold or not (wanted := _words(gold)):
         return taste
-    return len(wanted & words) / len(wanted) + 0.1 * taste
+    return len(wanted & _words(response)) / len(wanted) + 0.1 * taste
 
 
 @lru_cache(maxsize=8192)
-def _known(text: str) -> tuple[frozenset[str], float]:
-    """The words of a text, and how it appeals for no reason at all."""
-    taste = sha256(text.encode("utf-8", "surrogatepass")).digest()[0] / 256
-    return frozenset(text.lower().split()), taste
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.lower().split())
+
+
+@lru_cache(maxsize=8192)
+def _taste(text: str, rubric: str) -> float:
+    """How a text appeals under a rubric, for no reason at all."""
+    return sha256((rubric + text).encode("utf-8", "surrogatepass")).digest()[0] / 256
 
 
 def _verdict(winner: str, dice: Dice) -> Reply:

@@ -13,7 +13,7 @@ from tests.emulator.billing import Usage
 from tests.emulator.cache import Counts, Prefix, prefixes_of
 from tests.emulator.dice import Dice
 from tests.emulator.generation import generate
-from tests.emulator.sections import read_sections, user_text
+from tests.emulator.sections import read_sections, system_text, user_text
 from tests.emulator.settings import Settings
 from tests.emulator.tokens import BYTES_PER_TOKEN, prompt_tokens, text_bytes, tokens_of
 from tests.emulator.validation import check
@@ -118,6 +118,7 @@ class Desk:
         sections = read_sections(text)
         if "response_a" not in sections or "response_b" not in sections:
             return generate(text, schema, dice)
+        sections["rubric"] = system_text(params)
         return BEHAVIOURS[pick(behaviour, self._settings.shares, dice)](sections, dice)
 
     def finish(self, reply: Reply, limit: int, dice: Dice, mean_thought: int) -> Output:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import exp, tanh
 
 from arena_kit.judging.records import Answer, JudgeRequest, Status
-from arena_kit.judging.rendering import read_sections
+from arena_kit.judging.rendering import Rubric, read_sections
 
+MODEL = "baseline/lexical-v1"
 _WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _COMMON = frozenset(
     "a an and are as at be been but by can do does for from had has have if in into is it its of "
@@ -85,7 +86,7 @@ class BaselineJudge:
 
     @property
     def model(self) -> str:
-        return "baseline/lexical-v1"
+        return MODEL
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -171,3 +172,19 @@ _SCORES: dict[str, tuple[Callable[[str, Mapping[str, str]], float], str]] = {
     "calibration": (_calibration, "fit of hedging and certainty"),
     "clinical_utility": (_utility, "usable steps and detail"),
 }
+
+#: The rubrics that these scores were written for, by the SHA-256 of their texts.
+_IMPLEMENTED = {
+    "factuality": "cae169bc7b97b8f8445d7a19a56bee79c98f99777773d35432e9629ba9118c9a",
+    "calibration": "e17736804cc13c823bee1bade9371a72ff51050fe9646250f9293b295cb18b61",
+    "clinical_utility": "79a9b89e08ea4fbd31f2cafc82f730f462530e4c6e151c004e1090d22d7007c9",
+}
+
+
+def unread_rubrics(model: str, rubrics: Iterable[Rubric]) -> tuple[str, ...]:
+    """The dimensions whose rubric a judge cannot follow: those whose text the embedded judge was
+    not written for, none for any other model.
+    """
+    if model != MODEL:
+        return ()
+    return tuple(r.dimension for r in rubrics if _IMPLEMENTED.get(r.dimension) != r.digest)
