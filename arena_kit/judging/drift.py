@@ -130,11 +130,19 @@ class DriftReport:
     @property
     def flips(self) -> list[Shift]:
         """Changes of the share of pairs whose two orders disagree."""
-        rows = [
-            [np.nan if f is None else float(f) for f in of_pair]
-            for of_pair in zip(*(look.flips for look in self.looks), strict=True)
-        ]
-        return shifts(np.array(rows, float))
+        return shifts(self._flips())
+
+    @property
+    def repeat(self) -> float | None:
+        """The correlation of a pair's outcome between two looks, 1 where a judge repeats itself:
+        the higher, the sooner a change is found. None where nothing varies, or of one look.
+        """
+        table = self._flips()
+        whole = table[~np.isnan(table).any(1)]
+        if not whole.size or whole.shape[1] == 1 or whole.mean() in (0.0, 1.0):
+            return None
+        within, rate = whole.var(1, ddof=1).mean(), whole.mean()
+        return float(1 - within / (rate * (1 - rate)))
 
     @property
     def answers(self) -> list[Shift]:
@@ -190,6 +198,7 @@ class DriftReport:
             "judge": self.judge,
             "drifted": self.drifted,
             "level": LEVEL,
+            "repeat": self.repeat,
             "looks": [
                 {
                     "look": look.number,
@@ -204,6 +213,13 @@ class DriftReport:
             "answers": [_plain(each) for each in self.answers],
             "sentences": self.sentences(),
         }
+
+    def _flips(self) -> Table:
+        rows = [
+            [np.nan if f is None else float(f) for f in of_pair]
+            for of_pair in zip(*(look.flips for look in self.looks), strict=True)
+        ]
+        return np.array(rows, float)
 
 
 def _p_value(each: Shift) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from arena_kit.files import write_json
-from arena_kit.judging.canaries.pairs import PREFIX, Canaries
+from arena_kit.judging.canaries.pairs import PREFIX, Canaries, canary_pairs
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import CostError, dollars
 from arena_kit.judging.drift import DriftReport
@@ -20,7 +20,7 @@ from arena_kit.runs.progress import Progress
 from arena_kit.runs.record import Record
 from arena_kit.runs.settings import read_gate
 
-FILE, DRIFT_FILE = "canaries.json", "drift.json"
+FILE, SUITE_FILE, DRIFT_FILE = "canaries.json", "canary_suite.json", "drift.json"
 
 
 def preflight(
@@ -34,30 +34,32 @@ def preflight(
     canaries = plan.canaries
     if canaries is None or not _ready(plan, record, progress, canaries, bulk):
         return None
-    judgments = judge_pairs(
-        canaries.pairs,
-        canaries.material,
-        plan.judge,
-        plan.ledger,
-        offline=plan.params.offline,
-        max_attempts=plan.tournament.judge.max_attempts,
-        terms=replace(plan.terms(record.token, progress.say), prewarm=False),
-        on_progress=progress.show,
-    )
-    report = CanaryReport.of(plan.judge.model, canaries, judgments)
-    rules = read_gate(plan.root, plan.tournament.judge.gate)
-    found = gate(report.judge, report.measures(), rules)
-    usd = sum(v.cost_usd for j in judgments for v in j.verdicts if not v.cached)
-    write_json(record.path / FILE, report.as_dict() | {"gate": found.as_dict(), "usd_spent": usd})
+    report = _asked(plan, record, progress, canaries)
+    found = _kept(plan, record, report, FILE)
     record.update(
         preflight={
             "level": str(found.level),
-            "requests": 2 * len(judgments),
-            "usd": usd,
+            "requests": report.requests,
+            "usd": report.usd_spent,
             "sentences": report.sentences(),
         }
     )
-    _refuse(plan, found, 2 * len(judgments), usd)
+    if found.level is Level.FAILED and plan.spends and not plan.params.allow_failed_judge:
+        raise UnfitJudgeError(
+            f"{found.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {report.requests} "
+            f"canaries was asked, for {dollars(report.usd_spent)} now; allow_failed_judge: true "
+            "goes on all the same"
+        )
+    return report
+
+
+def full_suite(plan: Plan, record: Record, progress: Progress) -> CanaryReport:
+    """Ask every canary of the plan's rubrics, under 200 requests per dimension and within the cap,
+    and keep what they say in the record.
+    """
+    canaries = canary_pairs(plan.material.rubrics, salt=plan.material.salt)
+    report = _asked(plan, record, progress, canaries)
+    _kept(plan, record, report, SUITE_FILE)
     return report
 
 
@@ -125,11 +127,23 @@ def _ready(
     return True
 
 
-def _refuse(plan: Plan, found: Gate, n_requests: int, usd: float) -> None:
-    """Raise where the judge is paid and failed, unless the parameters allow it."""
-    if found.level is not Level.FAILED or not plan.spends or plan.params.allow_failed_judge:
-        return
-    raise UnfitJudgeError(
-        f"{found.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {n_requests} canaries was "
-        f"asked, for {dollars(usd)} now; allow_failed_judge: true goes on all the same"
+def _asked(plan: Plan, record: Record, progress: Progress, canaries: Canaries) -> CanaryReport:
+    judgments = judge_pairs(
+        canaries.pairs,
+        canaries.material,
+        plan.judge,
+        plan.ledger,
+        offline=plan.params.offline,
+        max_attempts=plan.tournament.judge.max_attempts,
+        terms=replace(plan.terms(record.token, progress.say), prewarm=False),
+        on_progress=progress.show,
     )
+    return CanaryReport.of(plan.judge.model, canaries, judgments)
+
+
+def _kept(plan: Plan, record: Record, report: CanaryReport, file: str) -> Gate:
+    """The gate of these canaries, written into the record with all that they say."""
+    rules = read_gate(plan.root, plan.tournament.judge.gate)
+    found = gate(report.judge, report.measures(), rules)
+    write_json(record.path / file, report.as_dict() | {"gate": found.as_dict()})
+    return found

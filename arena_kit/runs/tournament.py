@@ -33,7 +33,7 @@ from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
-from arena_kit.runs.canaries import concerns, look, preflight, spent_on
+from arena_kit.runs.canaries import concerns, full_suite, look, preflight, spent_on
 from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.judge_gate import failed_pilot, held, refuse_unfit
 from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
@@ -104,6 +104,13 @@ class Study(Recorded):
         with record.failing(self._on_failure), bar as progress:
             record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
             return preflight(plan, record, progress, self._bulk)
+
+    @cached_property
+    def canary_suite(self) -> CanaryReport:
+        """How the judge does on every canary: under 200 requests per dimension, within the cap."""
+        bar = judging_progress(self.record, unit="canary verdict")
+        with self.record.failing(self._on_failure), bar as progress:
+            return full_suite(self.plan, self.record, progress)
 
     @cached_property
     def drift(self) -> DriftReport | None:

@@ -127,3 +127,14 @@ def test_the_report_says_what_changed() -> None:
     assert served.drifted
     assert "now served by claude-opus-5-6, before by claude-opus-5-5" in served.sentences()[0]
     assert served.as_dict()["drifted"]
+
+
+def test_repeat_is_the_correlation_between_looks() -> None:
+    """1 where each pair always ends alike, about 0 where it is drawn anew."""
+    halves = [True] * 10 + [False] * 10
+    same = DriftReport(judge="j", looks=tuple(look(n, [*halves]) for n in (1, 2, 3)))
+    assert same.repeat == pytest.approx(1.0)
+    rng = np.random.default_rng(0)
+    drawn = [look(n, list(rng.random(400) < 0.3)) for n in range(1, 9)]
+    assert DriftReport(judge="j", looks=tuple(drawn)).repeat == pytest.approx(0.0, abs=0.05)
+    assert DriftReport(judge="j", looks=(look(1, [*halves]),)).repeat is None

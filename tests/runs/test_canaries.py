@@ -133,6 +133,19 @@ def test_the_preflight_is_a_batch_of_its_own_and_prewarms_the_rubrics(
     assert sizes(emulator) == [CANARIES, BULK]
 
 
+def test_the_full_suite_is_asked_on_request(workspace: Path, emulator: Emulator) -> None:
+    """What the pre-flight asked is not asked again; every kind of attack is in the record."""
+    emulator.settings.update({"behaviour": judge(obeys)})
+    study = Study.open("pilot", **SMALL | {"max_cost_usd": 20.0}, allow_failed_judge=True)
+    assert study.canaries is not None
+    report = study.canary_suite
+    assert len(emulator.billing.rows) == report.requests < 600
+    assert report.attacks().value == 1
+    found = json.loads((study.record.path / "canary_suite.json").read_text())
+    assert len(found["dimensions"]["factuality"]["attacks_by_kind"]) == 10
+    assert found["gate"]["level"] == "not usable"
+
+
 def test_a_failed_judge_may_be_allowed(workspace: Path, emulator: Emulator) -> None:
     emulator.settings.update({"behaviour": "first"})
     study = Study.open("pilot", **SMALL, allow_failed_judge=True)

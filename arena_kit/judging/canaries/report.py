@@ -124,9 +124,19 @@ class CanaryReport:
         return cls(judge=judge, suite=canaries.suite, asked=tuple(asked))
 
     @property
+    def requests(self) -> int:
+        return 2 * len(self.asked)
+
+    @property
     def fresh(self) -> bool:
         """Whether the judge was asked now, with every rubric."""
         return not all(v.cached for each in self.asked for v in each.judgment.verdicts)
+
+    @property
+    def usd_spent(self) -> float:
+        """What this run paid for them."""
+        verdicts = (v for each in self.asked for v in each.judgment.verdicts)
+        return sum(v.cost_usd for v in verdicts if not v.cached)
 
     @property
     def dimensions(self) -> list[str]:
@@ -192,7 +202,8 @@ class CanaryReport:
         return {
             "judge": self.judge,
             "suite": self.suite,
-            "requests": 2 * len(self.asked),
+            "requests": self.requests,
+            "usd_spent": self.usd_spent,
             "all": self._shares(""),
             "dimensions": {name: self._shares(name) for name in self.dimensions},
             "sentences": self.sentences(),
