@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from arena_kit.files import DataError
+from arena_kit.judging.canaries.pairs import Suite
 from arena_kit.matchmaking.adaptive import AdaptiveRounds
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
 from arena_kit.rating.elo import MAX_PERMS
@@ -68,6 +69,9 @@ class RunParams(Strict):
     inputs: Keeping = "copy"
     run_dir: str = ""
 
+    #: Which canaries a judge is asked first.
+    suite: ClassVar[Suite] = "preflight"
+
     def applied(self, file: TournamentFile) -> TournamentFile:
         """The tournament file with this run's overrides in place."""
         changes = {"n_perms": self.n_perms} if self.n_perms else {}
@@ -90,6 +94,28 @@ class AdaptiveParams(RunParams):
     def rounds(self) -> AdaptiveRounds:
         """How calls are chosen."""
         return AdaptiveRounds(**self.shared_with(AdaptiveRounds) | {"seed": self.choice_seed})
+
+
+class JudgeReportParams(RunParams):
+    """What a judge report may be told besides: verdicts to read instead of asking for some.
+
+    `records` are run records, a judge each; `verdicts` is a file, its judges the `columns` with
+    their verdicts or those it names. `labels` are people's votes or gold on the same battles.
+    """
+
+    suite: ClassVar[Suite] = "full"
+
+    records: list[str] = Field(default_factory=list)
+    verdicts: str = ""
+    columns: list[str] = Field(default_factory=list)
+    both_orders: bool = False
+    labels: str = ""
+    labels_winner: str = "winner"
+
+    @property
+    def reads(self) -> bool:
+        """Whether verdicts are read, and no judge is asked."""
+        return bool(self.records or self.verdicts)
 
 
 class PlacementParams(ArenaParams):
@@ -148,6 +174,7 @@ class PolicyParams(Strict):
 #: The parameters of every notebook that takes other ones than `RunParams`.
 PARAMETERS: dict[str, type[BaseModel]] = {
     "adaptive": AdaptiveParams,
+    "judge_report": JudgeReportParams,
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
 }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from arena_kit.files import DataError, read_lines
-from arena_kit.judging.records import Answer, JudgeRequest, Status
+from arena_kit.judging.prompts import Pair
+from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Presentation, Status, Verdict
+from arena_kit.judging.verdicts import settle_all, verdict_of
 
 Key = tuple[str, str, str, str]
 _KEY = ("dimension", "prompt_id", "first", "second")
@@ -52,6 +54,20 @@ class ReplayJudge:
         recorded = dict(entry for file in files for entry in _recorded(file))
         models = sorted({str(row.get("judge_model", "")) for row in recorded.values()})
         return cls(recorded=recorded, model=" + ".join(filter(None, models)) or "replay")
+
+    def judgments(self) -> list[Judgment]:
+        """Everything that was recorded, read and settled anew, with what each verdict cost."""
+        return settle_all(self._verdict(key, row) for key, row in self.recorded.items())
+
+    def _verdict(self, key: Key, row: Mapping[str, Any]) -> Verdict:
+        dimension, prompt, first, second = key
+        a, b = sorted((first, second))
+        pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a=a, entrant_b=b)
+        shown = Presentation(pair=pair, first=first, second=second)
+        request = JudgeRequest(presentation=shown, system="", user="", boundary="")
+        judge = str(row.get("judge_model") or self.model)
+        verdict = verdict_of(request, self.answer(request), judge_model=judge)
+        return replace(verdict, cost_usd=float(row.get("cost_usd") or 0))
 
     def answer(self, request: JudgeRequest) -> Answer | None:
         shown = request.presentation
