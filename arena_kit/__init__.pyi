@@ -39,6 +39,7 @@ from arena_kit.reporting import adaptive as adaptive
 from arena_kit.reporting import board_tables as board_tables
 from arena_kit.reporting import bradley_terry as bradley_terry
 from arena_kit.reporting import judge_quality as judge_quality
+from arena_kit.reporting import judge_report as judge_report
 from arena_kit.reporting import model_page as model_page
 from arena_kit.reporting import placement as placement
 from arena_kit.reporting import tables as tables
@@ -48,6 +49,7 @@ from arena_kit.reporting import weekly_plots as weekly_plots
 from arena_kit.reporting import weekly_tables as weekly_tables
 from arena_kit.runs.adaptive import AdaptiveStudy as AdaptiveStudy
 from arena_kit.runs.inputs import record_texts as record_texts
+from arena_kit.runs.judge_report import JudgeReport as JudgeReport
 from arena_kit.runs.placement import PlacementStudy as PlacementStudy
 from arena_kit.runs.settings import read_policy as read_policy
 from arena_kit.runs.tournament import Study as Study

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from arena_kit.files import write_json
-from arena_kit.judging.canaries.pairs import PREFIX, Canaries, canary_pairs
+from arena_kit.judging.canaries.pairs import PREFIX, Canaries
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import CostError, dollars
 from arena_kit.judging.drift import DriftReport
@@ -53,12 +53,13 @@ def preflight(
     return report
 
 
-def full_suite(plan: Plan, record: Record, progress: Progress) -> CanaryReport:
+def full_suite(plan: Plan, record: Record, progress: Progress) -> CanaryReport | None:
     """Ask every canary of the plan's rubrics, under 200 requests per dimension and within the cap,
-    and keep what they say in the record.
+    and keep what they say in the record; None of a recording.
     """
-    canaries = canary_pairs(plan.material.rubrics, salt=plan.material.salt)
-    report = _asked(plan, record, progress, canaries)
+    if plan.suite is None:
+        return None
+    report = _asked(plan, record, progress, plan.suite)
     _kept(plan, record, report, SUITE_FILE)
     return report
 

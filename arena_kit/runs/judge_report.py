@@ -11,6 +11,8 @@ from typing import Any
 from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, write_json
+from arena_kit.judging.canaries.pairs import canary_pairs
+from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.gate import Rule, gate
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.judges.replay import ReplayJudge
@@ -22,12 +24,11 @@ from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.judging.verdicts import to_battles
 from arena_kit.reporting import judge_report
-from arena_kit.runs.battles import battles_file, battles_of, judges_of
-from arena_kit.runs.canaries import CanaryReport, asked_in_process
+from arena_kit.runs.battles import battles_file, battles_of, judges_of, labels_of
+from arena_kit.runs.inputs import tournament_inputs
 from arena_kit.runs.parameters import JudgeReportParams, parameters_in
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import Record, Recorded, find_root, open_record
-from arena_kit.runs.inputs import tournament_inputs
 from arena_kit.runs.settings import JudgeSettings, read_gate, validated
 from arena_kit.runs.tournament import Study
 
@@ -80,7 +81,7 @@ class JudgeReport(Recorded):
         return {
             "judges": ", ".join(each.judge for each in self.judges),
             "verdicts": ", ".join(read) or f"asked now, on {params.tournament}",
-            "labels": str(self._labels_file or "none: agreement with people is not measured"),
+            "labels": str(self._settings.labels or "none: agreement with people is not measured"),
             "rules": str(self._settings.gate),
         }
 
@@ -102,15 +103,14 @@ class JudgeReport(Recorded):
         if self.study is None:
             return
         study, plan = self.study, self.study.plan
-        timing = study.record.read().get("judging") or {}
         yield Judged(
             judge=plan.judge.model,
             source="asked now",
             quality=study.quality,
             gate=study.gate,
             battles=study.battles,
-            canaries=study.canaries,
-            **_effort(study.judgments, timing),
+            canaries=study.canary_suite,
+            **_effort(study.judgments, study.record.read()["judging"]),
         )
         if plan.judge.model != plan.tournament.judge.baseline.model:
             yield self._baseline(plan, plan.pairing.pairs)
@@ -162,7 +162,9 @@ class JudgeReport(Recorded):
         """The embedded judge on the same pairs: what any judge must beat."""
         judge = plan.tournament.judge.baseline
         judgments = judge_pairs(pairs, plan.material, judge, plan.ledger)
-        canaries = asked_in_process(plan, judge, self.params.suite)
+        suite = canary_pairs(plan.material.rubrics, salt=plan.material.salt)
+        asked = judge_pairs(suite.pairs, suite.material, judge, plan.ledger)
+        canaries = CanaryReport.of(judge.model, suite, asked)
         return self._measured(
             judge.model, judgments, source="asked now", plan=plan, canaries=canaries
         )
@@ -198,28 +200,13 @@ class JudgeReport(Recorded):
         )
 
     @cached_property
-    def _labels(self) -> BattleLog | None:
-        """People's votes or gold labels on the same battles."""
-        file = self._labels_file
-        if file is None:
-            return None
-        winner = self.params.labels_winner
-        return battles_of(file, self.root, winner=winner, source=Source.HUMAN)
-
-    @property
-    def _labels_file(self) -> Path | str | None:
-        """Where labels are: as the parameters say, else as the tournament file does; else those of
-        the verdicts' own file where another column is named.
-        """
-        params = self.params
-        own = params.verdicts if params.labels_winner != "winner" else None
-        return params.labels or self._settings.labels or own
+    def _settings(self) -> JudgeSettings:
+        file, _ = tournament_inputs(self.root / self.params.tournament, self.root)
+        return self.params.applied(file).judge
 
     @cached_property
-    def _settings(self) -> JudgeSettings:
-        path = self.root / self.params.tournament
-        file, _ = tournament_inputs(path, self.root)
-        return file.judge
+    def _labels(self) -> BattleLog | None:
+        return labels_of(self.root, self._settings)
 
     @cached_property
     def _rules(self) -> dict[str, Rule]:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from arena_kit.files import DataError
-from arena_kit.judging.canaries.pairs import Suite
 from arena_kit.matchmaking.adaptive import AdaptiveRounds
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
 from arena_kit.rating.elo import MAX_PERMS
@@ -69,8 +68,8 @@ class RunParams(Strict):
     inputs: Keeping = "copy"
     run_dir: str = ""
 
-    #: Which canaries a judge is asked first.
-    suite: ClassVar[Suite] = "preflight"
+    #: Whether the judge is asked all canaries, beside the few of the pre-flight.
+    full_suite: ClassVar[bool] = False
 
     def applied(self, file: TournamentFile) -> TournamentFile:
         """The tournament file with this run's overrides in place."""
@@ -103,7 +102,7 @@ class JudgeReportParams(RunParams):
     their verdicts or those it names. `labels` are people's votes or gold on the same battles.
     """
 
-    suite: ClassVar[Suite] = "full"
+    full_suite: ClassVar[bool] = True
 
     records: list[str] = Field(default_factory=list)
     verdicts: str = ""
@@ -116,6 +115,15 @@ class JudgeReportParams(RunParams):
     def reads(self) -> bool:
         """Whether verdicts are read, and no judge is asked."""
         return bool(self.records or self.verdicts)
+
+    def applied(self, file: TournamentFile) -> TournamentFile:
+        """The tournament file with this run's overrides, its labels among them."""
+        file = super().applied(file)
+        own = self.verdicts if self.labels_winner != "winner" else ""
+        if not (labels := self.labels or own):
+            return file
+        changes = {"labels": Path(labels), "labels_winner": self.labels_winner}
+        return file.model_copy(update={"judge": file.judge.model_copy(update=changes)})
 
 
 class PlacementParams(ArenaParams):

@@ -126,6 +126,13 @@ class Plan:
         return canary_pairs(self.material.rubrics, salt=self.material.salt, suite="preflight")
 
     @cached_property
+    def suite(self) -> Canaries | None:
+        """All canaries, where the notebook asks for them; none of a recording."""
+        if not self.params.full_suite or self.params.judge == "replay":
+            return None
+        return canary_pairs(self.material.rubrics, salt=self.material.salt)
+
+    @cached_property
     def sentinels(self) -> Sentinels | None:
         """What is asked again at every run; None where the parameters want none."""
         n, replayed = self.params.sentinels, self.params.judge == "replay"
@@ -141,8 +148,8 @@ class Plan:
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
         """The requests that would be sent: canaries before a bulk, the bulk, and sentinels."""
-        canaries = self.canaries if self.bulk else None
-        asked = canaries.requests() if canaries else []
+        canaries = [self.canaries if self.bulk else None, self.suite]
+        asked = [request for each in canaries if each for request in each.requests()]
         sentinels = self.sentinels
         again = sentinels.requests(len(sentinels.looks) + 1) if sentinels else []
         return [*self.unanswered(asked), *self.bulk, *again]

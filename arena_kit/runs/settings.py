@@ -119,8 +119,8 @@ class JudgeSettings(Strict):
     (`max_tries`).
 
     `gate` is the file of rules that a judge must keep, `labels` a file of people's votes or gold
-    labels on the same battles. `families` names the family of entrants and judges; with
-    `bar_own_family` no battle of the judge's own family is judged.
+    labels on the same battles (`labels_winner` is their column). `families` names the family of
+    entrants and judges; with `bar_own_family` no battle of the judge's own family is judged.
     """
 
     pilot_model: str = ""
@@ -129,6 +129,7 @@ class JudgeSettings(Strict):
     max_tries: int = Field(default=3, ge=1, le=10)
     gate: Path = DEFAULT_GATE
     labels: Path | None = None
+    labels_winner: str = "winner"
     families: dict[str, str] = {}
     bar_own_family: bool = False
     baseline: BaselineJudge = BaselineJudge()

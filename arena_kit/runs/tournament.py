@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from time import monotonic
 from typing import Any, Self
 
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_jsonl
 from arena_kit.judging.canaries.report import CanaryReport
@@ -33,6 +33,7 @@ from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
+from arena_kit.runs.battles import labels_of
 from arena_kit.runs.canaries import concerns, full_suite, look, preflight, spent_on
 from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.judge_gate import failed_pilot, held, refuse_unfit
@@ -106,8 +107,11 @@ class Study(Recorded):
             return preflight(plan, record, progress, self._bulk)
 
     @cached_property
-    def canary_suite(self) -> CanaryReport:
-        """How the judge does on every canary: under 200 requests per dimension, within the cap."""
+    def canary_suite(self) -> CanaryReport | None:
+        """How the judge does on every canary, where the notebook asks for all: under 200 requests
+        per dimension, within the cap.
+        """
+        _ = self.canaries
         bar = judging_progress(self.record, unit="canary verdict")
         with self.record.failing(self._on_failure), bar as progress:
             return full_suite(self.plan, self.record, progress)
@@ -125,12 +129,15 @@ class Study(Recorded):
         _ = self.canaries
         record = self.record
         with record.failing(self._on_failure), judging_progress(record) as progress:
+            began = monotonic()
             judgments = self._judge(progress)
+            took = monotonic() - began
             _ = self.drift
             if warning := served_warning(judgments):
                 progress.say(warning)
             artifacts.write_verdicts(record.path, judgments, self.dimensions)
             record.update(
+                judging={"seconds": round(took, 3), "asked": _asked_now(judgments)},
                 counts=self._counts(judgments),
                 cost=self._cost(judgments),
                 position_bias={n: bias.as_dict() for n, bias in position_bias(judgments).items()},
@@ -263,12 +270,12 @@ class Study(Recorded):
     @cached_property
     def quality(self) -> JudgeQuality:
         """What its verdicts show of the judge, held against labels where there are some."""
-        plan, labels = self.plan, self.plan.tournament.judge.labels
+        plan = self.plan
         with self.record.failing():
             return JudgeQuality.of(
                 plan.judge.model,
                 self.judgments,
-                labels=None if labels is None else read_battles(self.root / labels),
+                labels=labels_of(self.root, plan.tournament.judge),
                 lengths=lengths_of(plan.responses),
                 families=plan.families,
                 strata={prompt.prompt_id: prompt.source for prompt in plan.prompts},
@@ -280,12 +287,13 @@ class Study(Recorded):
         """Whether the judge's verdicts may be built upon; kept in judge_gate.json."""
         earlier = failed_pilot(self.plan) if self.params.allow_failed_judge else ""
         rules = read_gate(self.root, self.plan.tournament.judge.gate)
+        suite = self.canary_suite
         with self.record.failing():
             return held(
                 self.record,
                 self.quality,
                 rules,
-                more=concerns(self.canaries, rules),
+                more=suite.measures() if suite else concerns(self.canaries, rules),
                 note=earlier and f"This run was allowed although {earlier}.",
             )
 
@@ -452,3 +460,8 @@ class Study(Recorded):
         if self.plan.price is not None:
             ledger, run = self.plan.ledger, self.record.token
             self.record.add_spent(ledger.spent(run), ledger.usd_unknown(run))
+
+
+def _asked_now(judgments: Sequence[Judgment]) -> int:
+    """How many verdicts were not in the ledger before."""
+    return sum(not verdict.cached for judgment in judgments for verdict in judgment.verdicts)
