@@ -47,7 +47,9 @@ PURE = (
     "judging.rendering",
     "judging.parsing",
     "judging.verdicts",
+    "judging.agreement",
     "judging.quality",
+    "judging.gate",
 )
 
 
