@@ -48,6 +48,7 @@ PURE = (
     "judging.parsing",
     "judging.verdicts",
     "judging.quality",
+    "judging.drift",
 )
 
 
