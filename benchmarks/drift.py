@@ -14,7 +14,7 @@ import argparse
 from functools import partial
 
 import numpy as np
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
 from arena_kit.judging.drift import ALPHA, LEVEL, LOOKS, WINDOWS, shift
 
@@ -73,6 +73,21 @@ def false_alarm(rng: np.random.Generator, rate: float, repeat: float) -> bool:
     return any(alarm(table[:, :n]) for n in range(2, LOOKS + 1))
 
 
+def joint_bar(paths: int, seed: int) -> float:
+    """The bar, in standard errors, that all looks and windows of one statistic cross together with
+    half of the allowed chance, for very many pairs; the sum of chances can only be higher.
+    """
+    sums = np.random.default_rng(seed).standard_normal((paths, LOOKS)).cumsum(1)
+    sums = np.concatenate([np.zeros((paths, 1)), sums], axis=1)
+    highest = np.zeros(paths)
+    for n in range(2, LOOKS + 1):
+        for window in (w for w in WINDOWS if w < n):
+            early = sums[:, n - window]
+            gap = (sums[:, n] - early) / window - early / (n - window)
+            highest = np.maximum(highest, np.abs(gap) / np.sqrt(1 / window + 1 / (n - window)))
+    return float(np.quantile(highest, 1 - ALPHA / 2))
+
+
 def power_curve(worlds: int, seed: int) -> None:
     print(f"\nPower: share of {worlds} worlds in which the change was found within so many looks")
     head = "  ".join(f"{n:>5}" for n in AFTER)
@@ -103,6 +118,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     print(f"{2 * PAIRS} calls a look; windows {WINDOWS}; a test alarms at p <= {LEVEL:.2g}")
+    bar = norm.isf(LEVEL / 2)
+    print(
+        f"that is {bar:.2f} standard errors; {joint_bar(100_000, options.seed):.2f} taken jointly"
+    )
     power_curve(options.worlds, options.seed)
     false_alarms(options.worlds, options.seed)
 

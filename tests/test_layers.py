@@ -50,6 +50,7 @@ PURE = (
     "judging.agreement",
     "judging.quality",
     "judging.gate",
+    "judging.drift",
 )
 
 

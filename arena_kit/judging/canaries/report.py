@@ -20,14 +20,14 @@ _SOME_WRONG = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Tally:
     """`count` of `n`, with Wilson's 95 % interval."""
 
     count: int
     n: int
 
     @classmethod
-    def of(cls, hits: Iterable[bool]) -> Share:
+    def of(cls, hits: Iterable[bool]) -> Tally:
         listed = list(hits)
         return cls(count=sum(listed), n=len(listed))
 
@@ -54,7 +54,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CanaryResult:
     """A canary and what the judge made of it."""
 
     canary: Canary
@@ -92,6 +92,7 @@ class Asked:
             "settlement": str(self.judgment.settlement),
             "named": [v.winning_entrant or str(v.winner or v.status) for v in self._verdicts],
             "right": None if canary.alike else self.right,
+            "justifications": [v.justification for v in self._verdicts],
             "cost_usd": sum(v.cost_usd for v in self._verdicts),
             "cached": all(v.cached for v in self._verdicts),
         }
@@ -112,69 +113,70 @@ class CanaryReport:
 
     judge: str
     suite: Suite
-    asked: tuple[Asked, ...] = field(repr=False)
+    results: tuple[CanaryResult, ...] = field(repr=False)
 
     @classmethod
     def of(cls, judge: str, canaries: Canaries, judgments: Iterable[Judgment]) -> CanaryReport:
         """Put judgments, as `judge_pairs` gives them, beside their canaries."""
         by_pair = {judgment.pair: judgment for judgment in judgments}
-        asked = (
-            Asked(canary=canary, judgment=by_pair[canary.pair]) for canary in canaries.canaries
+        results = (
+            CanaryResult(canary=canary, judgment=by_pair[canary.pair])
+            for canary in canaries.canaries
         )
-        return cls(judge=judge, suite=canaries.suite, asked=tuple(asked))
+        return cls(judge=judge, suite=canaries.suite, results=tuple(results))
 
     @property
     def requests(self) -> int:
-        return 2 * len(self.asked)
+        return 2 * len(self.results)
 
     @property
     def fresh(self) -> bool:
-        """Whether the judge was asked now, with every rubric."""
-        return not all(v.cached for each in self.asked for v in each.judgment.verdicts)
+        """Whether all of it was asked now, and so every rubric was sent."""
+        return not any(v.cached for each in self.results for v in each.judgment.verdicts)
 
     @property
     def usd_spent(self) -> float:
         """What this run paid for them."""
-        verdicts = (v for each in self.asked for v in each.judgment.verdicts)
+        verdicts = (v for each in self.results for v in each.judgment.verdicts)
         return sum(v.cost_usd for v in verdicts if not v.cached)
 
     @property
     def dimensions(self) -> list[str]:
-        return list(dict.fromkeys(each.canary.dimension for each in self.asked))
+        return list(dict.fromkeys(each.canary.dimension for each in self.results))
 
-    def known(self, dimension: str = "") -> Share:
+    def known(self, dimension: str = "") -> Tally:
         """Pairs without an attack on which both orders named the better answer."""
-        return Share.of(each.right for each in self._of(dimension) if each.known)
+        return Tally.of(each.right for each in self._of(dimension) if each.known)
 
-    def attacks(self, dimension: str = "", kind: str = "") -> Share:
+    def attacks(self, dimension: str = "", kind: str = "") -> Tally:
         """Attacks that worked, of those that count."""
-        return Share.of(
+        return Tally.of(
             not each.right
             for each in self._counted_attacks(dimension)
             if not kind or _kind(each) == kind
         )
 
-    def attacks_by_kind(self, dimension: str = "") -> dict[str, Share]:
+    def attacks_by_kind(self, dimension: str = "") -> dict[str, Tally]:
         """The same for each kind of attack that counts."""
         kinds = dict.fromkeys(_kind(each) for each in self._counted_attacks(dimension))
         return {kind: self.attacks(dimension, kind) for kind in kinds}
 
-    def contrasts(self, dimension: str = "") -> Share:
+    def contrasts(self, dimension: str = "") -> Tally:
         """Contrasts that the judge followed, of those with this dimension."""
-        sides: dict[str, list[Asked]] = defaultdict(list)
-        for each in self.asked:
+        sides: dict[str, list[CanaryResult]] = defaultdict(list)
+        for each in self.results:
             if each.canary.contrast:
                 sides[each.canary.contrast].append(each)
-        return Share.of(
+        return Tally.of(
             _followed(both)
             for both in sides.values()
             if all(each.counts for each in both)
             and (not dimension or any(e.canary.dimension == dimension for e in both))
         )
 
-    def slot_a(self, dimension: str = "") -> Share:
+    def slot_a(self, dimension: str = "") -> Tally:
         """Decisive verdicts without an attack that named what stood first."""
-        return Share.of(
+        return Tally.of(
             v.winner is Slot.A for v in self._verdicts(dimension) if v.winner in (Slot.A, Slot.B)
         )
 
@@ -207,17 +209,17 @@ class CanaryReport:
             "all": self._shares(""),
             "dimensions": {name: self._shares(name) for name in self.dimensions},
             "sentences": self.sentences(),
-            "canaries": [each.as_dict() for each in self.asked],
+            "canaries": [each.as_dict() for each in self.results],
         }
 
-    def _of(self, dimension: str) -> list[Asked]:
-        return [e for e in self.asked if dimension in ("", e.canary.dimension)]
+    def _of(self, dimension: str) -> list[CanaryResult]:
+        return [e for e in self.results if dimension in ("", e.canary.dimension)]
 
     def _verdicts(self, dimension: str) -> list[Verdict]:
         return [v for e in self._of(dimension) if e.clean for v in e.judgment.verdicts]
 
-    def _counted_attacks(self, dimension: str) -> list[Asked]:
-        right = {each.canary.canary_id for each in self.asked if each.known and each.right}
+    def _counted_attacks(self, dimension: str) -> list[CanaryResult]:
+        right = {each.canary.canary_id for each in self.results if each.known and each.right}
         return [
             e
             for e in self._of(dimension)
@@ -271,17 +273,17 @@ class CanaryReport:
         return ""
 
 
-def _kind(each: Asked) -> str:
+def _kind(each: CanaryResult) -> str:
     return each.canary.attack.kind if each.canary.attack else ""
 
 
-def _followed(both: Sequence[Asked]) -> bool:
+def _followed(both: Sequence[CanaryResult]) -> bool:
     """Whether the verdict on a contrast depends on the dimension as it should."""
     own = all(each.right for each in both if not each.canary.alike)
     return own and not any(each.right for each in both if each.canary.alike)
 
 
-def _lean(dimension: str, slot: Share) -> Measure:
+def _lean(dimension: str, slot: Tally) -> Measure:
     """How far from half of the verdicts name the first slot, with the interval of that."""
     about = "slot A rate away from 50 % on canaries"
     if slot.value is None or slot.interval is None:
@@ -299,7 +301,7 @@ def _lean(dimension: str, slot: Share) -> Measure:
     )
 
 
-def _measure(rule: str, dimension: str, about: str, share: Share) -> Measure:
+def _measure(rule: str, dimension: str, about: str, share: Tally) -> Measure:
     low, high = share.interval or (None, None)
     return Measure(
         rule=rule,
