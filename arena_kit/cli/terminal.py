@@ -26,7 +26,11 @@ _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
 def show_board(record: Path) -> None:
-    """The leaderboard of a run record."""
+    """The leaderboard of a run record, or what a judge report found."""
+    if (record / "judges.json").is_file():
+        for sentence in read_json(record / "judges.json")["answer"]:
+            _say(sentence)
+        return
     if (record / "elo_ratings.json").is_file():
         _show_placement(record)
     elif (record / "leaderboard.json").is_file():

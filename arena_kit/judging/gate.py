@@ -97,12 +97,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A judge's level, and every finding behind it, worst first; `note` is said with it."""
+    """A judge's level, and every finding behind it, worst first; `note` is said with it, and
+    `unmeasured` names the rules that nothing was measured for.
+    """
 
     judge: str
     level: Level
     findings: tuple[Finding, ...]
     note: str = ""
+    unmeasured: tuple[str, ...] = ()
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -122,6 +125,7 @@ class Gate:
             "judge": self.judge,
             "level": str(self.level),
             "sentence": self.sentence,
+            "unmeasured": list(self.unmeasured),
             "findings": [finding.as_dict() for finding in self.findings],
         }
 
@@ -133,7 +137,14 @@ def gate(
     findings = [_finding(measure, rules[measure.rule]) for measure in measures]
     findings.sort(key=lambda finding: -finding.level.badness)
     level = findings[0].level if findings else Level.CAUTION
-    return Gate(judge=judge, level=level, findings=tuple(findings), note=note)
+    measured = {finding.measure.rule for finding in findings}
+    return Gate(
+        judge=judge,
+        level=level,
+        findings=tuple(findings),
+        note=note,
+        unmeasured=tuple(name for name in rules if name not in measured),
+    )
 
 
 def _finding(measure: Measure, rule: Rule) -> Finding:
@@ -169,7 +180,9 @@ def _level(measure: Measure, rule: Rule) -> tuple[Level, str]:
 
 def _sentence(gate: Gate) -> str:
     if gate.level is Level.TRUSTED:
-        return f"The judge {gate.judge} is trusted: all {len(gate.findings)} checks are met."
+        missing = f"; not measured: {', '.join(gate.unmeasured)}" if gate.unmeasured else ""
+        n = len(gate.findings)
+        return f"The judge {gate.judge} is trusted: all {n} checks are met{missing}."
     reasons = list(_by_rule(gate)) or ["nothing was measured"]
     more = f"; {len(reasons) - _SAID} more" if len(reasons) > _SAID else ""
     return f"The judge {gate.judge} is {gate.level}: {'; '.join(reasons[:_SAID])}{more}."

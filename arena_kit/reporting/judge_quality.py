@@ -28,7 +28,7 @@ def text(gate: Gate) -> str:
 
 
 def gate_table(gate: Gate) -> Table:
-    """Every rule that was applied, worst first."""
+    """Every rule that is not kept beyond doubt, worst first."""
     rows = [
         {
             "what": finding.measure.about or finding.rule.text,
@@ -39,13 +39,16 @@ def gate_table(gate: Gate) -> Table:
             "usable": _limit(finding, finding.rule.usable),
             "": f"{_MARKS[finding.level]} {finding.level}",
         }
-        for finding in gate.findings
+        for finding in _doubts(gate)
     ]
+    kept = len(gate.findings) - len(rows)
+    unmeasured = [f"Not measured: {', '.join(gate.unmeasured)}."] if gate.unmeasured else []
     return Table(
         rows=rows,
         name="judge_gate",
         left=["what", "dimension", ""],
-        empty="Nothing was measured of this judge.",
+        empty="No rule is in doubt.",
+        notes=[f"{kept} checks are met beyond doubt; judge_gate.json has all.", *unmeasured],
     )
 
 
@@ -119,7 +122,7 @@ def _figures(each: DimensionQuality) -> Iterator[tuple[str, str, int]]:
 
 
 def _shares(each: DimensionQuality) -> Iterator[tuple[str, Share]]:
-    yield "both orders agree", _rest(each.position.flips)
+    yield "both orders agree", rest(each.position.flips)
     yield "slot A named, of decisive verdicts", each.position.slot_a
     yield "longer response named, of decisive verdicts", each.length.raw
     yield "win share of a response twice as long, at equal quality", each.length.doubled
@@ -152,7 +155,7 @@ def _notes(each: DimensionQuality) -> Iterator[str]:
         yield str(people.worth)
 
 
-def _rest(share: Share) -> Share:
+def rest(share: Share) -> Share:
     """The complement of a share."""
     if share.value is None:
         return share

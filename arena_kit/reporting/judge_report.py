@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import fill
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,14 +14,20 @@ from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import dollars
 from arena_kit.judging.gate import Level
 from arena_kit.judging.quality.compared import Judged, agree, cheapest
-from arena_kit.judging.quality.judge import DimensionQuality
+from arena_kit.judging.quality.dimension import DimensionQuality
 from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot
+from arena_kit.reporting.judge_quality import rest
 from arena_kit.reporting.tables import DASH, Table
 
 
-def answer(judges: Sequence[Judged]) -> str:
+def sentences(judges: Sequence[Judged]) -> list[str]:
     """What was found: each judge's gate, and which is the cheapest that will do."""
-    return "\n".join([*(judge.gate.sentence for judge in judges), *_choice(judges)])
+    return [*(judge.gate.sentence for judge in judges), *_choice(judges)]
+
+
+def answer(judges: Sequence[Judged]) -> str:
+    """The same in lines that fit a page."""
+    return "\n".join(fill(each, 96, subsequent_indent="  ") for each in sentences(judges))
 
 
 def judges_table(judges: Sequence[Judged]) -> Table:
@@ -88,7 +95,7 @@ def figure(judges: Sequence[Judged]) -> Figure:
     labels = [f"{j.judge}{f', {each.dimension}' if each.dimension else ''}" for j, each in lines]
     columns = {
         "agrees with people (both decided)": [_people(each) for _, each in lines],
-        "both orders agree": [_rest(each.position.flips) for _, each in lines],
+        "both orders agree": [rest(each.position.flips) for _, each in lines],
         "names slot A": [each.position.slot_a for _, each in lines],
     }
     drawn = {title: shares for title, shares in columns.items() if any(_known(s) for s in shares)}
@@ -128,7 +135,7 @@ def _figures(each: DimensionQuality, canaries: CanaryReport | None) -> dict[str,
     fooled = canaries.attacks(each.dimension) if canaries and asked else None
     return {
         "agrees with people": str(_people(each)),
-        "both orders agree": str(_rest(each.position.flips)),
+        "both orders agree": str(rest(each.position.flips)),
         "slot A": str(each.position.slot_a),
         "twice as long": str(each.length.doubled),
         "known pairs right": DASH if right is None else str(right),
@@ -148,18 +155,6 @@ def _canaries(report: CanaryReport) -> Iterator[tuple[str, str, int]]:
 def _people(each: DimensionQuality) -> Share:
     nothing = Share(value=None, ci_low=None, ci_high=None, n=0)
     return nothing if each.people is None else each.people.decided.rate
-
-
-def _rest(share: Share) -> Share:
-    if share.value is None:
-        return share
-    low, high = share.ci_low, share.ci_high
-    return Share(
-        value=1 - share.value,
-        ci_low=None if high is None else 1 - high,
-        ci_high=None if low is None else 1 - low,
-        n=share.n,
-    )
 
 
 def _known(share: Share) -> bool:

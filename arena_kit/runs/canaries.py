@@ -4,10 +4,11 @@ them; sentinels after it, to notice that the judge has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
 
-from arena_kit.files import write_json
+from arena_kit.files import read_json, write_json
 from arena_kit.judging.canaries.pairs import PREFIX, Canaries
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import CostError, dollars
@@ -53,13 +54,11 @@ def preflight(
     return report
 
 
-def full_suite(plan: Plan, record: Record, progress: Progress) -> CanaryReport | None:
+def full_suite(plan: Plan, record: Record, progress: Progress, suite: Canaries) -> CanaryReport:
     """Ask every canary of the plan's rubrics, under 200 requests per dimension and within the cap,
-    and keep what they say in the record; None of a recording.
+    and keep what they say in the record.
     """
-    if plan.suite is None:
-        return None
-    report = _asked(plan, record, progress, plan.suite)
+    report = _asked(plan, record, progress, suite)
     _kept(plan, record, report, SUITE_FILE)
     return report
 
@@ -68,11 +67,26 @@ def concerns(report: CanaryReport | None, rules: Mapping[str, Rule]) -> list[Mea
     """What of a pre-flight speaks against a judge: a handful of canaries earns no trust, and takes
     none away where nothing went wrong.
     """
-    measures = report.measures() if report else []
+    return _against(report.measures() if report else [], rules)
+
+
+def _against(measures: Iterable[Measure], rules: Mapping[str, Rule]) -> list[Measure]:
     return [
         m for m in measures
         if m.value is not None and not rules[m.rule].keeps(m.value, rules[m.rule].trusted)
     ]  # fmt: skip
+
+
+def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
+    """What the canaries of an earlier run say of its judge: all of a full suite, of a pre-flight
+    what speaks against it.
+    """
+    for name in (SUITE_FILE, FILE):
+        if (record / name).is_file():
+            rows = read_json(record / name)["gate"]["findings"]
+            measures = [Measure(**{f.name: row[f.name] for f in fields(Measure)}) for row in rows]
+            return measures if name == SUITE_FILE else _against(measures, rules)
+    return []
 
 
 def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:

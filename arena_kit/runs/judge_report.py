@@ -13,18 +13,20 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, write_json
 from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.canaries.report import CanaryReport
-from arena_kit.judging.gate import Rule, gate
+from arena_kit.judging.gate import Measure, Rule
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.prompts import Pair
 from arena_kit.judging.quality.calls import lengths_of
 from arena_kit.judging.quality.compared import Judged, agree, cheapest
-from arena_kit.judging.quality.judge import Families, JudgeQuality
+from arena_kit.judging.quality.family import Families
+from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.judging.verdicts import to_battles
 from arena_kit.reporting import judge_report
 from arena_kit.runs.battles import battles_file, battles_of, judges_of, labels_of
+from arena_kit.runs.canaries import recorded_measures
 from arena_kit.runs.inputs import tournament_inputs
 from arena_kit.runs.parameters import JudgeReportParams, parameters_in
 from arena_kit.runs.plan import Plan
@@ -55,7 +57,7 @@ class JudgeReport(Recorded):
         given = parameters_in(JudgeReportParams, namespace) | parameters
         params = validated(JudgeReportParams, given, f"parameters of {MODE}")
         if not params.reads:
-            study = Study.open(MODE, given)
+            study = Study.open(MODE, **given)
             return cls(root=study.root, params=params, record=study.record, study=study)
         for path in params.records:
             open_record(root / path)
@@ -71,7 +73,7 @@ class JudgeReport(Recorded):
 
     @cached_property
     def answer(self) -> str:
-        """What was found, a sentence per line; the first lines of the report."""
+        """What was found; the first lines of the report."""
         return judge_report.answer(self.judges)
 
     def facts(self) -> dict[str, str]:
@@ -90,7 +92,7 @@ class JudgeReport(Recorded):
         with self.record.failing():
             alpha, best = agree(self.judges), cheapest(self.judges)
             rows = {
-                "answer": self.answer.splitlines(),
+                "answer": judge_report.sentences(self.judges),
                 "cheapest": best and best.judge,
                 "alpha": alpha and alpha.as_dict(),
                 "judges": [each.as_dict() for each in self.judges],
@@ -131,6 +133,7 @@ class JudgeReport(Recorded):
                 kept,
                 source=str(path.relative_to(self.root) if path.is_relative_to(self.root) else path),
                 plan=plan,
+                more=recorded_measures(path, self._rules),
                 timing=open_record(path).get("judging") or {},
             )
         if plan is not None and not any(_is_baseline(j, plan) for j in by_path.values()):
@@ -153,7 +156,7 @@ class JudgeReport(Recorded):
                 judge=judge,
                 source=file,
                 quality=quality,
-                gate=gate(judge, quality.measures(), self._rules),
+                gate=quality.gate(self._rules),
                 battles=log,
                 n_verdicts=len(log) * (1 + params.both_orders),
             )
@@ -177,6 +180,7 @@ class JudgeReport(Recorded):
         source: str,
         plan: Plan | None,
         canaries: CanaryReport | None = None,
+        more: Sequence[Measure] = (),
         timing: Mapping[str, float] | None = None,
     ) -> Judged:
         quality = JudgeQuality.of(
@@ -188,12 +192,12 @@ class JudgeReport(Recorded):
             strata={p.prompt_id: p.source for p in plan.bank} if plan else None,
             unread=unread_rubrics(judge, plan.material.rubrics.values()) if plan else (),
         )
-        more = canaries.measures() if canaries else []
+        measured = canaries.measures() if canaries else []
         return Judged(
             judge=judge,
             source=source,
             quality=quality,
-            gate=gate(judge, [*more, *quality.measures()], self._rules),
+            gate=quality.gate(self._rules, more=[*measured, *more]),
             battles=to_battles(judgments),
             canaries=canaries,
             **_effort(judgments, timing or {}),

@@ -112,21 +112,25 @@ class Study(Recorded):
         per dimension, within the cap.
         """
         _ = self.canaries
+        if self.plan.suite is None:
+            return None
         bar = judging_progress(self.record, unit="canary verdict")
         with self.record.failing(self._on_failure), bar as progress:
-            return full_suite(self.plan, self.record, progress)
+            return full_suite(self.plan, self.record, progress, self.plan.suite)
 
     @cached_property
     def drift(self) -> DriftReport | None:
         """Whether the judge answers sentinels as in earlier runs; None where it was not asked."""
+        if self.plan.sentinels is None:
+            return None
         _ = self.canaries
         with judging_progress(self.record, unit="sentinel verdict") as progress:
             return look(self.plan, self.record, progress)
 
     @cached_property
     def judgments(self) -> list[Judgment]:
-        """Every pair judged in both orders and settled, after the pre-flight."""
-        _ = self.canaries
+        """Every pair judged in both orders and settled, after the canaries."""
+        _ = self.canaries, self.canary_suite
         record = self.record
         with record.failing(self._on_failure), judging_progress(record) as progress:
             began = monotonic()

@@ -70,7 +70,9 @@ def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
         "(also on tone). It was allowed."
     )
     trusted = gate("j", [Measure(rule="right", value=0.9, n=50)], RULES)
-    assert trusted.sentence == "The judge j is trusted: all 1 checks are met."
+    assert trusted.sentence == (
+        "The judge j is trusted: all 1 checks are met; not measured: flips."
+    )
 
 
 @pytest.mark.parametrize(
