@@ -47,8 +47,10 @@ PURE = (
     "judging.rendering",
     "judging.parsing",
     "judging.verdicts",
+    "judging.agreement",
     "judging.quality",
     "judging.drift",
+    "judging.gate",
 )
 
 

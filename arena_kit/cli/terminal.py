@@ -33,9 +33,8 @@ def show_board(record: Path) -> None:
         _show_policy(read_json(record / "leaderboard.json"))
     elif (record / "elo_results.json").is_file():
         _show_tournament(record)
-    gate = open_record(record).get("judge_gate") or {}  # records before had none
-    if gate:
-        _say(gate["sentence"])
+    if (record / "judge_gate.json").is_file():
+        _say(read_json(record / "judge_gate.json")["sentence"])
 
 
 def _show_placement(record: Path) -> None:

@@ -7,9 +7,10 @@ from html import escape
 
 from arena_kit.judging.agreement import Agreement, Share
 from arena_kit.judging.gate import Finding, Gate, Level
-from arena_kit.judging.quality.judge import DimensionQuality, JudgeQuality
+from arena_kit.judging.quality.dimension import DimensionQuality
+from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.quality.people import People
-from arena_kit.reporting.tables import DASH, Shown, Table
+from arena_kit.reporting.tables import DASH, Shown, Table, number
 
 _COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#b42318"}
 _MARKS = {Level.TRUSTED: "✓", Level.CAUTION: "!", Level.FAILED: "✗"}
@@ -144,8 +145,8 @@ def _notes(each: DimensionQuality) -> Iterator[str]:
         ranks = people.ranks
         yield (
             f"against people's ratings of {ranks.n_models} models, rank correlation "
-            f"{ranks.spearman:.2f} (Spearman), {ranks.kendall:.2f} (Kendall), ratings "
-            f"{ranks.rating_error:.0f} points off (root mean square)"
+            f"{number(ranks.spearman, '.2f')} (Spearman), {number(ranks.kendall, '.2f')} (Kendall),"
+            f" ratings {ranks.rating_error:.0f} points off (root mean square)"
         )
     if people is not None and people.worth is not None:
         yield str(people.worth)

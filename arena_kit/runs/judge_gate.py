@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.files import DataError, write_json
-from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
+from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import Record, open_record, runs_folder
@@ -28,7 +28,7 @@ def held(
 
     `more` was measured beside its verdicts; `note` is to be said with the judgement.
     """
-    found = gate(quality.judge, [*more, *quality.measures()], rules, note=note)
+    found = quality.gate(rules, more=more, note=note)
     whole = found.as_dict() | {"quality": quality.as_dict()}
     write_json(record.path / FILE, whole)
     record.update(judge_gate={"level": str(found.level), "sentence": found.sentence})

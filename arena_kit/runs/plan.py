@@ -19,7 +19,7 @@ from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Prompt, Response, read_prompts, read_responses
-from arena_kit.judging.quality.judge import Families
+from arena_kit.judging.quality.family import Families
 from arena_kit.judging.records import JudgeRequest, Status
 from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.terms import AskingTerms

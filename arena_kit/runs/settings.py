@@ -292,7 +292,7 @@ class _GateFile(Strict):
     contrast: Rule
 
 
-def read_gate(root: Path, path: Path = DEFAULT_GATE) -> dict[str, Rule]:
+def read_gate(root: Path = Path(), path: Path = DEFAULT_GATE) -> dict[str, Rule]:
     """What a judge must keep, by the name of the rule; a workspace without a file of its own has
     the rules that are shipped.
     """

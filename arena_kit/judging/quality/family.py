@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from arena_kit.judging.agreement import Share
 from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.regression import fitted, shift
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Families:
+    """The family of models, the judge among them: `of` names each one's, `own` is the judge's."""
+
+    of: Mapping[str, str] = field(default_factory=dict)
+    own: str = ""
+
+    @classmethod
+    def around(cls, judge: str, families: Mapping[str, str]) -> Families:
+        """Those of a judge, whose own stands under its model's name."""
+        return cls(of=families, own=families.get(judge, ""))
+
+    @property
+    def barred(self) -> frozenset[str]:
+        """The models of the judge's own family."""
+        return frozenset(m for m, family in self.of.items() if self.own and family == self.own)
 
 
 def family_preference(calls: Calls, families: Mapping[str, str], own: str, others: Calls) -> Share:

@@ -3,56 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.judging.agreement import Share
-from arena_kit.judging.gate import Measure
+from arena_kit.judging.gate import Gate, Measure, Rule, gate
 from arena_kit.judging.quality.calls import Calls, Lengths
-from arena_kit.judging.quality.family import family_preference
-from arena_kit.judging.quality.length import LengthPreference, length_preference
-from arena_kit.judging.quality.people import People, people
-from arena_kit.judging.quality.position import PositionBias, position, settled
+from arena_kit.judging.quality.dimension import NOTHING, DimensionQuality
+from arena_kit.judging.quality.family import Families, family_preference
+from arena_kit.judging.quality.length import length_preference
+from arena_kit.judging.quality.measures import (
+    dimension_measures,
+    people_measures,
+    rubric_measures,
+)
+from arena_kit.judging.quality.people import people
+from arena_kit.judging.quality.position import position, settled
 from arena_kit.judging.quality.rubric import RubricUse, likenesses
 from arena_kit.judging.quality.stability import stability
-from arena_kit.judging.quality.statuses import Statuses, statuses
+from arena_kit.judging.quality.statuses import statuses
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.verdicts import to_battles
-
-#: Why a judge that compares words fails on a rubric that nobody programmed.
-NO_RUBRIC = "compares words, reads no rubric"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Families:
-    """The family of models, the judge among them: `of` names each one's, `own` is the judge's."""
-
-    of: Mapping[str, str] = field(default_factory=dict)
-    own: str = ""
-
-    @classmethod
-    def around(cls, judge: str, families: Mapping[str, str]) -> Families:
-        """Those of a judge, whose own stands under its model's name."""
-        return cls(of=families, own=families.get(judge, ""))
-
-    @property
-    def barred(self) -> frozenset[str]:
-        """The models of the judge's own family."""
-        return frozenset(m for m, family in self.of.items() if self.own and family == self.own)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DimensionQuality:
-    """What was measured on one dimension; a share without a value could not be."""
-
-    dimension: str
-    statuses: Statuses | None
-    position: PositionBias
-    length: LengthPreference
-    family: Share
-    stability: Share
-    people: People | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +117,7 @@ class JudgeQuality:
                     statuses=None,
                     position=settled(log) if both_orders else position(calls),
                     **_of_calls(calls, families, voted),
-                    stability=_NOTHING,  # the same question again may be other responses
+                    stability=NOTHING,  # the same question again may be other responses
                     people=people(log, voted, strata) if voted else None,
                 )
             )
@@ -154,14 +125,20 @@ class JudgeQuality:
         return cls(judge=judge, dimensions=tuple(found), rubrics=likenesses(calls))
 
     def measures(self) -> list[Measure]:
-        """What the gate holds against rules: what could be measured, and agreement with people
-        also where it could not, for nothing else shows that verdicts are right.
+        """What the gate holds against rules."""
+        return [
+            *(measure for each in self.dimensions for measure in dimension_measures(each)),
+            *rubric_measures(self.dimensions, self.rubrics, self.unread),
+            *people_measures(self.dimensions),
+        ]
+
+    def gate(
+        self, rules: Mapping[str, Rule], *, more: Iterable[Measure] = (), note: str = ""
+    ) -> Gate:
+        """All of that, and what was measured besides, held against rules; `note` is said with
+        what comes out.
         """
-        found = [measure for each in self.dimensions for measure in _measures(each)]
-        found += _rubric_measures(self)
-        voted = [each for each in self.dimensions if each.people is not None]
-        found += [_people(each) for each in voted]
-        return found if voted else [*found, Measure(rule="people", value=None)]
+        return gate(self.judge, [*more, *self.measures()], rules, note=note)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -172,7 +149,7 @@ def _of_calls(calls: Calls, families: Families, labels: BattleLog | None) -> dic
     others = Calls.from_battles(labels) if families.own and labels is not None else None
     return {
         "length": length_preference(calls),
-        "family": _NOTHING
+        "family": NOTHING
         if others is None
         else family_preference(calls, families.of, families.own, others),
     }
@@ -190,80 +167,3 @@ def _labels(labels: BattleLog | None, dimension: str) -> BattleLog | None:
     if labels is None or labels.dimension is None:
         return labels
     return labels.by_dimension().get(dimension)
-
-
-def _measures(each: DimensionQuality) -> list[Measure]:
-    """What was measured on one dimension, without what could not be."""
-    measures = []
-    if each.statuses is not None:
-        unread = each.statuses.unread
-        measure = _measure("readable", each.dimension, each.statuses.readable)
-        about = f"verdicts that could be read ({unread})" if unread else ""
-        measures.append(replace(measure, about=about))
-    shares = {
-        "flips": each.position.flips,
-        "slot": _away(each.position.slot_a),
-        "length": _away(each.length.doubled),
-        "family": _beyond(each.family),
-        "repeats": each.stability,
-    }
-    asked = {"flips", "slot"} if each.statuses is not None else set()
-    measures += [
-        _measure(rule, each.dimension, share)
-        for rule, share in shares.items()
-        if share.value is not None or rule in asked
-    ]
-    return measures
-
-
-def _rubric_measures(quality: JudgeQuality) -> list[Measure]:
-    """Per dimension, how far its verdicts are from those of the dimension most like it."""
-    found = []
-    for each in quality.dimensions:
-        name = each.dimension
-        if name in quality.unread:
-            n = each.position.slot_a.n
-            nothing = Share(value=0.0, ci_low=0.0, ci_high=0.0, n=n)
-            found.append(replace(_measure("rubric", name, nothing), about=NO_RUBRIC))
-            continue
-        alike = next((use for use in quality.rubrics if name in (use.one, use.other)), None)
-        if alike is not None:
-            other = alike.other if alike.one == name else alike.one
-            about = f"pairs answered otherwise than on {other}"
-            found.append(replace(_measure("rubric", name, alike.different), about=about))
-    return found
-
-
-def _people(each: DimensionQuality) -> Measure:
-    share = each.people.decided.rate if each.people else _NOTHING
-    return _measure("people", each.dimension, share)
-
-
-def _measure(rule: str, dimension: str, share: Share) -> Measure:
-    return Measure(
-        rule=rule,
-        dimension=dimension,
-        value=share.value,
-        low=share.ci_low,
-        high=share.ci_high,
-        n=share.n,
-    )
-
-
-def _away(share: Share) -> Share:
-    """How far a share is from one half, in either direction."""
-    if share.value is None or share.ci_low is None or share.ci_high is None:
-        return replace(share, value=None if share.value is None else abs(share.value - 0.5))
-    ends = (share.ci_low - 0.5, share.ci_high - 0.5)
-    nearest = 0.0 if ends[0] <= 0 <= ends[1] else min(map(abs, ends))
-    return replace(share, value=abs(share.value - 0.5), ci_low=nearest, ci_high=max(map(abs, ends)))
-
-
-def _beyond(share: Share) -> Share:
-    """How far a share is above one half; below it is no preference."""
-    ends = (share.value, share.ci_low, share.ci_high)
-    value, low, high = (None if end is None else end - 0.5 for end in ends)
-    return replace(share, value=value, ci_low=low, ci_high=high)
-
-
-_NOTHING = Share(value=None, ci_low=None, ci_high=None, n=0)

@@ -18,7 +18,7 @@ from arena_kit.judging.agreement import (
     matched,
     verdicts,
 )
-from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.base import RatingError, Ratings, known
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.hybrid import Hybrid, Worth
 
@@ -28,12 +28,13 @@ Rows = NDArray[np.intp]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
     """How far ratings by the judge are from people's, on the same battles: rank correlations, and
-    the root mean square of the differences in rating points, both sides centred.
+    the root mean square of the differences in rating points, both sides centred. One who rates all
+    models alike has no rank correlation.
     """
 
     n_models: int
-    spearman: float
-    kendall: float
+    spearman: float | None
+    kendall: float | None
     rating_error: float
 
 
@@ -153,8 +154,8 @@ def _ranks(judged: BattleLog, labels: BattleLog) -> Ranks | None:
     apart = (one - one.mean()) - (two - two.mean())
     return Ranks(
         n_models=len(both),
-        spearman=float(spearmanr(one, two).statistic),
-        kendall=float(kendalltau(one, two).statistic),
+        spearman=known(float(spearmanr(one, two).statistic)),
+        kendall=known(float(kendalltau(one, two).statistic)),
         rating_error=float(np.sqrt((apart**2).mean())),
     )
 

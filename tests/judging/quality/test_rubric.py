@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import JudgeQuality
-from arena_kit.judging.gate import Level, gate
+from arena_kit import JudgeQuality, read_gate
+from arena_kit.judging.gate import Level
 from arena_kit.judging.judges.baseline import MODEL, unread_rubrics
-from arena_kit.judging.quality.judge import NO_RUBRIC
+from arena_kit.judging.quality.measures import NO_RUBRIC
 from arena_kit.judging.quality.rubric import rubric_use
 from arena_kit.judging.records import Judgment, Slot
 from arena_kit.judging.rendering import Rubric
-from arena_kit.runs.settings import read_gate
 from tests.samples import ROOT, settled
 
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
@@ -60,7 +59,7 @@ def test_a_judge_that_answers_all_dimensions_alike_fails_on_each() -> None:
     """The reason names the other dimension and the share."""
     said = [ASH, BEECH] * 20
     quality = JudgeQuality.of("j", both(said, said))
-    found = gate("j", quality.measures(), read_gate(ROOT))
+    found = quality.gate(read_gate(ROOT))
     assert found.level is Level.FAILED
     failed = [f for f in found.findings if f.level is Level.FAILED]
     assert [(f.measure.rule, f.measure.dimension) for f in failed] == [
@@ -93,6 +92,6 @@ def _rubric(path: Path) -> Rubric:
 def test_a_judge_that_reads_no_rubric_fails_on_what_it_does_not_implement() -> None:
     """However few verdicts there are, for this is known, not measured."""
     quality = JudgeQuality.of(MODEL, settled(ASH, BEECH), unread=["tone"])
-    found = gate(MODEL, quality.measures(), read_gate(ROOT))
+    found = quality.gate(read_gate(ROOT))
     assert found.level is Level.FAILED
     assert found.reasons[0].startswith(f"{NO_RUBRIC} on tone")
