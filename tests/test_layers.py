@@ -51,6 +51,8 @@ PURE = (
     "judging.quality",
     "judging.gate",
     "judging.drift",
+    "judging.drift",
+    "judging.gate",
 )
 
 
