@@ -283,7 +283,7 @@ class PlacementStudy(Recorded):
     def save(self) -> Record:
         """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""
         with self.record.failing():
-            self.gate  # noqa: B018 (kept in the record, asked for or not)
+            _ = self.gate  # kept in the record, asked for or not
             placed, folder = self.placed, self.record.path
             if self.run is not None:
                 write_battles(folder / "judged.jsonl", self.judged)

@@ -364,7 +364,7 @@ class Study(Recorded):
         with an `UnusableError`, when not one verdict can be used.
         """
         with self.record.failing(self._on_failure):
-            self.gate  # noqa: B018 (kept in the record, asked for or not)
+            _ = self.gate  # kept in the record, asked for or not
             artifacts.write_results(
                 self.record.path,
                 self.battles,
