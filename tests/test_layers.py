@@ -51,8 +51,6 @@ PURE = (
     "judging.quality",
     "judging.gate",
     "judging.drift",
-    "judging.drift",
-    "judging.gate",
 )
 
 

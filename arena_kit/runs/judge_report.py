@@ -39,8 +39,8 @@ FILE = "judges.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeReport(Recorded):
-    """Judges measured on the same pairs; open one with `JudgeReport.open`, then ask for `judges`
+class JudgeStudy(Recorded):
+    """Judges measured on the same pairs; open one with `JudgeStudy.open`, then ask for `judges`
     and `save()` the artifacts.
 
     With a `study` its judge is asked now; otherwise verdicts are read from records or a file.
@@ -51,7 +51,7 @@ class JudgeReport(Recorded):
     study: Study | None
 
     @classmethod
-    def open(cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any) -> JudgeReport:
+    def open(cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any) -> JudgeStudy:
         """Validate parameters and claim a record; a notebook passes its `globals()`."""
         root = find_root()
         given = parameters_in(JudgeReportParams, namespace) | parameters

@@ -133,12 +133,15 @@ def test_the_preflight_is_a_batch_of_its_own_and_prewarms_the_rubrics(
     assert sizes(emulator) == [CANARIES, BULK]
 
 
-def test_the_full_suite_is_asked_on_request(workspace: Path, emulator: Emulator) -> None:
+def test_a_judge_report_asks_the_full_suite(workspace: Path, emulator: Emulator) -> None:
     """What the pre-flight asked is not asked again; every kind of attack is in the record."""
     emulator.settings.update({"behaviour": judge(obeys)})
-    study = Study.open("pilot", **SMALL | {"max_cost_usd": 20.0}, allow_failed_judge=True)
+    given = SMALL | {"max_cost_usd": 20.0, "allow_failed_judge": True}
+    assert Study.open("pilot", **given).canary_suite is None
+    study = Study.open("judge_report", **given)
     assert study.canaries is not None
     report = study.canary_suite
+    assert report is not None
     assert len(emulator.billing.rows) == report.requests < 600
     assert report.attacks().value == 1
     found = json.loads((study.record.path / "canary_suite.json").read_text())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from arena_kit import DataError, JudgeReport, Study
+from arena_kit import DataError, JudgeStudy, Study
 from arena_kit.judging.gate import Level
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.compared import agree, cheapest
@@ -48,7 +48,7 @@ def paid(emulator: Emulator) -> dict[str, Any]:
 def test_real_judges_of_one_file_side_by_side(workspace: Path, data: Path) -> None:
     """Chatzi et al.'s three judges: agreement and slot A as their data card says, GPT-3.5 fails."""
     file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
-    report = JudgeReport.open(verdicts=file, columns=JUDGES, labels_winner="human")
+    report = JudgeStudy.open(verdicts=file, columns=JUDGES, labels_winner="human")
     gpt4, claude, gpt35 = report.judges
     levels = [each.gate.level for each in (gpt4, claude, gpt35)]
     assert levels == [Level.TRUSTED, Level.CAUTION, Level.FAILED]
@@ -67,7 +67,7 @@ def test_real_judges_of_one_file_side_by_side(workspace: Path, data: Path) -> No
 
 def test_the_embedded_judge_is_asked_all_canaries(few: Path) -> None:
     """It costs nothing, it is the only row, and its gate counts the canaries."""
-    report = JudgeReport.open(**FEW)
+    report = JudgeStudy.open(**FEW)
     (only,) = report.judges
     assert (only.judge, only.usd) == (BASELINE, 0.0)
     assert only.canaries is not None
@@ -85,7 +85,7 @@ def test_records_are_compared_on_the_pairs_they_share(few: Path, emulator: Emula
     claude = Study.open("pilot", **paid(emulator)).save()
     verdicts = sum(1 for _ in (claude.path / "verdicts" / "factuality.jsonl").open())
     own = Study.open("pilot", **FEW | {"strata": {"open_recall": 3}}).save()
-    report = JudgeReport.open(records=[str(claude.path), str(own.path)])
+    report = JudgeStudy.open(records=[str(claude.path), str(own.path)])
     first, second = report.judges
     assert (first.judge, second.judge) == (MODEL, BASELINE)
     assert first.n_verdicts == second.n_verdicts == 2 * 2 * 3 * 6 < 2 * verdicts
@@ -101,7 +101,7 @@ def test_records_are_compared_on_the_pairs_they_share(few: Path, emulator: Emula
 
 def test_a_paid_judge_stands_beside_the_embedded_one(few: Path, emulator: Emulator) -> None:
     """The report asks the judge for all canaries and the pairs; what that costs was forecast."""
-    report = JudgeReport.open(**paid(emulator))
+    report = JudgeStudy.open(**paid(emulator))
     first, second = report.judges
     assert (first.judge, second.judge) == (MODEL, BASELINE)
     assert first.seconds is not None
@@ -118,6 +118,6 @@ def test_a_paid_judge_stands_beside_the_embedded_one(few: Path, emulator: Emulat
 def test_records_without_a_pair_in_common_are_refused(few: Path) -> None:
     one = Study.open("pilot", **FEW | {"strata": {"open_recall": 2}}).save()
     two = Study.open("pilot", **FEW | {"strata": {"vignette": 2}}).save()
-    report = JudgeReport.open(records=[str(one.path), str(two.path)])
+    report = JudgeStudy.open(records=[str(one.path), str(two.path)])
     with pytest.raises(DataError, match="no pair was judged in all of pilot_"):
         _ = report.judges
