@@ -11,9 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_value, read_yaml
 from arena_kit.judging.canaries.pairs import PREFIX, Canaries, canary_pairs
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster, dollars
+from arena_kit.judging.gate import Rule
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
@@ -24,12 +26,13 @@ from arena_kit.judging.records import JudgeRequest, Status
 from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
+from arena_kit.runs.battles import labels_of
 from arena_kit.runs.generation import refuse_stale
 from arena_kit.runs.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.judges import make_judge, paid_settings
 from arena_kit.runs.parameters import RunParams, run_parameters_of
 from arena_kit.runs.record import find_root
-from arena_kit.runs.settings import TournamentFile, read_rubrics, validated
+from arena_kit.runs.settings import TournamentFile, read_gate, read_rubrics, validated
 
 MAX_PAIRS = 500_000
 
@@ -107,6 +110,16 @@ class Plan:
     def families(self) -> Families:
         """The families that the tournament file names, the judge's own among them."""
         return Families.around(self.judge.model, self.tournament.judge.families)
+
+    @cached_property
+    def rules(self) -> dict[str, Rule]:
+        """What the judge must keep."""
+        return read_gate(self.root, self.tournament.judge.gate)
+
+    @cached_property
+    def labels(self) -> BattleLog | None:
+        """People's votes or gold labels on the same battles, where the tournament file has any."""
+        return labels_of(self.root, self.tournament.judge)
 
     @property
     def spends(self) -> bool:

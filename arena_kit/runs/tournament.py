@@ -33,7 +33,6 @@ from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
-from arena_kit.runs.battles import labels_of
 from arena_kit.runs.canaries import concerns, full_suite, look, preflight, spent_on
 from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.judge_gate import failed_pilot, held, refuse_unfit
@@ -41,7 +40,6 @@ from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
-from arena_kit.runs.settings import read_gate
 
 
 class UnusableError(RuntimeError):
@@ -69,6 +67,7 @@ class Study(Recorded):
         """
         plan = Plan.read(mode, parameters_in(parameters_of(mode), namespace) | parameters)
         plan.refuse_without_cap()
+        _ = plan.rules, plan.labels  # wrong files are refused before anything is asked
         refuse_unfit(plan, mode)
         record = Record.begin(mode, plan.params.model_dump(mode="json"), plan.root)
         study = cls(plan=plan, record=record)
@@ -274,12 +273,12 @@ class Study(Recorded):
     @cached_property
     def quality(self) -> JudgeQuality:
         """What its verdicts show of the judge, held against labels where there are some."""
-        plan = self.plan
+        plan, judgments = self.plan, self.judgments
         with self.record.failing():
             return JudgeQuality.of(
                 plan.judge.model,
-                self.judgments,
-                labels=labels_of(self.root, plan.tournament.judge),
+                judgments,
+                labels=plan.labels,
                 lengths=lengths_of(plan.responses),
                 families=plan.families,
                 strata={prompt.prompt_id: prompt.source for prompt in plan.prompts},
@@ -290,14 +289,13 @@ class Study(Recorded):
     def gate(self) -> Gate:
         """Whether the judge's verdicts may be built upon; kept in judge_gate.json."""
         earlier = failed_pilot(self.plan) if self.params.allow_failed_judge else ""
-        rules = read_gate(self.root, self.plan.tournament.judge.gate)
         suite = self.canary_suite
         with self.record.failing():
             return held(
                 self.record,
                 self.quality,
-                rules,
-                more=suite.measures() if suite else concerns(self.canaries, rules),
+                self.plan.rules,
+                more=suite.measures() if suite else concerns(self.canaries, self.plan.rules),
                 note=earlier and f"This run was allowed although {earlier}.",
             )
 
@@ -393,12 +391,13 @@ class Study(Recorded):
     def _describe(self) -> None:
         plan = self.plan
         tournament, judge, pairing = plan.tournament, plan.judge, plan.pairing
-        folder = plan.files.responses
+        folder, labels = plan.files.responses, tournament.judge.labels
         with self.record.failing():
             keep_tournament(self.record, tournament, plan.files, self.params.inputs)
         self.record.update(
             tournament=tournament.model_dump(mode="json"),
             judge={"model": judge.model, "settings": dict(judge.settings)},
+            labels=labels and {"file": str(labels), "sha256": file_hash(plan.root / labels)},
             config_path=str(self.params.tournament),
             judge_model=judge.model,
             bank_size=len(plan.bank),

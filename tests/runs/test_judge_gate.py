@@ -112,9 +112,22 @@ def test_a_judge_that_prefers_its_family_fails_by_what_others_say(workspace: Pat
     with Emulator(seed=1, behaviour="self_preferring") as emulator:
         study = Study.open("pilot", **paid(emulator))
         assert "family" in failed(study)
+    assert study.record.read()["labels"]["file"].endswith("battles.jsonl")
     strata = study.quality.dimensions[0].people
     assert strata is not None
     assert set(strata.strata) == {"open_recall", "vignette"}
+
+
+@pytest.mark.parametrize("wrong", ["gate", "labels"])
+def test_wrong_files_are_refused_before_anything_is_asked(
+    workspace: Path, emulator: Emulator, wrong: str
+) -> None:
+    """Rules and labels are read first: nobody pays for a judge that then cannot be measured."""
+    edited(workspace, **{f"judge__{wrong}": "params/nothing_here.yaml"})
+    with pytest.raises(DataError, match="nothing_here"):
+        Study.open("pilot", **paid(emulator))
+    assert not emulator.requests
+    assert not (workspace / "runs").exists()
 
 
 def test_a_judge_barred_from_its_family_is_not_asked_about_it(
