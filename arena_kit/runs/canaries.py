@@ -136,7 +136,8 @@ def _ready(
     ahead = bulk()
     if not ahead:
         return False
-    plan.terms(record.token, progress.say).allow([*fresh, *ahead])
+    if not plan.ledger.under_way(record.token):  # else an earlier try was allowed to send them
+        plan.terms(record.token, progress.say).allow([*fresh, *ahead])
     progress.say(f"pre-flight: {len(fresh)} canaries first; {len(ahead)} requests wait for them")
     return True
 

@@ -328,9 +328,8 @@ class Study(Recorded):
             "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
             "rubrics": rubrics,
             "requests": f"{2 * n_pairs} ({n_pairs} pairs{only} in both orders)",
-            "pre-flight": f"{2 * canaries} requests whose right verdict is known"
-            if canaries
-            else "none",
+            "beside them": f"{2 * canaries} canaries before and {self.params.sentinels} sentinels "
+            "after, where they are not in the ledger",
             "missing responses": f"{len(plan.pairing.missing)}, treated "
             f"{tournament.missing_responses}",
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "

@@ -59,6 +59,21 @@ def test_every_run_pays_for_one_look_and_a_changed_judge_is_told(
     assert len(json.loads(file.read_text())["looks"]) == 6
 
 
+def test_another_served_model_is_told(workspace: Path, emulator: Emulator) -> None:
+    """A server that answers under another name than at the look before has changed."""
+    own = {
+        "judge": "openai_compatible",
+        "judge_model": "own",
+        "base_url": f"{emulator.base_url}/v1",
+    }
+    looked(**own)
+    emulator.app.tamper = lambda request, body: body.replace(b'"model": "own"', b'"model": "new"')
+    drift = looked(**own).drift
+    assert drift is not None
+    assert drift.drifted
+    assert "own is now served by new, before by own" in drift.sentences()[0]
+
+
 def test_a_run_that_goes_on_pays_for_its_look_once(workspace: Path, emulator: Emulator) -> None:
     study = looked()
     paid = len(emulator.billing.rows)
