@@ -61,6 +61,9 @@ def _default(value: object, kind: object) -> str:
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
               help="Change one setting of the method, listed below; may be repeated.")  # fmt: skip
 @click.option("--dimension", help="Rate only this dimension of the file.")
+@click.option("--margin", type=click.FloatRange(min=0), default=0.0, metavar="POINTS",
+              help="Call neighbours equivalent whose gap surely lies within so many points "
+              "(bradley-terry).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @plain_errors
 @reading_options
@@ -69,6 +72,7 @@ def rate(
     method: str | None,
     changes: tuple[str, ...],
     dimension: str | None,
+    margin: float,
     as_json: bool,
     how: HowToRead,
 ) -> None:
@@ -78,10 +82,11 @@ def rate(
     is in another tool's format, or has its columns named (--model-a, --winner, ...).
     A file with several dimensions is rated one by one. A run record, or the battles.jsonl
     inside, is rated with that record's settings, so its ratings come out again; with
-    --method bradley-terry, on the scale and center of its report.
+    --method bradley-terry, on the scale and center of its report. Only that method says which
+    orders are decided, how few votes they rest on and how many more the open ones need.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.battles import battles_of
+    from arena_kit.runs.battles import battles_file, battles_of, manifest_of
 
     spec = _method(file, method, changes)
     battles = battles_of(
@@ -93,13 +98,31 @@ def rate(
     )
     _warn_if_long(spec, len(battles))
     logs = battles.by_dimension()
+    if margin and not isinstance(spec, BradleyTerry):
+        raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
     results, unrated = _rate_each(spec, logs)
+    claims = _claims(results, logs, margin, judged="judge" in manifest_of(battles_file(file)))
     if as_json:
-        echo(json.dumps(_rated_json(results, unrated, logs), indent=2, allow_nan=False))
+        echo(json.dumps(_rated_json(results, unrated, claims), indent=2, allow_nan=False))
         return
     for name, why in unrated.items():
         echo(f"{name} is not rated: {why}", err=True)
-    terminal.show_ratings(results)
+    terminal.show_ratings(results, claims)
+
+
+def _claims(
+    results: dict[str, Ratings], logs: dict[str, BattleLog], margin: float, *, judged: bool
+) -> dict[str, dict[str, Any]]:
+    """What may be said about the order of every dimension; nothing by methods other than
+    Bradley–Terry.
+    """
+    from arena_kit.runs.artifacts import claimed
+
+    return {
+        name: claimed(ratings, logs[name], margin, judged=judged)
+        for name, ratings in results.items()
+        if ratings.method == "bradley-terry"
+    }
 
 
 def _warn_if_long(method: Method, n_battles: int) -> None:
@@ -157,9 +180,9 @@ def _names(text: str) -> list[str]:
 
 
 def _rated_json(
-    results: dict[str, Ratings], unrated: dict[str, str], logs: dict[str, BattleLog]
+    results: dict[str, Ratings], unrated: dict[str, str], claims: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    from arena_kit.runs.artifacts import claimed, rows_with_ranks
+    from arena_kit.runs.artifacts import rows_with_ranks
 
     some = next(iter(results.values()))
     several = len(results) + len(unrated) > 1
@@ -167,11 +190,7 @@ def _rated_json(
         kind: sum(ratings.dropped[kind] for ratings in results.values()) for kind in some.dropped
     }
     fit = {name: ratings.fit for name, ratings in results.items()} if several else some.fit
-    said = {
-        name: claimed(ratings, logs[name])
-        for name, ratings in results.items()
-        if ratings.method == "bradley-terry"
-    }
+    notes = {name: list(ratings.notes) for name, ratings in results.items() if ratings.notes}
     return (
         {
             "method": some.method,
@@ -185,7 +204,8 @@ def _rated_json(
             "dropped": dropped,
         }
         | ({"fit": fit} if any(fit.values()) else {})
-        | ({"claims": said if several else next(iter(said.values()))} if said else {})
+        | ({"notes": notes if several else next(iter(notes.values()))} if notes else {})
+        | ({"claims": claims if several else next(iter(claims.values()))} if claims else {})
         | ({"unrated": unrated} if unrated else {})
     )
 

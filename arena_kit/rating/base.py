@@ -60,7 +60,8 @@ class Ratings:
     `traces` has a row per replay, `replicates` a row per resample of the evidence, both a
     column per model of `models` (name order). `covariance` is that of the ratings, where the
     method knows it; `fit` holds what was fitted beside them, under plain names. `engine` is what
-    computed them where that can change their last digits.
+    computed them where that can change their last digits. `notes` are sentences without which
+    the intervals would mislead.
     """
 
     method: str
@@ -74,6 +75,7 @@ class Ratings:
     covariance: NDArray[np.float64] | None = field(default=None, repr=False)
     fit: dict[str, float] = field(default_factory=dict)
     engine: str = field(default="", repr=False)
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, model: str) -> Rating:
         for rating in self.ratings:
@@ -95,6 +97,7 @@ class Ratings:
             "n_battles": self.n_battles,
             "dropped": self.dropped,
             **({"fit": self.fit} if self.fit else {}),
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
 

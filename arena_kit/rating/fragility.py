@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import RatingError, check_kept
@@ -32,29 +33,35 @@ _CHALLENGERS = 3
 class Fragile:
     """Two models, and the fewest votes `removed` or `added` that would put `below` first.
 
-    None where no number of them does; `of` is how many votes there are.
+    None where no number of them does; `between` is how many votes the two have between them, `of`
+    how many there are.
     """
 
     above: str
     below: str
     removed: int | None
     added: int | None
+    between: int
     of: int
 
     @property
     def sentence(self) -> str:
         """The same in words."""
-        ways = [
-            f"{verb} {n:,} {'vote' if n == 1 else 'votes'}"
-            for verb, n in (("taking out", self.removed), ("adding", self.added))
-            if n is not None
-        ]
+        ways = [(n, verb) for n, verb in ((self.removed, "removed"), (self.added, "added")) if n]
         if not ways:
             return f"No choice of votes puts {self.below} above {self.above}."
-        told = " or ".join(ways)
-        return (
-            f"{told[0].upper()}{told[1:]} of {self.of:,} would put {self.below} above {self.above}."
-        )
+        fewest = min(n for n, _ in ways)
+        first, *more = [f"{n:,} {verb}" for n, verb in ways]
+        number, _, verb = first.partition(" ")
+        told = " or ".join([f"{number} {'vote' if number == '1' else 'votes'} {verb}", *more])
+        return f"{told} would put {self.below} above {self.above}{self._beside(fewest)}."
+
+    def _beside(self, votes: int) -> str:
+        """How much so many votes are, beside those between the two."""
+        if votes > self.between:
+            return f"; the two met {self.between:,} times" if self.between else "; they never met"
+        share = f"{100 * votes / self.between:.2g}%"
+        return f", {share} of the {self.between:,} between the two"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +178,14 @@ class _Board:
             below=self.models[below],
             removed=_fewest(lambda k: left(without(k)), gap, min(first, limit), limit),
             added=_fewest(lambda k: left(with_more(k)), gap, against, 100 * against + 100),
+            between=round(self.counts[self._met(above, below)].sum()),
             of=round(self.counts.sum()),
         )
+
+    def _met(self, one: int, other: int) -> NDArray[np.bool_]:
+        """The rows in which two models met."""
+        a, b = self.votes.a, self.votes.b
+        return np.asarray(((a == one) & (b == other)) | ((a == other) & (b == one)))
 
     def _changed(self, votes: Floats) -> Cells:
         """The pairs' cells with some votes more or fewer."""

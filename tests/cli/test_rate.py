@@ -94,12 +94,63 @@ def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> Non
     write_battles(tmp_path / "votes.jsonl", log_of(won("ann", "bob", 12, 8)))
     words = ("rate", tmp_path / "votes.jsonl", "--method", "bradley-terry", "--json")
     assert json.loads(call(*words).stdout)["claims"]["fragility"] == {
-        "above": "ann", "below": "bob", "removed": 5, "added": 5, "of": 20,
-        "sentence": "Taking out 5 votes or adding 5 votes of 20 would put bob above ann.",
+        "above": "ann", "below": "bob", "removed": 5, "added": 5, "between": 20, "of": 20,
+        "sentence": "5 votes removed or 5 added would put bob above ann, 25% of the 20 between "
+        "the two.",
     }  # fmt: skip
+    assert "5 votes removed or 5 added would put bob above ann" in call(*words[:-1]).stdout
     write_battles(tmp_path / "votes.jsonl", log_of(won("ann", "bob", 12, 8, 4)))
     davidson = json.loads(call(*words, "--set", "ties=davidson").stdout)["claims"]
     assert davidson["fragility"] is None
+
+
+def test_rate_says_what_open_orders_rest_on_and_need(led: Path) -> None:
+    """Bob won 31 of 100 battles and cy 30: one more win of cy over bob makes them even and two turn
+    them round, as two wins of bob less do. The decided order is not listed.
+    """
+    words = ("rate", led, "--method", "bradley-terry")
+    found = json.loads(call(*words, "--json").stdout)
+    waiting = found["claims"]["neighbours"][1]
+    assert (waiting["above"], waiting["below"], waiting["state"]) == ("bob", "cy", "open")
+    assert (waiting["removed"], waiting["added"]) == (2, 2)
+    table = call(*words).stdout
+    assert re.search(r"bob over cy +│ +\d+ │ +2 │ +2 │ +[\d,]+ │", table)
+    assert "ann over bob" not in table
+
+
+def test_rate_counts_judge_calls_of_a_record(pilot: Path) -> None:
+    """A record's battles are pairs that a judge saw in both orders, so each is two calls, and more
+    where some pairs gave no battle.
+    """
+    words = ("rate", pilot, "--method", "bradley-terry", "--json")
+    for said in json.loads(call(*words).stdout)["claims"].values():
+        for pair in said["neighbours"]:
+            assert pair["more"] is None or pair["calls"] >= 2 * pair["more"]
+
+
+def test_rate_names_equivalent_neighbours(led: Path) -> None:
+    """With a margin of 500 points bob and cy, 14 apart, are equivalent; a margin is for
+    Bradley–Terry alone.
+    """
+    words = ("rate", led, "--method", "bradley-terry", "--margin", "500")
+    found = json.loads(call(*words, "--json").stdout)["claims"]
+    assert [each["state"] for each in found["neighbours"]] == ["decided", "equivalent"]
+    assert found["margin"] == 500
+    assert "equivalent within 500 points: 1" in call(*words).stdout
+    refused = call("rate", led, "--margin", "5")
+    assert refused.exit_code == 2
+    assert "--margin needs --method bradley-terry" in refused.stderr
+
+
+def test_rate_says_where_elo_has_not_arrived(led: Path) -> None:
+    """100 battles a model at K 1 leave Elo near its start; table and JSON say what that does to its
+    intervals.
+    """
+    words = ("rate", led, "--set", "k=1", "--set", "n_perms=20", "--set", "evidence_replicates=50")
+    (note,) = json.loads(call(*words, "--json").stdout)["notes"]
+    assert note.startswith("Elo's evidence intervals hold the truth in about ")
+    assert "at K 1 so few battles take ratings only" in note
+    assert note in call(*words).stdout
 
 
 def test_other_methods_claim_no_order(led: Path) -> None:

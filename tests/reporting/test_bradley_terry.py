@@ -101,7 +101,8 @@ def test_the_board_shows_both_ratings() -> None:
         assert row[6] == "60"
 
 
-MIXED = METHOD(log(won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)))
+MIXED_LOG = log(won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6))
+MIXED = METHOD(MIXED_LOG)
 
 
 def unfolded(text: str) -> list[str]:
@@ -157,13 +158,35 @@ def test_what_may_be_said_stands_first() -> None:
     assert lines[-1] == "Claims are about prompts like these, not only those that were asked."
     battles = log(won("ann", "bob", 12, 8))
     told = unfolded(bradley_terry.text({"taste": METHOD(battles)}, {"taste": battles}))
-    assert told[3] == "  Taking out 5 votes or adding 5 votes of 20 would put bob above ann."
+    rests_on = "5 votes removed or 5 added would put bob above ann, 25% of the 20 between the two."
+    assert told[3] == f"  {rests_on}"
+    shown = bradley_terry.board({}, {"taste": METHOD(battles)}, {"taste": battles})
+    assert rests_on in shown.notes[0]
     under = bradley_terry.board({}, {"sight": MIXED}).text.splitlines()[-2:]
     assert under == [f"sight: {lines[1].strip()} {lines[2].strip()}", lines[-1]]
     alone = replace(METHOD, cluster="battle")(TRIO)
     assert bradley_terry.text({"taste": alone, "sight": MIXED}).splitlines()[-2:] == [
         "Claims are about these prompts; others may order the models otherwise.", lines[-1],
     ]  # fmt: skip
+
+
+def test_neighbours_say_how_fragile_and_how_far() -> None:
+    """Each two neighbours have the votes that turn them round, and open ones the calls that would
+    decide them. 12 to 8 on questions of their own are 0.41 log odds with a variance of 1/12 + 1/8
+    times 20/19; read as Student's t with 19 degrees of freedom, that is a score of 0.85. To become
+    2.81 it takes as many times the battles as the square of their ratio, and two calls for each.
+    """
+    battles = log(won("ann", "bob", 12, 8))
+    rated = METHOD(battles)
+    (row,) = bradley_terry.neighbours({"taste": rated}, {"taste": battles}).rows
+    assert (row["order"], row["is"]) == ("ann over bob", "open")
+    assert (row["votes removed"], row["or added"]) == ("5", "5")
+    z = norm.isf(student_t.sf(math.log(12 / 8) / math.sqrt((1 / 12 + 1 / 8) * 20 / 19), 19))
+    bar = studentized_range.ppf(0.995, 2, 1e6) / math.sqrt(2)
+    calls = 2 * 20 * ((bar / z) ** 2 - 1)
+    assert float(str(row["more judge calls"]).replace(",", "")) == pytest.approx(calls, rel=0.02)
+    decided = bradley_terry.neighbours({"sight": MIXED}, {"sight": MIXED_LOG}).rows[0]
+    assert (decided["is"], decided["more judge calls"]) == ("decided", None)
 
 
 @pytest.mark.parametrize(
