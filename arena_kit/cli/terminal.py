@@ -254,6 +254,13 @@ def show_cap(usd: float, cap: float) -> None:
         _say(f"{dollars(usd)} is within max_cost_usd {cap:g}.")
 
 
+def show_expected(sentences: Mapping[str, str]) -> None:
+    """What a run is expected to decide; dimensions of which the same is said stand together."""
+    for sentence in dict.fromkeys(sentences.values()):
+        names = ", ".join(name for name, each in sentences.items() if each == sentence)
+        _say(f"{names}: {sentence}")
+
+
 def show_generated(manifest: Mapping[str, Any]) -> None:
     """What was generated for whom."""
     rows = [

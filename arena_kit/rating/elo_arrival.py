@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
+from arena_kit.rating.prospects import true_variance
 
 Floats = NDArray[np.float64]
 
@@ -37,11 +38,8 @@ def holding(elo: Ratings, strengths: Ratings) -> Floats:
             *((e.ci_low, e.ci_high, s.rating, s.extra["se"]) for e, s in rows), strict=True
         )
     )
-    start, squared = center.mean(), error**2
-    if np.isnan(squared).all():
-        return np.full(len(rows), np.nan)
-    spread = max(0.0, center.var(ddof=1) - float(np.nanmean(squared)))
-    kept = spread / (spread + squared)
+    start, spread = center.mean(), true_variance(strengths)
+    kept = spread / (spread + error**2)
     expected, deviation = start + kept * (center - start), np.sqrt(kept) * error
     known = (deviation > 0) & ~np.isnan(low)
     scores = [
