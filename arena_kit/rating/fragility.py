@@ -146,41 +146,56 @@ class _Board:
 
     def turned(self, above: int, below: int) -> Fragile:
         """The fewest votes that turn one order round."""
-        influence = self.influence(above, below)
-        rows = np.argsort(-influence, kind="stable")
-        rows = rows[influence[rows] > 0]
-        most = np.cumsum(self.counts[rows])
-        worth = np.cumsum(self.counts[rows] * influence[rows])
-
-        def without(k: int) -> Cells:
-            taken = np.zeros(len(self.counts))
-            taken[rows] = np.clip(k - (most - self.counts[rows]), 0, self.counts[rows])
-            return self._changed(-taken)
-
-        worst = int(np.argmin(influence))
-
-        def with_more(k: int) -> Cells:
-            more = np.zeros(len(self.counts))
-            more[worst] = k
-            return self._changed(more)
-
-        gap = self.gap(above, below)
-        first = int(np.interp(gap, worth, most)) + 1 if len(rows) else 1
-        against = int(gap / -influence[worst]) + 1 if influence[worst] < 0 else 0
-
-        def left(cells: Cells) -> float:
-            theta = refitted(self.fit, cells, self.inverse)
-            return float(theta[above] - theta[below])
-
-        limit = int(most[-1]) - 1 if len(rows) else 0
+        influence, met = self.influence(above, below), self._met(above, below)
+        removed = self._removed(above, below, influence)
+        if removed is None:  # the most influential may be all that keeps others finite
+            removed = self._removed(above, below, np.where(met, influence, 0.0))
         return Fragile(
             above=self.models[above],
             below=self.models[below],
-            removed=_fewest(lambda k: left(without(k)), gap, min(first, limit), limit),
-            added=_fewest(lambda k: left(with_more(k)), gap, against, 100 * against + 100),
-            between=round(self.counts[self._met(above, below)].sum()),
+            removed=removed,
+            added=self._added(above, below, influence),
+            between=round(self.counts[met].sum()),
             of=round(self.counts.sum()),
         )
+
+    def _removed(self, above: int, below: int, influence: Floats) -> int | None:
+        """How few of the votes that hold the order, the most influential first, turn it round."""
+        rows = np.argsort(-influence, kind="stable")
+        rows = rows[influence[rows] > 0]
+        if not len(rows):
+            return None
+        most = np.cumsum(self.counts[rows])
+        worth = np.cumsum(self.counts[rows] * influence[rows])
+
+        def left(k: int) -> float:
+            taken = np.zeros(len(self.counts))
+            taken[rows] = np.clip(k - (most - self.counts[rows]), 0, self.counts[rows])
+            return self._gap_after(above, below, -taken)
+
+        gap, limit = self.gap(above, below), int(most[-1]) - 1
+        first = int(np.interp(gap, worth, most)) + 1
+        return _fewest(left, gap, min(first, limit), limit)
+
+    def _added(self, above: int, below: int, influence: Floats) -> int | None:
+        """How few votes of the kind that speaks most against the order turn it round."""
+        worst = int(np.argmin(influence))
+        if influence[worst] >= 0:
+            return None
+
+        def left(k: int) -> float:
+            more = np.zeros(len(self.counts))
+            more[worst] = k
+            return self._gap_after(above, below, more)
+
+        gap = self.gap(above, below)
+        first = int(gap / -influence[worst]) + 1
+        return _fewest(left, gap, first, 100 * first + 100)
+
+    def _gap_after(self, above: int, below: int, votes: Floats) -> float:
+        """The gap with some votes more or fewer, by a refit."""
+        theta = refitted(self.fit, self._changed(votes), self.inverse)
+        return float(theta[above] - theta[below])
 
     def _met(self, one: int, other: int) -> NDArray[np.bool_]:
         """The rows in which two models met."""

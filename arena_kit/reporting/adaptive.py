@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -86,7 +87,8 @@ def text(rounds: Rounds, stopped: Mapping[str, str]) -> str:
         calls, rated = (each[-1].calls, each[-1].ratings) if each else (0, None)
         said = claims.sentences(rated)[:1] if rated else ()
         why = f"{calls} pairs in {len(each)} rounds; {stopped[dimension]}."
-        lines.append(f"{dimension}: {' '.join([*said, why])}")
+        told = f"{dimension}: {' '.join([*said, why])}"
+        lines += wrap(told, 88, subsequent_indent="    ")  # a report's box holds so much in a line
         lines += [
             f"  {pair.above + ' over ' + pair.below:<24} {pair.standing}"
             for pair in (each[-1].neighbours if each else ())

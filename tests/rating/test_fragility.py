@@ -70,6 +70,19 @@ def test_the_first_place_may_fall_to_another_than_the_second() -> None:
     assert found.first.removed < 10
 
 
+def test_votes_that_keep_a_third_finite_are_not_the_only_ones() -> None:
+    """The most influential votes are two wins of the last model, without which it has no rating;
+    wins of the first over the second turn the two round all the same, as a refit confirms.
+    """
+    rows = [("a", "b", 60, 40, 0), ("a", "z", 99, 0, 0), ("b", "z", 98, 2, 0)]
+    (found, _) = fragility(counted(*rows)).neighbours
+    assert (found.above, found.below) == ("a", "b")
+    assert found.removed is not None
+    for fewer, turned in ((found.removed, True), (found.removed - 1, False)):
+        left = BradleyTerry(prior=0)(counted(("a", "b", 60 - fewer, 40, 0), *rows[1:]))
+        assert (left.order[0] == "b") is turned
+
+
 def test_what_cannot_be_told_is_refused() -> None:
     """Ties of their own, covariates and soft outcomes have no votes to count."""
     log = counted(("x", "y", 3, 2, 2))
