@@ -6,20 +6,32 @@ Models of normal skills meet on every question, which each suit some of them (an
 unless said otherwise); a pilot sees the first questions. Said is the mean chance of all neighbours
 of the pilot's ranking, came the share of them that the run decides; then both where the chance was
 said to be in a range. A run may judge the pilot's questions, too, or others only.
+
+Before that, design effects of judged sets in $ARENA_KIT_DATA (default ../shared/data): variances of
+neighbours' gaps, clustered by question, relative to as many independent battles of even models.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import dataclass
 from itertools import pairwise
+from math import log as ln
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit import BattleLog, BradleyTerry, RatingError, claims
+from arena_kit import BattleLog, BradleyTerry, RatingError, Ratings, claims, read_battles
 from arena_kit.battles.log import Labels
-from arena_kit.rating.prospects import Meetings, prospects
+from arena_kit.rating.prospects import (
+    Meetings,
+    covariance,
+    gap_variance,
+    information,
+    prospects,
+)
 
 Floats = NDArray[np.float64]
 
@@ -104,11 +116,38 @@ def said_and_came(setting: Setting, worlds: int, seed: int = SEED) -> tuple[Floa
     return np.array(said), np.array(came, float)
 
 
+def design_effects(ratings: Ratings, met: Floats) -> str:
+    """The least, the median and the largest of all neighbours."""
+    plain, errors = covariance(information(met / 4)), claims.gap_errors(ratings) * ln(10) / 400
+    places = pairwise([ratings.models.index(model) for model in ratings.order])
+    found = [errors[i, j] ** 2 / gap_variance(plain, i, j) for i, j in places]
+    return f"{min(found):.1f} to {max(found):.1f}, median {np.median(found):.1f}"
+
+
+def print_design_effects(data: Path) -> None:
+    """Design effects of QLoRA's and of MT-bench's verdicts by GPT-4, where they are there."""
+    from adaptive import qlora, rated
+
+    if (file := data / "qlora_gpt4_judge" / "verdicts.csv.gz").is_file():
+        shares, models = qlora(file)
+        every = shares.shape[1] * (1.0 - np.eye(len(models)))
+        told = design_effects(rated(models, shares, ~np.isnan(shares)), every)
+        print(f"design effects, QLoRA (7 models, 953 questions): {told}")
+    if (file := data / "mtbench_human_gpt4" / "gpt4_pair.csv.gz").is_file():
+        log = read_battles(file)
+        met = np.zeros((len(log.models),) * 2)
+        np.add.at(met, (log.a, log.b), 1.0)
+        told = design_effects(BradleyTerry()(log), met + met.T)
+        print(f"design effects, MT-bench (6 models, 80 questions, two turns each): {told}")
+    print()
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the design effects and the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--worlds", type=int, default=300)
     worlds = parser.parse_args().worlds
+    print_design_effects(Path(os.environ.get("ARENA_KIT_DATA", "../shared/data")))
     print(f"{worlds} worlds per setting, seed {SEED}; in %: said, came.\n")
     ranges = [f"{100 * low:.0f}–{min(100, 100 * high):.0f}" for low, high in pairwise(EDGES)]
     for row in (["setting", "all neighbours", *ranges], ["---"] * (len(EDGES) + 1)):
