@@ -192,9 +192,13 @@ def _show_claims(said: Mapping[str, Any]) -> None:
     rests_on = [fragile["sentence"]] if fragile else []
     for sentence in (*said["sentences"], *rests_on, ABOUT[said["about"]]):
         _say(f"  {sentence}")
-    if any(pair["state"] == "open" for pair in said["neighbours"]):
-        waiting = neighbours.table({"": said["neighbours"]}, only_open=True, most=_SHOWN_ORDERS)
-        _print(replace(waiting, title="Neighbouring orders that are open"))
+    waiting = sum(pair["state"] == "open" for pair in said["neighbours"])
+    if waiting:
+        shown = neighbours.table({"": said["neighbours"]}, only_open=True, most=_SHOWN_ORDERS)
+        title = "Open orders: votes that would turn them round, and how many more would decide them"
+        _print(replace(shown, title=title))
+    if waiting > _SHOWN_ORDERS:
+        _say(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
 
 
 def show_comparison(comparison: Comparison) -> None:

@@ -63,8 +63,8 @@ def _calls(strengths: Ratings, more: int | None) -> int | None:
 
 
 def table(rows: Mapping[str, list[Row]], *, only_open: bool = False, most: int = 0) -> Table:
-    """The neighbours of each dimension as `orders` has them; only the open ones, or the first
-    `most` of them, where that is asked for.
+    """The neighbours of each dimension as `orders` has them; only the open ones, and no more than
+    `most`, where that is asked for. A single board has the dimension "".
     """
     chosen = [
         (dimension, row)
@@ -72,26 +72,23 @@ def table(rows: Mapping[str, list[Row]], *, only_open: bool = False, most: int =
         for row in own
         if not only_open or row["state"] == "open"
     ]
-    shown = chosen[:most] if most else chosen
-    more = "more judge calls" if any("calls" in row for _, row in shown) else "more battles"
-    left_out = len(chosen) - len(shown)
+    more = "more judge calls" if any("calls" in row for _, row in chosen) else "more battles"
     return Table(
         rows=[
-            ({"dimension": dimension} if len(rows) > 1 or dimension else {})
+            ({"dimension": dimension} if dimension else {})
+            | {"order": f"{row['above']} over {row['below']}", "gap": f"{row['gap']:.0f}"}
+            | ({} if only_open else {"is": row["state"]})
             | {
-                "order": f"{row['above']} over {row['below']}",
-                "gap": f"{row['gap']:.0f}",
-                **({} if only_open else {"is": row["state"]}),
                 "votes removed": _votes_text(row["removed"]),
                 "or added": _votes_text(row["added"]),
                 more: more_text(row),
             }
-            for dimension, row in shown
+            for dimension, row in chosen[: most or None]
         ],
         name="neighbours",
-        group="dimension" if shown and (len(rows) > 1 or shown[0][0]) else "",
+        group="dimension" if any(rows) else "",
         left=["order", "is"],
-        notes=[*([f"… and {left_out} more."] if left_out else []), SO_FEW, SO_MANY],
+        notes=[SO_FEW, SO_MANY],
         empty="No two neighbours have a rating with an interval.",
     )
 
