@@ -18,6 +18,7 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.main import main
 from arena_kit.cli.rate import METHODS
+from arena_kit.cli.terminal import show_board
 from arena_kit.runs.record import open_record
 from arena_kit.runs.settings import validated
 from tests.samples import ROOT, SMALL, copy_workspace, log_of, won
@@ -126,6 +127,50 @@ def test_rate_counts_judge_calls_of_a_record(pilot: Path) -> None:
     for said in json.loads(call(*words).stdout)["claims"].values():
         for pair in said["neighbours"]:
             assert pair["more"] is None or pair["calls"] >= 2 * pair["more"]
+
+
+def test_the_board_of_a_run_says_how_fragile_and_how_far(
+    pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the end of a run the terminal says what bradley_terry.json has: the votes the first place
+    rests on and the judge calls that open orders need; and what Elo says of its own intervals. A
+    record from before, which has none of it, is shown all the same.
+    """
+    show_board(pilot)
+    told = capsys.readouterr().out
+    claimed = json.loads((pilot / "bradley_terry.json").read_text())
+    notes = json.loads((pilot / "elo_results.json").read_text())["notes"]
+    assert notes, "a few prompts at K 16 leave Elo on its way"
+    for dimension, (note,) in notes.items():
+        assert f"{dimension}: {note}" in told
+    for each in claimed.values():
+        assert each["claims"]["fragility"]["sentence"] in told
+        waiting = [pair for pair in each["claims"]["neighbours"] if pair["state"] == "open"]
+        assert all(f"{pair['above']} over {pair['below']}: " in told for pair in waiting)
+    old = tmp_path / "old"
+    shutil.copytree(pilot, old)
+    for each in claimed.values():
+        del each["claims"]["fragility"]
+        for pair in each["claims"]["neighbours"]:
+            del pair["calls"]
+    (old / "bradley_terry.json").write_text(json.dumps(claimed))
+    show_board(old)
+    assert "judge calls" not in capsys.readouterr().out
+
+
+def test_a_margin_of_a_run_is_that_of_its_claims(tmp_path: Path) -> None:
+    """The parameter `margin` is in the claims of the record: within 5,000 points all that is open
+    is equivalent.
+    """
+    root = copy_workspace(tmp_path / "workspace")
+    with chdir(root), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ARENA_KIT_RUNS", raising=False)
+        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+        record = Study.open("pilot", **SMALL, margin=5000).save().path
+    for each in json.loads((record / "bradley_terry.json").read_text()).values():
+        assert each["claims"]["margin"] == 5000
+        states = {pair["state"] for pair in each["claims"]["neighbours"]}
+        assert states <= {"decided", "equivalent"}
 
 
 def test_rate_names_equivalent_neighbours(led: Path) -> None:
