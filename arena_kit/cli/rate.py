@@ -12,6 +12,7 @@ import click
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
+from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
@@ -33,7 +34,8 @@ _LONG = 500_000_000
 
 def _settings() -> Lists:
     """Every key that `--set` takes, with its default and, where they are few, what it may be."""
-    return {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+    own = {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+    return own | SETTINGS
 
 
 def _keys(method: type[Method]) -> list[tuple[str, str]]:
@@ -61,6 +63,13 @@ def _default(value: object, kind: object) -> str:
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
               help="Change one setting of the method, listed below; may be repeated.")  # fmt: skip
 @click.option("--dimension", help="Rate only this dimension of the file.")
+@click.option("--verdicts", type=click.Path(path_type=Path), metavar="FILE",
+              help="A judge's verdicts, a battles file or a run record: people's votes in FILE and "
+              "these make one board.")  # fmt: skip
+@click.option("--verdicts-winner", default="winner", metavar="COLUMN",
+              help="The column of the verdicts, where their file has several.")  # fmt: skip
+@click.option("--judge-model", default="", metavar="NAME",
+              help="Whose verdicts count, where they are of several judges.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @plain_errors
 @reading_options
@@ -69,6 +78,9 @@ def rate(
     method: str | None,
     changes: tuple[str, ...],
     dimension: str | None,
+    verdicts: Path | None,
+    verdicts_winner: str,
+    judge_model: str,
     as_json: bool,
     how: HowToRead,
 ) -> None:
@@ -83,6 +95,13 @@ def rate(
     from arena_kit.cli import terminal
     from arena_kit.runs.battles import battles_of
 
+    if verdicts is not None:
+        rate_together(
+            file, how, verdicts, verdicts_winner=verdicts_winner, judge_model=judge_model,
+            method=method, settings=_changed(changes), dimension=dimension, as_json=as_json,
+        )  # fmt: skip
+        return
+    refuse_alone(verdicts_winner, judge_model)
     spec = _method(file, method, changes)
     battles = battles_of(
         file,
@@ -144,12 +163,18 @@ def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
     settings = recorded_settings(recorded, name, file.parent)
     if settings:
         echo(f"settings of the run record {file.parent}", err=True)
+    return validated(METHODS[name], settings | _changed(changes), "--set")
+
+
+def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
+    """What `--set` says, as it was written; several names as a list."""
+    settings: dict[str, Any] = {}
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise DataError(f"--set {change!r}: expected KEY=VALUE")
         settings[key] = _names(text) if key in _SEVERAL else text
-    return validated(METHODS[name], settings, "--set")
+    return settings
 
 
 def _names(text: str) -> list[str]:

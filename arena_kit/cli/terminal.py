@@ -169,6 +169,13 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
                 _say(f"  {label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
 
 
+def show_table(table: Table) -> None:
+    """A table, and its notes as sentences under it."""
+    _print(table)
+    for sentence in table.notes:
+        _say(f"  {sentence}")
+
+
 def show_comparison(comparison: Comparison) -> None:
     """Settings that differ, verdicts that flipped, ratings that moved, orders that are decided in
     one record only.
