@@ -85,4 +85,4 @@ def _show(name: str, found: HybridRatings) -> None:
     title = f"{name or 'people and judge together'} ({votes:,} votes, {verdicts:,} verdicts)"
     board = hybrid.board(found, title)
     shown = [column for column in board.rows[0] if column not in ("votes", "verdicts")]
-    terminal.show_table(replace(board, columns=shown))
+    terminal.show_table(replace(board, columns=shown, nowrap=()))

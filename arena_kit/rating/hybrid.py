@@ -114,10 +114,10 @@ class HybridRatings:
 
     @property
     def effective_sample(self) -> float:
-        """How many human votes alone would give these intervals' mean square."""
-        widths = [(_width(self.people, m), _width(self.ratings, m)) for m in self.people.models]
-        alone, both = np.array([pair for pair in widths if None not in pair], float).T
-        return self.people.n_battles * float((alone**2).sum() / (both**2).sum())
+        """How many human votes alone would give each model that people rated such an interval; a
+        vote is on two models.
+        """
+        return sum(self.as_votes(model) for model in self.people.models) / 2
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

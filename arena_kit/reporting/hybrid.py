@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.hybrid import HybridRatings
-from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.figures import ACCENT, LINE, MARKED, SOFT, WARM, panels_of, plot
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, percent, ranks_text
 from arena_kit.reporting.tournament_tables import ABOUT
 
@@ -46,6 +46,7 @@ def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
         name="hybrid",
         title=title,
         left=["model", "people and judge"],
+        nowrap=["95% interval", "people alone", "prediction-powered"],
         marked=found.ratings.order.index(model) if model else None,
         notes=notes(found),
     )
@@ -62,7 +63,8 @@ def order(found: HybridRatings) -> list[str]:
         "Decided orders, and possible ranks, which hold for all models at once, rest on a judge "
         "that errs on all models alike; further battles would have to be people's votes."
     )
-    return [*claims.sentences(in_votes(found)), rests_on, ABOUT[claims.about(found.ratings)]]
+    said = " ".join(claims.sentences(in_votes(found)))
+    return [said, rests_on, ABOUT[claims.about(found.ratings)]]
 
 
 def in_votes(found: HybridRatings) -> Ratings:
@@ -129,8 +131,8 @@ def _who_stands_out(found: HybridRatings) -> list[str]:
 
 
 @plot("hybrid", "Rating of every model by people and judge together, and by people alone")
-def forest(found: HybridRatings) -> Figure:
-    """Everybody's rating with its interval, together and by people alone."""
+def forest(found: HybridRatings, model: str = "") -> Figure:
+    """Everybody's rating with its interval, together and by people alone; `model` is marked."""
     rows = list(reversed(found.ratings.ratings))
     figure, (ax,) = panels_of(
         9, 1.6 + 0.36 * len(rows), 1, "What do people and the judge say together?"
@@ -140,6 +142,8 @@ def forest(found: HybridRatings) -> Figure:
         if row.model in found.people.models:
             _bar(ax, found.people[row.model], y - 0.16, SOFT, "D")
         _bar(ax, row, y + 0.12, WARM if row.model in named else ACCENT, "o")
+        if row.model == model:
+            ax.axhspan(y - 0.46, y + 0.46, color=MARKED, zorder=0)
     for color, mark, label in (
         (ACCENT, "o", "people and judge together"),
         (SOFT, "D", "people alone"),

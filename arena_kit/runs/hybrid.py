@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from arena_kit.rating import claims
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.hybrid import Hybrid, HybridRatings
+from arena_kit.rating.placement import Placed
 from arena_kit.reporting import hybrid
 from arena_kit.runs.artifacts import rows_with_ranks
 from arena_kit.runs.battles import battles_file, battles_of
@@ -87,6 +88,17 @@ def hybrid_method(settings: Mapping[str, Any], where: str) -> Hybrid:
         return Hybrid(min_battles=number, method=method)
     except ValueError as error:
         raise DataError(f"{where}: people and judge together: {error}") from None
+
+
+def placed_together(placed: Placed, human: BattleLog, judged: BattleLog) -> HybridRatings:
+    """The models of a placement, rated by all votes among them, those on the placed model included,
+    and all verdicts; the scale is the placement's. Raises `RatingError` where that is not possible.
+    """
+    arena = placed.human.models
+    settings = {f.name: placed.human.settings[f.name] for f in fields(BradleyTerry)}
+    method = BradleyTerry(**settings | {"center_on": arena})
+    votes, verdicts = (log.among([*arena, placed.model]) for log in (human, judged))
+    return Hybrid(method=method)(votes, verdicts)
 
 
 def hybrid_summary(found: HybridRatings) -> dict[str, Any]:
