@@ -46,8 +46,9 @@ def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
         name="hybrid",
         title=title,
         left=["model", "people and judge"],
-        nowrap=["95% interval", "people alone", "prediction-powered"],
+        nowrap=["model", "95% interval", "people alone", "prediction-powered"],
         marked=found.ratings.order.index(model) if model else None,
+        small=True,
         notes=notes(found),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from html import unescape
 
@@ -84,3 +85,15 @@ def test_the_picture_names_everybody(label: str) -> None:
     """The picture shows every model, and says what each mark is."""
     plot = hybrid.forest(rated())
     assert label in [each.get_text() for each in plot.figure.findobj(Text)]
+
+
+def test_the_placed_model_is_marked() -> None:
+    """Every cell of the model's row is highlighted, those that stay on one line included."""
+    page = hybrid.board(rated(), model="m04").html
+    rows = re.findall(r"<tr.*?</tr>", page, re.DOTALL)
+    (marked,) = [row for row in rows if "#fdebd9" in row]
+    assert ">m04<" in marked
+    cells = re.findall(r"<td[^>]*>", marked)
+    assert all("#fdebd9" in cell for cell in cells)
+    for cell in cells:
+        assert "nowrap" not in cell or re.search(r"nowrap;.*background-color", cell), cell
