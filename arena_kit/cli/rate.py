@@ -63,13 +63,13 @@ def _default(value: object, kind: object) -> str:
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
               help="Change one setting of the method, listed below; may be repeated.")  # fmt: skip
 @click.option("--dimension", help="Rate only this dimension of the file.")
-@click.option("--verdicts", type=click.Path(path_type=Path), metavar="FILE",
-              help="A judge's verdicts, a battles file or a run record: people's votes in FILE and "
-              "these make one board.")  # fmt: skip
+@click.option("--verdicts", type=click.Path(path_type=Path), metavar="VERDICTS",
+              help="A judge's battles file or run record: people's votes in FILE and these make "
+              "one board.")  # fmt: skip
 @click.option("--verdicts-winner", default="winner", metavar="COLUMN",
-              help="The column of the verdicts, where their file has several.")  # fmt: skip
+              help="The column of the outcome in VERDICTS.")  # fmt: skip
 @click.option("--judge-model", default="", metavar="NAME",
-              help="Whose verdicts count, where they are of several judges.")  # fmt: skip
+              help="Whose verdicts count, where VERDICTS has those of several judges.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @plain_errors
 @reading_options
