@@ -233,9 +233,13 @@ def text(placed: Placed, together: HybridRatings | None = None) -> str:
         for how, row in rows.items()
         if row is not None
     ]
-    alone = f"possible for it alone: {_ranks_alone(placed)}"
-    placed_at = f"{model} is placed at rank {rank} of {len(shown.models)} ({alone})"
-    return "\n".join([f"{placed_at} by {placed.n_judged} judged battles:", says, *lines])
+    placed_at = f"{model} is placed at rank {rank} of {len(shown.models)}"
+    heads = [
+        f"{placed_at} by {placed.n_judged} judged battles:",
+        f"possible ranks of it alone: {_ranks_alone(placed)}",
+        says,
+    ]
+    return "\n".join([*heads, *lines])
 
 
 @plot("placement", "Rating of every model with its 95 % interval, the placed model marked")

@@ -308,7 +308,8 @@ def test_the_answer_in_words() -> None:
     placed = placed_among("ann", "bob", "cy", NEW)
     told = placement.text(placed)
     rank = placed.joint.order.index(NEW) + 1
-    assert told.startswith(f"{NEW} is placed at rank {rank} of 4 (possible for it alone: ")
+    assert told.startswith(f"{NEW} is placed at rank {rank} of 4 by ")
+    assert "\npossible ranks of it alone: " in told
     assert f"by {placed.n_judged} judged battles" in told
     assert placed.hidden is not None
     for rating in (placed.joint[NEW], placed.anchored[NEW], placed.hidden):
@@ -359,7 +360,7 @@ def test_few_verdicts(tmp_path: Path) -> None:
     assert own[3:6] == ["–", "–", "–"]
     assert all(row[5] == "–" for row in board_rows(placed))
     assert "nan" not in placement.ways(placed).html
-    assert "(possible for it alone: –)" in placement.text(placed)
+    assert "possible ranks of it alone: –\n" in placement.text(placed)
     assert drawn(placement.forest(placed), tmp_path).startswith(b"\x89PNG")
 
 
