@@ -41,7 +41,8 @@ def _show_placement(record: Path) -> None:
     """The board as the report shows it, and what may be concluded from it."""
     found = read_json(record / "elo_ratings.json")
     plain = {"ratings": found["ratings"], "heading": "where this judge puts it", "caution": ""}
-    board = read_json(record / "placement.json").get("board", plain)  # records before had none
+    summary = read_json(record / "placement.json")  # records before had neither of both
+    board, worth = summary.get("board", plain), summary.get("in_votes", "")
     rows = [
         {
             "rank": rank,
@@ -54,8 +55,9 @@ def _show_placement(record: Path) -> None:
     ]
     title = f"{found['model']} in {found['arena']}, judged by {found['judge_model']}"
     _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
-    if board["caution"]:
-        _say(board["caution"])
+    for sentence in (board["caution"], worth):
+        if sentence:
+            _say(sentence)
 
 
 def _show_policy(board: Mapping[str, Any]) -> None:
@@ -199,6 +201,13 @@ def _show_claims(said: Mapping[str, Any]) -> None:
         _print(replace(shown, title=title))
     if waiting > _SHOWN_ORDERS:
         _say(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
+
+
+def show_table(table: Table) -> None:
+    """A table, and its notes as sentences under it."""
+    _print(table)
+    for sentence in table.notes:
+        _say(f"  {sentence}")
 
 
 def show_comparison(comparison: Comparison) -> None:
