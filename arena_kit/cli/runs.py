@@ -192,7 +192,7 @@ def cost(
     is told how large a gap must be to be decided.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.outlook import outlooks
+    from arena_kit.runs.expected import expectations
 
     if not (name or params_file):
         raise click.UsageError("name a notebook, or a parameter file with --params")
@@ -200,7 +200,7 @@ def cost(
     parts, cap, values, plan = _forecasts(name, file, dict(overrides))
     if record and not plan:
         raise click.UsageError("--from is for tournaments: a placement decides no order")
-    expected = outlooks(plan, record) if plan else {}
+    expected = expectations(plan, record) if plan else {}
     if as_json:
         told = {"expected": {name: each.as_dict() for name, each in expected.items()}}
         figures = {"forecast": values, "max_cost_usd": cap} | (told if expected else {})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, pairwise
-from math import ceil, inf, isnan, sqrt
+from math import ceil, inf
 from math import log as ln
 from typing import Any, Literal
 
@@ -157,7 +157,7 @@ class AdaptiveRounds:
             i, j = ratings.models.index(above), ratings.models.index(below)
             gap = ratings[above].rating - ratings[below].rating
             shrinks = min(1.0, gap_variance(full, i, j) / gap_variance(before, i, j))
-            chance = _chance(gap, float(errors[i, j]) ** 2, shrinks)
+            chance = chance_decided(gap, float(errors[i, j]) ** 2, shrinks)
             state = states.get((above, below), "open")
             hopeless = state == "open" and (chance < self.hopeless_below or shrinks == 1)
             found.append(
@@ -238,13 +238,3 @@ def _information(table: Table, weights: Floats) -> Floats:
     matrix = np.zeros((len(table.models),) * 2)
     matrix[low, high] = matrix[high, low] = weights
     return information(matrix)
-
-
-def _chance(gap: float, variance: float, shrinks: float) -> float:
-    """How probable it is that a gap is decided once its variance has shrunk: until then it moves by
-    the variance that goes. 1 where nothing is known yet.
-    """
-    if isnan(variance):
-        return 1.0
-    bar = claims.neighbour_score() * sqrt(shrinks * variance)
-    return chance_decided(gap, bar, sqrt((1 - shrinks) * variance))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import isnan, sqrt
 from math import log as ln
-from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -55,7 +55,17 @@ class Meetings:
     questions: int
 
 
-def chance_decided(gap: float, bar: float, moves: float) -> float:
+def chance_decided(gap: float, variance: float, shrinks: float) -> float:
+    """How probable it is that a gap is decided once its variance has shrunk: until then it moves by
+    the variance that goes. 1 where nothing is known yet.
+    """
+    if isnan(variance):
+        return 1.0
+    bar = claims.neighbour_score() * sqrt(shrinks * variance)
+    return chance_beyond(gap, bar, sqrt((1 - shrinks) * variance))
+
+
+def chance_beyond(gap: float, bar: float, moves: float) -> float:
     """How probable it is that a gap clears the bar, on either side, once it has moved by a normal
     deviate of so many points.
     """
@@ -92,7 +102,7 @@ def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
         mean = gap * (same + (1 - same) * kept)
         moves = sqrt(max(0.0, (1 - same) ** 2 * kept * now + then - same**2 * now))
         error = sqrt(then)
-        chance = chance_decided(mean, bar * error, moves)
+        chance = chance_beyond(mean, bar * error, moves)
         found.append(Prospect(above=above, below=below, gap=gap, error=error, chance=chance))
     return tuple(found)
 

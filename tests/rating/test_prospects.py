@@ -14,7 +14,7 @@ from arena_kit import BradleyTerry, claims
 from arena_kit.rating.prospects import (
     DESIGN_EFFECT,
     Meetings,
-    chance_decided,
+    chance_beyond,
     covariance,
     gap_variance,
     information,
@@ -67,8 +67,8 @@ def test_the_chance_of_a_normal_gap() -> None:
     """A gap of 3 that moves by 2 clears a bar of 4 on the one side in 31 % of cases, on the other
     in 0.02 %; one that does not move clears it or does not.
     """
-    assert chance_decided(3, 4, 2) == pytest.approx(norm.sf(0.5) + norm.cdf(-3.5))
-    assert (chance_decided(3, 4, 0), chance_decided(-5, 4, 0)) == (0, 1)
+    assert chance_beyond(3, 4, 2) == pytest.approx(norm.sf(0.5) + norm.cdf(-3.5))
+    assert (chance_beyond(3, 4, 0), chance_beyond(-5, 4, 0)) == (0, 1)
 
 
 def test_information_is_that_of_a_fit() -> None:

@@ -31,7 +31,7 @@ def call(*words: object) -> Result:
 @pytest.fixture(scope="module")
 def piloted(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A small pilot in a workspace of its own."""
-    root = copy_workspace(tmp_path_factory.mktemp("outlook") / "workspace")
+    root = copy_workspace(tmp_path_factory.mktemp("expected") / "workspace")
     with chdir(root), pytest.MonkeyPatch.context() as patch:
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)

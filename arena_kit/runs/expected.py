@@ -32,7 +32,7 @@ _EMBEDDED = "baseline/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Expected:
     """What a run is expected to decide of one dimension.
 
     With an earlier `record` (its name and judge), the chance of every two neighbours of its
@@ -83,7 +83,7 @@ class Outlook:
         }
 
 
-def outlooks(plan: Plan, record: Path | None = None) -> dict[str, Outlook]:
+def expectations(plan: Plan, record: Path | None = None) -> dict[str, Expected]:
     """What each dimension of a plan is expected to decide, by the record that is named or else the
     latest one of the same tournament.
     """
@@ -94,11 +94,11 @@ def outlooks(plan: Plan, record: Path | None = None) -> dict[str, Outlook]:
     found = {}
     for dimension in plan.tournament.dimensions:
         pairs = [pair for pair in plan.pairing.pairs if pair.dimension == dimension]
-        outlook = None
+        expected = None
         if (log := logs.get(dimension)) is not None:
             again = _asks_the_same(plan, manifest, dimension)
-            outlook = _by_record(plan, pairs, log, name, again=again)
-        found[dimension] = outlook or _by_size(plan, pairs)
+            expected = _by_record(plan, pairs, log, name, again=again)
+        found[dimension] = expected or _by_size(plan, pairs)
     if named and all(each.gaps for each in found.values()):
         raise DataError(f"{named}: has no dimension that rates all of {plan.tournament.name}")
     return found
@@ -141,7 +141,7 @@ def _asks_the_same(plan: Plan, manifest: Mapping[str, Any], dimension: str) -> b
 
 def _by_record(
     plan: Plan, pairs: list[Pair], log: BattleLog, name: str, *, again: bool
-) -> Outlook | None:
+) -> Expected | None:
     """By the battles of a record; None where they do not rate all entrants."""
     models = tuple(sorted(plan.tournament.entrants))
     among = np.isin(np.array(log.models, object), models)
@@ -161,18 +161,18 @@ def _by_record(
         questions=len({pair.prompt_id for pair in pairs}),
     )
     found = prospects(ratings, meetings)
-    return Outlook(record=name, neighbours=found) if found else None
+    return Expected(record=name, neighbours=found) if found else None
 
 
-def _by_size(plan: Plan, pairs: list[Pair]) -> Outlook:
+def _by_size(plan: Plan, pairs: list[Pair]) -> Expected:
     """By how often entrants meet, alone."""
     met = _met(tuple(sorted(plan.tournament.entrants)), ((p.entrant_a, p.entrant_b) for p in pairs))
     questions = len({pair.prompt_id for pair in pairs})
     if questions < MIN_QUESTIONS:
-        return Outlook(why_not=f"prompts judged: {questions}, needed: {MIN_QUESTIONS}")
+        return Expected(why_not=f"prompts judged: {questions}, needed: {MIN_QUESTIONS}")
     if not connected(met):
-        return Outlook(why_not="no chain of pairs joins all entrants")
-    return Outlook(gaps=smallest_gaps(met, questions, plan.tournament.elo.scale))
+        return Expected(why_not="no chain of pairs joins all entrants")
+    return Expected(gaps=smallest_gaps(met, questions, plan.tournament.elo.scale))
 
 
 def _met(models: tuple[str, ...], pairs: Iterable[tuple[str, str]]) -> Floats:
