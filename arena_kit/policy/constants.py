@@ -11,6 +11,8 @@ from enum import IntEnum
 from math import isclose
 from typing import Literal
 
+from arena_kit.rating.evidence import CLAIMS_ABOUT
+
 Order = Literal["legacy_elo", "conservative"]
 
 
@@ -170,15 +172,20 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What the `top` of the board must have to be called officially stable (10)."""
+    """What the `top` of the board must have to be called officially stable (10).
+
+    Models whose gap surely lies within `margin` rating points are equivalent, which is a claim
+    beside those of the policy.
+    """
 
     top: int = 10
     median_rd: float = 75.0
     pair_share: float = 0.8
     prompt_coverage: float = 0.9
+    margin: float = 20.0
 
     def __post_init__(self) -> None:
-        _least(self, top=2, median_rd=0)
+        _least(self, top=2, median_rd=0, margin=0)
         _between(self, "pair_share", 0, 1)
         _between(self, "prompt_coverage", 0, 1)
 
@@ -252,13 +259,15 @@ class Policy:
     """Every constant of the policy; without arguments it is the one in `params/policy.yaml`.
 
     `deviations` is how many RDs the conservative score lies below the rating (4), and
-    `coverage_bonus` what an opponent never met adds to its information (6.3). Sides are
-    drawn evenly (11), which is no setting.
+    `coverage_bonus` what an opponent never met adds to its information (6.3). `claims_about`
+    says what decided orders are about: the prompts that the arena asks, or prompts like them.
+    Sides are drawn evenly (11), which is no setting.
     """
 
     phase: Phase = Phase.GOVERNANCE
     deviations: float = 2.0
     coverage_bonus: float = 0.25
+    claims_about: str = "these_prompts"
     lanes: LaneWeights = field(default_factory=LaneWeights)
     contenders: Contenders = field(default_factory=Contenders)
     exposure: Exposure = field(default_factory=Exposure)
@@ -280,6 +289,9 @@ class Policy:
 
     def __post_init__(self) -> None:
         _least(self, deviations=0, coverage_bonus=0)
+        if self.claims_about not in CLAIMS_ABOUT:
+            allowed = " or ".join(CLAIMS_ABOUT)
+            raise ValueError(f"claims_about must be {allowed}, not {self.claims_about!r}")
         if not self.stable.implies(self.established):
             raise ValueError("stable must ask for no less than established")
         object.__setattr__(self, "phase", Phase(self.phase))

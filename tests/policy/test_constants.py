@@ -85,6 +85,11 @@ def test_constants_as_written() -> None:
         ("lanes: 3", "lanes: .*got '3'"),
         ("2026-01-01: 3", "unknown key '2026-01-01'; allowed: phase"),
         ("pairs: {patience: 5}", "pairs: patience must be 12 or more, not 5"),
+        ("publication: {margin: -1}", "publication: margin must be 0 or more, not -1.0"),
+        (
+            "claims_about: prompts",
+            "claims_about must be prompts_like_these or these_prompts, not 'prompts'",
+        ),
         ("- 1", "expected a mapping"),
     ],
 )
