@@ -73,11 +73,14 @@ def _show_policy(board: Mapping[str, Any]) -> None:
         return
     status = board["status"]
     aside = "" if status["published"] else " (computed, not published)"
-    _say(f"{status['status']}{aside}: {'; '.join(status['reasons'])}")
+    _say(f"Rules kept: {status['status']}{aside}: {'; '.join(status['reasons'])}")
+    if "order_decided" in board:  # records of earlier versions do not have it
+        _say(f"Order decided: {board['order_decided']['sentence']}")
 
 
-def _validity(row: Mapping[str, Any]) -> dict[str, str]:
+def _validity(row: Mapping[str, Any]) -> dict[str, object]:
     return {
+        "tier": row.get("tier"),
         "confidence": f"{row['confidence']}%",
         "coverage": percent(row["prompt_coverage"]),
         "badge": row["badge"],

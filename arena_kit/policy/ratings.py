@@ -15,6 +15,7 @@ from arena_kit.policy.constants import LegacyElo, Policy
 from arena_kit.policy.exposure import Due, DueWindow, Roster, joined
 from arena_kit.rating.base import Ratings, components, expected_share, scores
 from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.evidence import CLAIMS_ABOUT
 from arena_kit.rating.glicko2 import Glicko2, GlickoHistory, GlickoState, replay_order
 
 
@@ -30,7 +31,8 @@ def epoch_of(policy: Policy) -> str:
 
 
 def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
-    """Glicko-2 vote by vote (5.1), and Bradley–Terry on the same votes.
+    """Glicko-2 vote by vote (5.1), and Bradley–Terry on the same votes, its intervals about
+    what the policy's claims are about.
 
     Models of which no vote counts are left out of both. Newcomers that have only met each
     other are left out of Bradley–Terry, which is of the largest group of models that met.
@@ -41,8 +43,14 @@ def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
     rows = np.flatnonzero(known[battles.a] & known[battles.b])
     log = battles.select(rows) if len(rows) else battles
     history = method.history(log)
-    bradley_terry = BradleyTerry(center=policy.glicko.rating, both_bad="exclude")
-    return replace(history, battle=rows[history.battle]), bradley_terry(_largest_group(log))
+    strengths = strengths_of(policy)(_largest_group(log))
+    return replace(history, battle=rows[history.battle]), strengths
+
+
+def strengths_of(policy: Policy) -> BradleyTerry:
+    """The method behind every claim of a board about who is above whom."""
+    cluster = CLAIMS_ABOUT[policy.claims_about][0]
+    return BradleyTerry(center=policy.glicko.rating, both_bad="exclude", cluster=cluster)
 
 
 def _largest_group(battles: BattleLog) -> BattleLog:

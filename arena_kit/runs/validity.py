@@ -16,6 +16,7 @@ from arena_kit.files import DataError, file_hash, read_json, write_json, write_t
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, check_single_votes
 from arena_kit.reporting import board_tables
+from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.runs.battles import arena_name, arena_note, battles_file, battles_of
 from arena_kit.runs.inputs import keep_inputs
 from arena_kit.runs.parameters import PolicyParams, parameters_in
@@ -135,6 +136,7 @@ class PolicyStudy(Recorded):
             "policy": self.params.policy,
             "rollout phase": _PHASES[self.policy.phase],
             "ordered by": self.board.epoch,
+            "claims": ABOUT[self.board.order_decided.about],
             "ranks compared": self.board.movement
             or f"with those of {self.params.earlier or 'the comparison week'}",
         }
@@ -153,6 +155,7 @@ class PolicyStudy(Recorded):
             write_json(folder / "model_detail.json", self._pages())
             self.record.update(
                 status_of_board=values["status"] | {"sentence": self.board.status.sentence},
+                order_decided=self.board.order_decided.sentence,
                 week=values["week"],
                 compare_week=values["compare_week"],
                 epoch=self.board.epoch,

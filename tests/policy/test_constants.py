@@ -11,6 +11,7 @@ import yaml
 
 from arena_kit import DataError
 from arena_kit.policy.constants import LaneWeights, Phase, Policy, Publication, Threshold
+from arena_kit.policy.order import PairOrder, Verdict
 from arena_kit.policy.rules import (
     Badge,
     PairCoverage,
@@ -31,6 +32,10 @@ from tests.samples import ROOT
 SHIPPED = ROOT / "params" / "policy.yaml"
 POLICY = Policy()
 FULL = PairCoverage(votes=12, prompts=6)
+BEST = {"decisive": 200, "prompt_coverage": 0.9, "rd": 65.0}
+UP = PairOrder(above="up", below="m", verdict=Verdict.DECIDED, gap=50.0)
+DOWN = PairOrder(above="m", below="down", verdict=Verdict.DECIDED, gap=50.0)
+NEAR = (UP, DOWN)
 
 
 def standing(model: str = "m", **more: Any) -> Standing:
@@ -165,16 +170,47 @@ def test_5_3_provisional_until_all_hold(lacks: dict[str, Any], reason: str) -> N
         ({}, Badge.STABLE),
         ({"decisive": 199}, Badge.ESTABLISHED),
         ({"prompt_coverage": 0.899}, Badge.ESTABLISHED),
-        ({"rd": 60.01}, Badge.ESTABLISHED),
+        ({"rd": 65.01}, Badge.ESTABLISHED),
         ({"rd": 90.01}, Badge.PROVISIONAL),
     ],
 )
 def test_9_2_badges(lacks: dict[str, Any], badge: Badge) -> None:
-    """Section 9.2: Stable takes 200 votes, coverage 0.9 and RD 60, else what 5.3 leaves."""
-    best = {"decisive": 200, "prompt_coverage": 0.9, "rd": 60.0}
-    found = stability_badge(POLICY, standing(**best | lacks))
+    """Section 9.2: Stable takes 200 votes, coverage 0.9, RD at its floor of 65 and a decided order
+    against both neighbours, else what 5.3 leaves.
+    """
+    found = stability_badge(POLICY, standing(**BEST | lacks), NEAR)
     assert found.badge is badge
-    assert len(found.reasons) == (1 if lacks else 3)
+    assert len(found.reasons) == (1 if lacks else 5)
+
+
+@pytest.mark.parametrize(
+    ("near", "badge", "reason"),
+    [
+        (NEAR, Badge.STABLE, "decided below up"),
+        ((replace(UP, verdict=Verdict.EQUIVALENT), DOWN), Badge.STABLE,
+         "equivalent to up within 20 points"),
+        (NEAR[:1], Badge.STABLE, "decided below up"),
+        ((UP, replace(DOWN, verdict=Verdict.OPEN)), Badge.ESTABLISHED,
+         "order with down open: no number of votes in reach would settle it"),
+        ((UP, replace(DOWN, verdict=Verdict.OPEN, becomes=Verdict.DECIDED, more=1234, weeks=2.6)),
+         Badge.ESTABLISHED,
+         ("order with down open: about 1,200 more votes (about 3 weeks at the present rate) until "
+          "decided so")),
+        ((replace(UP, verdict=Verdict.REVERSED), DOWN), Badge.ESTABLISHED,
+         "below up on the board, and the votes decide the opposite"),
+        ((), Badge.ESTABLISHED, "no officially ranked neighbour to be told apart from"),
+    ],
+)  # fmt: skip
+def test_9_2_stable_needs_a_decided_order(
+    near: tuple[PairOrder, ...], badge: Badge, reason: str
+) -> None:
+    """Section 9.2: a model with everything else is Stable only where its order against both
+    neighbours is decided or equivalent; the reason names the neighbour that is open.
+    """
+    found = stability_badge(POLICY, standing(**BEST), near)
+    assert found.badge is badge
+    assert reason in found.reasons
+    assert badge is Badge.STABLE or found.reasons == (reason,)
 
 
 @pytest.mark.parametrize(
@@ -304,11 +340,11 @@ def test_10_the_top_must_be_whole() -> None:
 
 @pytest.mark.parametrize(
     ("rd", "said"),
-    [(60.0, "RD 60, at most 60"), (60.004, "RD 60.004, at"), (61.25, "RD 61.25, at")],
+    [(65.0, "RD 65, at most 65"), (65.004, "RD 65.004, at"), (66.25, "RD 66.25, at")],
 )
 def test_reasons_tell_values_from_their_limits(rd: float, said: str) -> None:
     """A value a little beyond its limit is written with the digits that show it."""
-    found = stability_badge(POLICY, standing(decisive=200, prompt_coverage=0.9, rd=rd))
+    found = stability_badge(POLICY, standing(**BEST | {"rd": rd}), NEAR)
     assert said in "; ".join(found.reasons)
 
 
