@@ -43,14 +43,16 @@ def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
     rows = np.flatnonzero(known[battles.a] & known[battles.b])
     log = battles.select(rows) if len(rows) else battles
     history = method.history(log)
-    strengths = strengths_of(policy)(_largest_group(log))
-    return replace(history, battle=rows[history.battle]), strengths
+    return replace(history, battle=rows[history.battle]), strengths(log, policy)
 
 
-def strengths_of(policy: Policy) -> BradleyTerry:
-    """The method behind every claim of a board about who is above whom."""
+def strengths(battles: BattleLog, policy: Policy) -> Ratings:
+    """Bradley–Terry of the largest group of models that met: what every claim of a board about
+    who is above whom rests on.
+    """
     cluster = CLAIMS_ABOUT[policy.claims_about][0]
-    return BradleyTerry(center=policy.glicko.rating, both_bad="exclude", cluster=cluster)
+    method = BradleyTerry(center=policy.glicko.rating, both_bad="exclude", cluster=cluster)
+    return method(_largest_group(battles))
 
 
 def _largest_group(battles: BattleLog) -> BattleLog:
