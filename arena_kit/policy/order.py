@@ -34,9 +34,9 @@ class Verdict(StrEnum):
 
 
 _BECOMES = {
-    Verdict.DECIDED: "decided so",
-    Verdict.REVERSED: "decided the other way round",
-    Verdict.EQUIVALENT: "equivalent",
+    Verdict.DECIDED: "it is decided",
+    Verdict.REVERSED: "it is decided the other way round",
+    Verdict.EQUIVALENT: "they are equivalent",
 }
 
 

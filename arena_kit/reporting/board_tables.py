@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from html import escape
+from math import ceil
 
 from arena_kit.policy.constants import Phase
 from arena_kit.policy.order import OrderStatus, Verdict
 from arena_kit.policy.rules import Badge, PublicationLabel
+from arena_kit.rating.claims import two_digits
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, number, percent
 from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.validity.formats import flat
@@ -268,10 +270,7 @@ def _rules_html(report: Validity, aside: str) -> str:
 def _order_html(order: OrderStatus) -> str:
     whole = "whole" if order.whole else "in part" if order.of(Verdict.DECIDED) else "not yet"
     pill = _pill(whole, Badge.STABLE if order.whole else Badge.PROVISIONAL)
-    return (
-        f"<p><b>Order decided:</b> {pill}</p>"
-        f"<p>{escape(order.sentence)}. {escape(ABOUT[order.about])}</p>"
-    )
+    return f"<p><b>Order decided:</b> {pill}</p><p>{escape(order.sentence)}.</p>"
 
 
 def _pill(text: str, look: Badge) -> str:
@@ -289,20 +288,23 @@ def order(leaderboard: Leaderboard) -> Table:
             "neighbours": f"{pair.above} over {pair.below}",
             "BT gap": number(pair.gap, "+.0f"),
             "order": _VERDICT[pair.verdict],
-            "it takes": pair.needs if pair.verdict is Verdict.OPEN else "",
+            "more votes": None if pair.more is None else f"{two_digits(pair.more):,}",
+            "weeks": None if pair.weeks is None else f"{two_digits(ceil(pair.weeks)):,}",
+            "until": None if pair.becomes is None else _VERDICT[pair.becomes],
         }
         for pair in leaderboard.order_decided.pairs
     ]
     margin = f"{leaderboard.order_decided.margin:g}"
     note = (
         "Decided: the gap clears a level that holds for all pairs and for repeated looks. "
-        f"Equivalent: it surely lies within {margin} points. Votes: of the present mix, if the gap "
-        "stays as it is; by then about every second such order is settled."
+        f"Equivalent: it surely lies within {margin} points. More votes: of the present mix, if "
+        "the gap stays as it is; by then about every second such order is settled. Weeks: at the "
+        "present rate."
     )
     return Table(
         rows=rows,
         name="order",
-        left=["neighbours", "order", "it takes"],
+        left=["neighbours", "order", "until"],
         notes=[note, ABOUT[_about(leaderboard)]],
         empty="The board has no two models.",
     )

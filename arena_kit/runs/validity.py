@@ -125,6 +125,7 @@ class PolicyStudy(Recorded):
         """What the report is about, in words."""
         report, coverage = self.report, self.board.coverage
         return {
+            **self._answer(),
             "arena": self.arena,
             "week": _week(report),
             "compared with": report.compared.label if report.compared else report.note,
@@ -139,6 +140,15 @@ class PolicyStudy(Recorded):
             "claims": ABOUT[self.board.order_decided.about],
             "ranks compared": self.board.movement
             or f"with those of {self.params.earlier or 'the comparison week'}",
+        }
+
+    def _answer(self) -> dict[str, str]:
+        """What the board may be called, and what is decided about its order."""
+        board, phase = self.board, self.policy.phase
+        aside = "" if phase.publishes_status else f", not published in phase {int(phase)}"
+        return {
+            "rules kept": f"{board.status.status}{aside}",
+            "order decided": f"{board.order_decided.counts}{aside}",
         }
 
     def save(self) -> Record:

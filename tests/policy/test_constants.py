@@ -195,7 +195,7 @@ def test_9_2_badges(lacks: dict[str, Any], badge: Badge) -> None:
         ((UP, replace(DOWN, verdict=Verdict.OPEN, becomes=Verdict.DECIDED, more=1234, weeks=2.6)),
          Badge.ESTABLISHED,
          ("order with down open: about 1,200 more votes (about 3 weeks at the present rate) until "
-          "decided so")),
+          "it is decided")),
         ((replace(UP, verdict=Verdict.REVERSED), DOWN), Badge.ESTABLISHED,
          "below up on the board, and the votes decide the opposite"),
         ((), Badge.ESTABLISHED, "no officially ranked neighbour to be told apart from"),

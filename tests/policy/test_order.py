@@ -49,13 +49,13 @@ def test_missing_votes_by_hand() -> None:
     assert found["bc"].more == pytest.approx(3366, abs=5)
     assert found["bc"].weeks == pytest.approx(3366 / 500, abs=0.01)
     assert found["bc"].needs == (
-        "about 3,400 more votes (about 7 weeks at the present rate) until equivalent"
+        "about 3,400 more votes (about 7 weeks at the present rate) until they are equivalent"
     )
     assert found["hi"].becomes is Verdict.REVERSED
     assert found["hi"].more == pytest.approx(1349, abs=5)
     assert found["ab"].more is found["ab"].becomes is found["ab"].weeks is None
     without = {p.above + p.below: p for p in neighbour_orders(POLICY, BOARD, STRENGTHS)}
-    assert without["hi"].needs == "about 1,300 more votes until decided the other way round"
+    assert without["hi"].needs == "about 1,300 more votes until it is decided the other way round"
     strict = replace(POLICY, publication=Publication(margin=0.0))
     (pair,) = neighbour_orders(strict, "bc", STRENGTHS)
     assert pair.becomes is Verdict.DECIDED
@@ -69,8 +69,8 @@ def test_the_order_of_the_top_in_a_sentence() -> None:
     assert found.sentence == (
         "4 of 8 neighbours of the top 9 are decided, 1 equivalent within 20 points, 1 decided the "
         "other way round, 2 open; against the board the votes decide e above d; the next, h over "
-        "i, takes about 1,300 more votes (about 3 weeks at the present rate) until decided the "
-        "other way round; claims are about prompts like these"
+        "i, takes about 1,300 more votes (about 3 weeks at the present rate) until it is decided "
+        "the other way round; claims are about prompts like these"
     )
     whole = order_status(
         POLICY, "abdf", rated_by_hand({"a": 300.0, "b": 200.0, "d": 100.0, "f": 0.0})
