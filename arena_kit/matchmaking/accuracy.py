@@ -14,14 +14,17 @@ from statistics import median
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Order, Policy
 from arena_kit.policy.coverage import Coverage
-from arena_kit.policy.order import neighbour_orders
+from arena_kit.policy.order import PairOrder, Verdict, neighbour_orders
 from arena_kit.policy.ratings import strengths
 from arena_kit.policy.rules import (
+    Badge,
     PublicationLabel,
     Standing,
     provisional_state,
     publication_status,
     ranked,
+    ranked_neighbours,
+    stability_badge,
 )
 from arena_kit.rating import claims
 from arena_kit.rating.base import RatingError, Ratings
@@ -123,6 +126,9 @@ class Checkpoint:
         that then claims.
     order
         What is decided about the order of the top; None where nothing can be fitted yet.
+    stable, wrongly_stable
+        Models with the badge Stable, and those of them that truly stand otherwise to a neighbour
+        than the badge says.
     """
 
     votes: int
@@ -137,6 +143,8 @@ class Checkpoint:
     official: bool
     claim: Claim | None
     order: OrderClaim | None
+    stable: int
+    wrongly_stable: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +273,25 @@ def order_claim(
     )
 
 
+def stable_badges(
+    policy: Policy, standings: Sequence[Standing], fit: Ratings | None, truth: Mapping[str, float]
+) -> tuple[int, int]:
+    """How many models have the badge Stable, and for how many of them it is false."""
+    near = {} if fit is None else ranked_neighbours(policy, standings, fit)
+    stable = [
+        near[s.model]
+        for s in standings
+        if s.model in near and stability_badge(policy, s, near[s.model]).badge is Badge.STABLE
+    ]
+    margin = policy.publication.margin
+    return len(stable), sum(any(_false(pair, truth, margin) for pair in each) for each in stable)
+
+
+def _false(pair: PairOrder, truth: Mapping[str, float], margin: float) -> bool:
+    gap = truth[pair.above] - truth[pair.below]
+    return abs(gap) > margin if pair.verdict is Verdict.EQUIVALENT else gap < 0
+
+
 def fitted(battles: BattleLog, policy: Policy) -> Ratings | None:
     """What all votes so far say together, None where they say nothing yet."""
     try:
@@ -292,6 +319,7 @@ def checkpoint(
     status = publication_status(policy, standings, coverage.pair)
     official = status.status is PublicationLabel.OFFICIAL
     named = (status.top or order)[:top]
+    stable, wrongly_stable = stable_badges(policy, standings, fit, truth)
     return Checkpoint(
         votes=int(coverage.votes.sum()) // 2,
         models=len(order),
@@ -305,6 +333,8 @@ def checkpoint(
         official=official,
         claim=claim(policy, standings, truth) if official else None,
         order=None if fit is None else order_claim(policy, named, fit, truth),
+        stable=stable,
+        wrongly_stable=wrongly_stable,
     )
 
 

@@ -45,10 +45,10 @@ class PairOrder:
     """Two neighbours as the board orders them, and what the votes say of that.
 
     `reversed` is decided the other way round. `gap` is by how many Bradley–Terry points the upper
-    one leads, None where one is not rated with the others. `more` is how many more votes of the
-    present mix would make an open order what `becomes` says, if the gap stays as it is, and
-    `weeks` how long they take at the present rate; None where that is out of reach or the log has
-    no times.
+    one leads, None where the evidence on one of them does not reach for a claim. `more` is how
+    many more votes of the present mix would make an open order what `becomes` says, if the gap
+    stays as it is, and `weeks` how long they take at the present rate; None where that is out of
+    reach or the log has no times.
     """
 
     above: str
@@ -67,6 +67,8 @@ class PairOrder:
     @property
     def needs(self) -> str:
         """What an open order takes, in words."""
+        if self.gap is None:
+            return "too little evidence for any claim"
         if self.becomes is None or self.more is None:
             return "no number of votes in reach would settle it"
         weeks = "" if self.weeks is None else f" ({_weeks(self.weeks)} at the present rate)"
@@ -139,8 +141,9 @@ def neighbour_orders(
     policy: Policy, names: Sequence[str], strengths: Ratings, per_week: float | None = None
 ) -> tuple[PairOrder, ...]:
     """What the votes say of every two neighbours of an order, best first."""
-    pairs, rated = list(pairwise(names)), set(strengths.models)
-    known = [pair for pair in pairs if rated.issuperset(pair)]
+    pairs = list(pairwise(names))
+    placed = {row.model for row in strengths.ratings if row.ci_low is not None}
+    known = [pair for pair in pairs if placed.issuperset(pair)]
     margin = policy.publication.margin
     states = claims.between(strengths, known, margin)
     alike = claims.until_equivalent(strengths, known, margin)
@@ -148,7 +151,7 @@ def neighbour_orders(
         pair: _pair_order(pair, state, until, strengths)
         for pair, state, until in zip(known, states, alike, strict=True)
     }
-    orders = (told.get(pair) or _unrated(*pair) for pair in pairs)
+    orders = (told.get(pair) or _unplaced(*pair) for pair in pairs)
     return tuple(replace(each, weeks=_weeks_until(each.more, per_week)) for each in orders)
 
 
@@ -171,7 +174,7 @@ def _pair_order(
     )
 
 
-def _unrated(above: str, below: str) -> PairOrder:
+def _unplaced(above: str, below: str) -> PairOrder:
     return PairOrder(above=above, below=below, verdict=Verdict.OPEN, gap=None)
 
 

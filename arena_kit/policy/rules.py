@@ -11,7 +11,8 @@ from typing import Protocol
 
 from arena_kit.policy.constants import Policy, Threshold
 from arena_kit.policy.feasibility import stable_rd
-from arena_kit.policy.order import PairOrder
+from arena_kit.policy.order import PairOrder, neighbour_orders
+from arena_kit.rating.base import Ratings
 
 _ROUNDING = 1e-9  # a mean of exact shares may miss its threshold by so much
 
@@ -171,6 +172,21 @@ def stability_badge(
     alone = [(False, "no officially ranked neighbour to be told apart from")]
     stable, reasons = _all_met([*_conditions(threshold, standing), *(told or alone)])
     return StabilityBadge(badge=Badge.STABLE if stable else Badge.ESTABLISHED, reasons=reasons)
+
+
+def ranked_neighbours(
+    policy: Policy,
+    standings: Iterable[Standing],
+    strengths: Ratings,
+    per_week: float | None = None,
+) -> dict[str, tuple[PairOrder, ...]]:
+    """What the votes say of every officially ranked model and those right above and below it;
+    provisional ones are outside official claims (5.3).
+    """
+    rows = ranked(policy, standings)
+    named = [s.model for s in rows if not provisional_state(policy, s).provisional]
+    pairs = neighbour_orders(policy, named, strengths, per_week)
+    return {model: pairs[max(0, n - 1) : n + 1] for n, model in enumerate(named)}
 
 
 def confidence(policy: Policy, rd: float) -> Confidence:

@@ -166,7 +166,11 @@ def _notes(leaderboard: Leaderboard) -> list[str]:
             "0 %; it is no probability. Coverage: prompt coverage."
         )
         tier = "Tier: every model is decidedly above all models of later tiers, by Bradley–Terry"
-        notes += [f"{tier}; ranks within a tier may be chance.", ABOUT[_about(leaderboard)]]
+        stable = (
+            "Stable: votes and coverage as the policy asks, RD at its floor, and the order against "
+            "both officially ranked neighbours decided or equivalent."
+        )
+        notes += [f"{tier}; ranks within a tier may be chance.", stable, ABOUT[_about(leaderboard)]]
     if phase.shows_legacy_elo and phase.orders_by == "conservative":
         notes.append("Elo: the legacy rating, for continuity during the transition.")
     notes.append("Consistency, Spread and Avg score are raw: they depend on who met whom.")

@@ -67,6 +67,11 @@ METRICS = (
            lambda run: _share([order.false for order in run.orders]), "{:.1%}", -1),
     Metric("false_order_seasons", "order decided: seasons with a false one",
            lambda run: float(any(order.false for order in run.orders)), "{:.1%}", -1),
+    Metric("stable_badges", "badge Stable: models, at the end",
+           lambda run: run.end.stable, "{:.1f}", 1),
+    Metric("false_badges", "badge Stable: false ones, of all looks",
+           lambda run: _part(sum(at.wrongly_stable for at in run.checkpoints),
+                             sum(at.stable for at in run.checkpoints)), "{:.1%}", -1),
 )  # fmt: skip
 
 
@@ -255,7 +260,11 @@ def _difference_text(metric: Metric, gap: Difference | None) -> str | None:
 
 
 def _share(outcomes: Sequence[bool]) -> float | None:
-    return sum(outcomes) / len(outcomes) if outcomes else None
+    return _part(sum(outcomes), len(outcomes))
+
+
+def _part(some: int, all_: int) -> float | None:
+    return some / all_ if all_ else None
 
 
 def _t95(df: int) -> float:

@@ -19,7 +19,6 @@ from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.order import (
     OrderStatus,
     PairOrder,
-    neighbour_orders,
     order_status,
     votes_per_week,
 )
@@ -37,6 +36,7 @@ from arena_kit.policy.rules import (
     quality_checks,
     quality_floor,
     ranked,
+    ranked_neighbours,
     stability_badge,
 )
 from arena_kit.rating import claims
@@ -135,7 +135,7 @@ def leaderboard(
         states=states,
         fairness=fairness,
         order=order,
-        neighbours=_neighbours(policy, standings, strengths, pace),
+        neighbours=ranked_neighbours(policy, standings, strengths, pace),
     )
     movement = _movement(epoch_of(policy), earlier)
     before = earlier.ranks if earlier and not movement else {}
@@ -154,17 +154,6 @@ def leaderboard(
         history=history,
         strengths=strengths,
     )
-
-
-def _neighbours(
-    policy: Policy, standings: Sequence[Standing], strengths: Ratings, pace: float | None
-) -> dict[str, tuple[PairOrder, ...]]:
-    """What the votes say of every officially ranked model and those right above and below it;
-    provisional ones are outside official claims (5.3).
-    """
-    named = [s.model for s in standings if not provisional_state(policy, s).provisional]
-    pairs = neighbour_orders(policy, named, strengths, pace)
-    return {model: pairs[max(0, n - 1) : n + 1] for n, model in enumerate(named)}
 
 
 def _states(coverage: Coverage, known: Mapping[str, GlickoState]) -> dict[str, GlickoState]:

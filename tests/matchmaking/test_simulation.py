@@ -26,6 +26,7 @@ from arena_kit.matchmaking.accuracy import (
     order_accuracy,
     order_claim,
     rank_correlation,
+    stable_badges,
 )
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
@@ -134,6 +135,27 @@ def test_decided_orders_beside_the_truth_by_hand(
         assert found.false is bool(wrong + apart)
         assert found.claimed == 6
     assert order_claim(Policy(), "abcz", fit, truth).decided == 3, "z is not rated"
+
+
+@pytest.mark.parametrize(
+    ("true", "stable", "wrong"),
+    [
+        ((1500.0, 1400.0, 1300.0, 1280.0), 4, 0),
+        ((1500.0, 1510.0, 1300.0, 1280.0), 4, 2),  # a and b claim to be the other way round
+        ((1500.0, 1400.0, 1300.0, 1270.0), 4, 2),  # c and d claim to be alike
+    ],
+)
+def test_false_badges_by_hand(true: tuple[float, ...], stable: int, wrong: int) -> None:
+    """A badge Stable is false where the model truly stands otherwise to a neighbour than the
+    votes decide, or lies further from an equivalent one than the margin.
+    """
+    fit = rated_by_hand({"a": 1560.0, "b": 1530.0, "c": 1500.0, "d": 1499.0}, 4.0)
+    board = [standing(m, 1600.0 - n, decisive=200) for n, m in enumerate("abcd")]
+    truth = dict(zip("abcd", true, strict=True))
+    assert stable_badges(Policy(), board, fit, truth) == (stable, wrong)
+    few = [replace(each, decisive=199) for each in board]
+    assert stable_badges(Policy(), few, fit, truth) == (0, 0)
+    assert stable_badges(Policy(), board, None, truth) == (0, 0)
 
 
 def test_false_orders_against_an_independent_count() -> None:

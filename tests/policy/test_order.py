@@ -89,7 +89,14 @@ def test_what_is_not_known_is_open() -> None:
     for names in ("ab", "bz"):
         (pair,) = neighbour_orders(POLICY, names, strengths, 500.0)
         assert pair.verdict is Verdict.OPEN
-        assert pair.needs == "no number of votes in reach would settle it"
+        assert pair.gap is None
+        assert pair.needs == "too little evidence for any claim"
+    (equal,) = neighbour_orders(
+        replace(POLICY, publication=Publication(margin=0.0)),
+        "xy",
+        rated_by_hand({"x": 0.0, "y": 0.0}),
+    )
+    assert equal.needs == "no number of votes in reach would settle it"
     nobody = order_status(POLICY, ["a"], strengths)
     assert not nobody.whole
     assert nobody.sentence == "no two models are rated, so no order can be decided"
