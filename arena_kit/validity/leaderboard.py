@@ -116,7 +116,7 @@ def leaderboard(
     states = _states(coverage, final_states(history))
     standings = ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
-    fairness = coverage.fairness(exposure_due(history, policy, order))
+    fairness = coverage.fairness(exposure_due(history, policy, order, battles))
     facts = _facts(battles, coverage, strengths, states=states, fairness=fairness, order=order)
     movement = _movement(epoch_of(policy), earlier)
     before = earlier.ranks if earlier and not movement else {}
