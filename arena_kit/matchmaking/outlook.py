@@ -26,6 +26,7 @@ from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.evidence import CLAIMS_ABOUT
 
+_MANY = 100_000  # votes of one pair beyond any arena
 _SWAPPED = {A_WINS: B_WINS, B_WINS: A_WINS}
 
 
@@ -54,8 +55,11 @@ class OpenPair(NamedTuple):
     @property
     def reason(self) -> str:
         """Why the two should meet."""
-        votes = f"about {float(f'{self.more:.2g}'):,.0f} more votes decide it"
-        return f"open neighbours, gap {self.gap:.0f} ± {self.half:.0f}; {votes}"
+        known = self.more < _MANY
+        votes = f"about {float(f'{self.more:.2g}'):,.0f}" if known else f"over {_MANY:,}"
+        return (
+            f"open neighbours, gap {self.gap:.0f} ± {self.half:.0f}; {votes} more votes decide it"
+        )
 
 
 class _Look(NamedTuple):
