@@ -31,7 +31,9 @@ _SWAPPED = {A_WINS: B_WINS, B_WINS: A_WINS}
 
 
 class Cast(NamedTuple):
-    """A vote as it was cast, in numbers: both models, the prompt (-1: none) and the outcome."""
+    """A vote as it was cast, in numbers: both models, the prompt (-1: none) and the outcome. What
+    tells nothing of the two, both-bad or contradictory, has the outcome both-bad.
+    """
 
     first: int
     second: int
@@ -102,11 +104,13 @@ class Outlook:
         return sorted((pair for pair in found if pair), key=lambda pair: pair.more)
 
     def _open(self, look: _Look, above: int, below: int) -> OpenPair | None:
-        """Two neighbours, None where they are decided or equivalent, or hopeless."""
-        if look.settled[above, below]:
-            return None
+        """Two neighbours, None where they are decided or equivalent, or hopeless; or where votes
+        that all say the same tell nothing of their spread.
+        """
         rule, at, level = self._policy.decide, (above, below), claims.neighbour_score()
         gap, variance, worth = float(look.gap[at]), float(look.error[at]) ** 2, look.worth[at]
+        if look.settled[at] or not variance > 0:
+            return None
         shrinks = 1 / (1 + rule.reach * worth * variance)
         if chance_decided(gap, variance, shrinks) < rule.hopeless_below:
             return None
@@ -141,14 +145,14 @@ class Outlook:
 def _log(cells: NDArray[np.int32], weight: Floats) -> BattleLog:
     """Votes in cells of models, prompt and outcome, under names that are their numbers."""
     first, second, prompt, outcome = cells
-    asked = Labels.of(f"{each}" for each in prompt) if prompt[0] >= 0 else None
+    names = [None if each < 0 else f"{each:06d}" for each in prompt.tolist()]
     return BattleLog(
         models=tuple(f"{i:06d}" for i in range(1 + int(second.max()))),
         a=first,
         b=second,
         outcome=outcome.astype(np.int8),
         weight=weight,
-        question_id=asked,
+        question_id=Labels.of(names) if any(names) else None,
     )
 
 

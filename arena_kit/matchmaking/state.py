@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
@@ -257,7 +258,8 @@ def _cast(battles: BattleLog, models: Counts, prompts: Counts) -> list[Cast]:
     """
     none = np.full(len(battles), -1)
     asked = none if battles.question_id is None else battles.question_id.codes
-    columns = models[battles.a], models[battles.b], prompts[asked], battles.outcome
+    outcome = np.where(battles.flags(), BOTH_BAD, battles.outcome)
+    columns = models[battles.a], models[battles.b], prompts[asked], outcome
     return [Cast(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
 
 

@@ -168,6 +168,21 @@ def test_claims_about_prompts_like_these_need_more() -> None:
     assert half[1] > 3 * half[0]
 
 
+def test_votes_without_a_prompt_or_a_spread_are_no_error() -> None:
+    """Votes without a prompt stand for themselves; where every prompt says exactly the same of two
+    models, nothing is known of their spread, and they are left alone.
+    """
+    policy = Policy(claims_about="prompts_like_these", decide=Decide(refresh=100))
+    found, alike = Outlook(policy), Outlook(policy)
+    found.add([Cast(0, 1, -1, outcome) for *_, outcome in met(0, 60, 40)])
+    assert found.open_pairs(np.ones(2, bool))[0].half == pytest.approx(100, abs=1)
+    alike.add([Cast(0, 1, p, WON if n < 6 else LOST) for p in range(10) for n in range(10)])
+    assert alike.open_pairs(np.ones(2, bool)) == []
+    nothing = Outlook(policy)
+    nothing.add([Cast(0, 1, 0, BAD)] * 100)
+    assert nothing.open_pairs(np.ones(2, bool)) == []
+
+
 def test_off_in_phases_1_and_2() -> None:
     """Before phase 3 the lane is not drawn, and no votes are looked at."""
     for phase in Phase:
