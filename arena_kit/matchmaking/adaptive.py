@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, pairwise
-from math import ceil, inf, isnan, sqrt
+from math import ceil, inf
 from math import log as ln
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.matchmaking.outlook import chance_decided
 from arena_kit.rating import claims
 from arena_kit.rating.base import MIN_QUESTIONS, Ratings, known
 
@@ -157,7 +157,7 @@ class AdaptiveRounds:
             i, j = ratings.models.index(above), ratings.models.index(below)
             gap = ratings[above].rating - ratings[below].rating
             shrinks = min(1.0, _of_gap(full, i, j) / _of_gap(before, i, j))
-            chance = _chance(gap, float(errors[i, j]) ** 2, shrinks)
+            chance = chance_decided(gap, float(errors[i, j]) ** 2, shrinks)
             state = states.get((above, below), "open")
             hopeless = state == "open" and (chance < self.hopeless_below or shrinks == 1)
             found.append(
@@ -251,17 +251,3 @@ def _inverse(information: Floats) -> Floats:
 def _of_gap(covariance: Floats, i: int, j: int) -> float:
     """The variance of the gap between two models."""
     return float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
-
-
-def _chance(gap: float, variance: float, shrinks: float) -> float:
-    """How probable it is that a gap is decided once its variance has shrunk: until then it moves by
-    the variance that goes. 1 where nothing is known yet.
-    """
-    if isnan(variance):
-        return 1.0
-    level = claims.neighbour_score()
-    bar, moves = level * sqrt(shrinks * variance), sqrt((1 - shrinks) * variance)
-    if not moves:
-        return float(abs(gap) > bar)
-    after = NormalDist(gap, moves)
-    return 1 - after.cdf(bar) + after.cdf(-bar)

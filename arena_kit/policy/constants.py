@@ -6,13 +6,15 @@ with a comment each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from math import isclose
 from typing import Literal
 
 from arena_kit.rating.evidence import CLAIMS_ABOUT
 
+#: The lane beside those of the policy as written.
+DECIDES = "decide"
 Order = Literal["legacy_elo", "conservative"]
 
 
@@ -28,6 +30,11 @@ class Phase(IntEnum):
     def uses_lanes(self) -> bool:
         """Whether matchups come from the four lanes, or still from the scheme before them."""
         return self >= Phase.LANES
+
+    @property
+    def decides(self) -> bool:
+        """Whether a fifth lane decides open neighbours at the top."""
+        return self >= Phase.MIGRATION
 
     @property
     def shows_diagnostics(self) -> bool:
@@ -66,6 +73,26 @@ class LaneWeights:
 
     def __post_init__(self) -> None:
         _shares(self, "coverage", "contender", "uncertainty", "exploration")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decide:
+    """The lane that decides open neighbours of the top, from phase 3 on.
+
+    `share` is how often it is drawn; the other lanes share the rest. Neighbours are looked at
+    anew every `refresh` votes. Those that `reach` more votes between the two would decide with
+    a probability under `hopeless_below` are left alone.
+    """
+
+    share: float = 0.4
+    refresh: int = 100
+    reach: int = 2000
+    hopeless_below: float = 0.2
+
+    def __post_init__(self) -> None:
+        _between(self, "share", 0, 1)
+        _least(self, refresh=1, reach=1)
+        _between(self, "hopeless_below", 0, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +296,7 @@ class Policy:
     coverage_bonus: float = 0.25
     claims_about: str = "these_prompts"
     lanes: LaneWeights = field(default_factory=LaneWeights)
+    decide: Decide = field(default_factory=Decide)
     contenders: Contenders = field(default_factory=Contenders)
     exposure: Exposure = field(default_factory=Exposure)
     prompts: PromptFloors = field(default_factory=PromptFloors)
@@ -295,6 +323,18 @@ class Policy:
         if not self.stable.implies(self.established):
             raise ValueError("stable must ask for no less than established")
         object.__setattr__(self, "phase", Phase(self.phase))
+
+    @property
+    def lane_shares(self) -> dict[str, float]:
+        """How often each lane is drawn in the policy's phase, once lanes are (6)."""
+        share = self.decide_share
+        written = {name: (1 - share) * weight for name, weight in asdict(self.lanes).items()}
+        return written | ({DECIDES: share} if share else {})
+
+    @property
+    def decide_share(self) -> float:
+        """How often the lane that decides open neighbours is drawn in the policy's phase."""
+        return self.decide.share if self.phase.decides else 0.0
 
 
 def _least(group: object, **lowest: float) -> None:

@@ -53,6 +53,8 @@ def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> 
         reasons.append(_newcomer_sentence(policy, n_models))
     if n_prompts is not None:
         reasons += _prompt_sentences(policy, n_prompts)
+    if policy.decide_share:
+        reasons.append(_decide_sentence(policy))
     return Feasibility(settled_rd=settled_rd(policy.glicko), reasons=tuple(reasons))
 
 
@@ -171,6 +173,15 @@ def _newcomer_sentence(policy: Policy, n_models: int) -> str:
         f"guaranteed: until it is due {1 / rule.tolerance:.0f}, one exposure is more than that, "
         "and the uncertainty and exploration lanes look for whoever has a high RD and was shown "
         "least, so it is shown more than its due until the coverage lane has made up for it."
+    )
+
+
+def _decide_sentence(policy: Policy) -> str:
+    """To whom the lane that decides open neighbours is due."""
+    return (
+        f"{100 * policy.decide_share:g} % of matchups are kept to decide open neighbours of the "
+        f"top {policy.contenders.band}: they are due to the models that they show, and shares "
+        "of exposure are shares of the rest."
     )
 
 

@@ -134,9 +134,7 @@ def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
     """What the policy promises of its matchups, beside the worst seed."""
     runs = [duel.v2 for duel in duels]
     lanes = max(
-        abs(share - getattr(policy.lanes, lane))
-        for run in runs
-        for lane, share in run.drawn.items()
+        abs(share - policy.lane_shares[lane]) for run in runs for lane, share in run.drawn.items()
     )
     left = max(abs(run.left - 0.5) for run in runs)
     exposure = [run.end.exposure_deviation for run in runs]

@@ -126,7 +126,7 @@ def leaderboard(
     states = _states(coverage, final_states(history))
     standings = ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
-    fairness = coverage.fairness(exposure_due(history, policy, order))
+    fairness = coverage.fairness(exposure_due(history, policy, order, battles))
     pace = votes_per_week(battles)
     facts = _facts(
         battles,

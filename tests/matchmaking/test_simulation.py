@@ -536,12 +536,13 @@ def test_policy_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("phase", Phase)
 def test_12_a_season_in_each_phase(phase: Phase) -> None:
     """Section 12: in the shadow every vote comes from the scheme before, as if there were no
-    policy; from phase 2 on from the lanes, whatever is published.
+    policy; from phase 2 on from the four lanes, and from phase 3 on from the decide lane, too.
     """
     start = datetime(2025, 3, 3, tzinfo=UTC)
     log = season(SMALL, Policy(phase=phase), rng=rng(), start=start, days=14)
     lanes = {row.lane for row in log.to_battles()}
-    assert lanes == ({"baseline"} if phase is Phase.SHADOW else set(lane_weights(Policy())))
+    assert lanes == set(lane_weights(Policy(phase=phase)))
+    assert ("decide" in lanes) is (phase >= Phase.MIGRATION)
 
 
 def test_12_the_duel_is_between_the_ends_of_the_rollout() -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from arena_kit import DataError
-from arena_kit.policy.constants import LaneWeights, Phase, Policy, Publication, Threshold
+from arena_kit.policy.constants import Decide, LaneWeights, Phase, Policy, Publication, Threshold
 from arena_kit.policy.order import PairOrder, Verdict
 from arena_kit.policy.rules import (
     Badge,
@@ -91,6 +91,8 @@ def test_constants_as_written() -> None:
         ("2026-01-01: 3", "unknown key '2026-01-01'; allowed: phase"),
         ("pairs: {patience: 5}", "pairs: patience must be 12 or more, not 5"),
         ("publication: {margin: -1}", "publication: margin must be 0 or more, not -1.0"),
+        ("decide: {share: 1.2}", "decide: share must be from 0 to 1, not 1.2"),
+        ("decide: {refresh: 0}", "decide: refresh must be 1 or more, not 0"),
         (
             "claims_about: prompts",
             "claims_about must be prompts_like_these or these_prompts, not 'prompts'",
@@ -132,6 +134,18 @@ def test_12_phases(
     assert found.publishes_status is status
     assert found.shows_legacy_elo is elo
     assert found.publishes_weekly_report is weekly
+
+
+def test_lanes_share_what_the_fifth_leaves() -> None:
+    """In phases 1 and 2 the four lanes are as written; from phase 3 on `decide` has its share, and
+    they have the rest in the written proportions.
+    """
+    written = {"coverage": 0.4, "contender": 0.3, "uncertainty": 0.2, "exploration": 0.1}
+    assert Policy(phase=Phase.LANES).lane_shares == written
+    assert Policy(decide=Decide(share=0.0)).lane_shares == written
+    for phase in (Phase.MIGRATION, Phase.GOVERNANCE):
+        found = Policy(phase=phase, decide=Decide(share=0.5)).lane_shares
+        assert found == {"decide": 0.5} | {lane: share / 2 for lane, share in written.items()}
 
 
 def test_4_conservative_score() -> None:

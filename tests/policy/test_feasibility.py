@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from arena_kit.policy.constants import Contenders, Glicko, LaneWeights, Phase, Policy
+from arena_kit.policy.constants import Contenders, Decide, Glicko, LaneWeights, Phase, Policy
 from arena_kit.policy.feasibility import (
     due_shares,
     equal_is_feasible,
@@ -124,6 +124,19 @@ def test_too_few_prompts_are_named() -> None:
     assert "takes 5 prompts, and there are 4" in reasons[2]
     assert "asks for 6 prompts, and there are 4: it cannot be met" in reasons[3]
     assert len(feasibility(POLICY, 10, n_prompts=6).reasons) == len(reasons) - 2
+
+
+def test_the_decide_lane_is_due_to_whom_it_shows() -> None:
+    """The share that decides open neighbours is named, where the lane is on; what the others share
+    of the rest is as without it.
+    """
+    said = feasibility(POLICY, 20).reasons[-1]
+    assert said.startswith("40 % of matchups are kept to decide open neighbours of the top 8")
+    off = replace(POLICY, decide=Decide(share=0.0))
+    assert feasibility(off, 20).reasons == feasibility(POLICY, 20).reasons[:-1]
+    early = feasibility(replace(POLICY, phase=Phase.LANES), 20)
+    assert early.reasons == feasibility(off, 20).reasons
+    assert due_shares(off, 50) == due_shares(POLICY, 50)
 
 
 def test_settled_rd_is_where_votes_lead() -> None:

@@ -12,7 +12,7 @@ import pytest
 from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
 from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.matchmaking.world import World
-from arena_kit.policy.constants import Contenders, Phase, Policy
+from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PublicationLabel, PublicationStatus
@@ -504,12 +504,14 @@ class TestIntegrity:
         late = np.arange(10) >= 6
         found = {
             each.lane: (each.share, each.lately, each.weight)
-            for each in lane_mix(votes, Policy(), late)
+            for each in lane_mix(votes, Policy(phase=Phase.LANES), late)
         }
         assert found["coverage"] == (0.5, 0.0, 0.4)
         assert found["contender"] == (0.3, 0.5, 0.3)
         assert found["exploration"] == (0.0, 0.0, 0.1)
         assert lane_mix(season(n=10), Policy()) == ()
+        decide = lane_mix(votes, Policy())[4]
+        assert (decide.lane, decide.votes, decide.weight) == ("decide", 0, 0.4)
 
     def test_third_repeat(self) -> None:
         """6.2: the third meeting on a prompt within ten is counted, the third after ten is not."""
@@ -746,9 +748,11 @@ def test_everything_can_be_drawn() -> None:
 
 
 def test_sample_season() -> None:
-    """The sample season keeps the policy: lanes, sides, exposure, pairs and repeats."""
+    """The sample season keeps the policy with its four lanes: lanes, sides, exposure, pairs and
+    repeats.
+    """
     votes = read_battles(ROOT / "sample" / "arena" / "season.csv.gz")
-    policy = Policy()
+    policy = Policy(decide=Decide(share=0.0))
     report = weekly_report(votes, policy)
     assert report.now.policy == policy
     assert all(abs(lane.share - lane.weight) < 0.03 for lane in lane_mix(votes, policy))
