@@ -76,7 +76,8 @@ def _show_policy(board: Mapping[str, Any]) -> None:
     aside = "" if status["published"] else " (computed, not published)"
     _say(f"Rules kept: {status['status']}{aside}: {'; '.join(status['reasons'])}")
     if "order_decided" in board:  # records of earlier versions do not have it
-        _say(f"Order decided: {board['order_decided']['sentence']}")
+        _say(f"Order decided{aside}: {board['order_decided']['sentence']}")
+    if board.get("tiers"):
         _say(f"Tiers, each decidedly above all later ones: {'; '.join(map(_tier, board['tiers']))}")
 
 

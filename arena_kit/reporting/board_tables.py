@@ -252,9 +252,9 @@ def status(report: Validity) -> Shown:
     board, phase = report.now, report.now.policy.phase
     unpublished = f" (computed, not published in phase {int(phase)})"
     aside = "" if phase.publishes_status else unpublished
-    html = f"{_rules_html(report, aside)}{_order_html(board.order_decided)}"
+    html = f"{_rules_html(report, aside)}{_order_html(board.order_decided, aside)}"
     rules = f"Rules kept: {board.status.sentence}{aside}"
-    return Shown(html, f"{rules}\nOrder decided: {board.order_decided.sentence}")
+    return Shown(html, f"{rules}\nOrder decided: {board.order_decided.sentence}{aside}")
 
 
 def _rules_html(report: Validity, aside: str) -> str:
@@ -271,10 +271,10 @@ def _rules_html(report: Validity, aside: str) -> str:
     )
 
 
-def _order_html(order: OrderStatus) -> str:
+def _order_html(order: OrderStatus, aside: str) -> str:
     whole = "whole" if order.whole else "in part" if order.of(Verdict.DECIDED) else "not yet"
     pill = _pill(whole, Badge.STABLE if order.whole else Badge.PROVISIONAL)
-    return f"<p><b>Order decided:</b> {pill}</p><p>{escape(order.sentence)}.</p>"
+    return f"<p><b>Order decided:</b> {pill}{escape(aside)}</p><p>{escape(order.sentence)}.</p>"
 
 
 def _pill(text: str, look: Badge) -> str:

@@ -19,6 +19,7 @@ from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.order import (
     OrderStatus,
     PairOrder,
+    neighbour_orders,
     order_status,
     votes_per_week,
 )
@@ -59,7 +60,9 @@ class Leaderboard:
 
     `status` is by the rules that are kept, `order_decided` by what the votes decide about the same
     top. `movement` is why ranks are not compared with an earlier board, empty where they are.
-    `battles`, `coverage`, `history` and `strengths` are what the rows were computed from.
+    `adjacent` is what the votes say of every two neighbours by conservative score, provisional
+    ones included. `battles`, `coverage`, `history` and `strengths` are what the rows were
+    computed from.
     """
 
     rows: tuple[BoardRow, ...]
@@ -69,6 +72,7 @@ class Leaderboard:
     checks: tuple[QualityFloor, ...]
     fairness: tuple[ExposureFairness, ...]
     movement: str
+    adjacent: tuple[PairOrder, ...] = field(repr=False)
     battles: BattleLog = field(repr=False)
     coverage: Coverage = field(repr=False)
     history: GlickoHistory = field(repr=False)
@@ -149,6 +153,7 @@ def leaderboard(
         checks=quality_checks(policy, standings),
         fairness=fairness,
         movement=movement,
+        adjacent=neighbour_orders(policy, order, strengths, pace),
         battles=battles,
         coverage=coverage,
         history=history,

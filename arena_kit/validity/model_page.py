@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, BOTH_BAD, TIE
 from arena_kit.battles.log import BattleLog
-from arena_kit.policy.order import PairOrder, neighbour_orders, votes_per_week
+from arena_kit.policy.order import PairOrder
 from arena_kit.rating import claims
 from arena_kit.rating.base import expected_share, known
 from arena_kit.rating.glicko2 import replay_order
@@ -233,14 +233,11 @@ def _places(known: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
 def _neighbours(board: Leaderboard, model: str, sides: Sides) -> tuple[Neighbour, ...]:
     order, rated = board.conservative_order, board.strengths.models
     place, above = order.index(model), claims.above(board.strengths)
-    pace = votes_per_week(board.battles)
     neighbours = []
     for i in (place - 1, place + 1):
         if not 0 <= i < len(order):
             continue
         other, pair = order[i], board.coverage.pair(model, order[i])
-        two = order[min(i, place) : max(i, place) + 1]
-        (decided,) = neighbour_orders(board.policy, two, board.strengths, pace)
         both = model in rated and other in rated
         neighbours.append(
             Neighbour(
@@ -251,7 +248,7 @@ def _neighbours(board: Leaderboard, model: str, sides: Sides) -> tuple[Neighbour
                 prompts=pair.prompts,
                 meets_floor=pair.meets_floor(board.policy),
                 above=known(float(above[rated.index(model), rated.index(other)])) if both else None,
-                order=decided,
+                order=board.adjacent[min(i, place)],
             )
         )
     return tuple(neighbours)

@@ -14,6 +14,7 @@ from scipy.stats import studentized_range
 
 from arena_kit import BattleLog, BradleyTerry, Glicko2, PermutationElo, RatingError
 from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy.constants import (
     LegacyElo,
@@ -356,6 +357,22 @@ class TestOrderDecided:
         assert "Claims are about these prompts" in board_tables.board(board).html
         table = str(board_tables.order(board))
         assert all(f"{p.above} over {p.below}" in table for p in board.order_decided.pairs)
+
+    def test_voters_are_the_evidence_where_they_are_named(self, votes: BattleLog) -> None:
+        """About these prompts every voter is one piece of evidence. With fewer than ten of them
+        nothing is claimed, and the reason is told.
+        """
+        many, few = (
+            replace(votes, voter=Labels.of(f"v{k % n}" for k in range(len(votes)))) for n in (60, 5)
+        )
+        fit = BradleyTerry(both_bad="exclude", cluster="voter")(many)
+        for row in leaderboard(many).rows:
+            assert row.bt_se == pytest.approx(fit[row.model].extra["se"])
+        board = leaderboard(few)
+        assert {pair.verdict for pair in board.order_decided.pairs} == {Verdict.OPEN}
+        assert {row.tier for row in board.rows} == {None}
+        assert "too little evidence for any claim" in " ".join(board.rows[0].badge_reasons)
+        assert shown(board)["Rank"] == "1"
 
     def test_retired_models_have_no_tier(self, votes: BattleLog, board: Leaderboard) -> None:
         """Tiers are numbered among the models of the board."""

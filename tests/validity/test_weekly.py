@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
+from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.matchmaking.world import World
 from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
@@ -643,13 +644,28 @@ class TestDetail:
         assert (pages["good"].surprise or 0) > 0 > (pages["bad"].surprise or 0)
 
     def test_above_a_neighbour(self, report: Validity) -> None:
-        """9.2: a model is probably above a neighbour whose Bradley–Terry rating is lower."""
+        """9.2: a model is probably above a neighbour whose Bradley–Terry rating is lower, and the
+        page has the order of these two, whichever of them it is about.
+        """
         board = report.now
         for model in board.order:
             own = board[model].bt_rating or 0.0
             for near in model_detail(board, model).neighbours:
                 assert near.above is not None
                 assert (near.above > 0.5) == (own > (board[near.model].bt_rating or 0.0))
+                assert {near.order.above, near.order.below} == {model, near.model}
+                upper = near.rank > board[model].conservative_rank
+                assert upper == (near.order.above == model)
+                if near.order.verdict is Verdict.DECIDED:
+                    assert (near.above > 0.99) if upper else (near.above < 0.01)
+
+    def test_weeks_until_decided(self, report: Validity, votes: BattleLog) -> None:
+        """900 votes a week, 5 % of them both-bad: an open pair takes its votes over 855 a week."""
+        waiting = [p for p in report.now.adjacent if p.more is not None and p.weeks is not None]
+        assert waiting
+        counted = np.mean(votes.outcome != BOTH_BAD)
+        for pair in waiting:
+            assert pair.weeks == pytest.approx((pair.more or 0) / (900 * counted), rel=0.01)
 
     def test_history_of_responses(self) -> None:
         """9.1: which prompts a model's responses were shown on, and when, the latest first."""
