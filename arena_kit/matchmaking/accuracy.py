@@ -14,7 +14,7 @@ from statistics import median
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Order, Policy
 from arena_kit.policy.coverage import Coverage
-from arena_kit.policy.order import PairOrder, Verdict, neighbour_orders
+from arena_kit.policy.order import PairOrder, Verdict, order_status
 from arena_kit.policy.ratings import strengths
 from arena_kit.policy.rules import (
     Badge,
@@ -74,8 +74,9 @@ class OrderClaim:
     top
         The contender band by conservative score, provisional models left out where there are
         enough others.
-    neighbours, settled
-        Neighbours in it, and those of them whose order is decided as it stands or equivalent.
+    neighbours, settled, settled_by_votes
+        Neighbours in it, those of them whose order is decided as it stands or equivalent, and
+        those of the same models in the order of all votes (Bradley–Terry).
     decided, wrong
         Pairs of the top, neighbours or not, that are decided, either way round, and those of
         them that truly stand otherwise.
@@ -86,6 +87,7 @@ class OrderClaim:
     top: tuple[str, ...]
     neighbours: int
     settled: int
+    settled_by_votes: int
     decided: int
     wrong: int
     equivalent: int
@@ -261,11 +263,12 @@ def order_claim(
     lead = {pair: truth[pair.above] - truth[pair.below] for pair in pairs}
     decided = [lead[pair] for pair in pairs if pair.state == "decided"]
     alike = [lead[pair] for pair in pairs if pair.state == "equivalent"]
-    near = neighbour_orders(policy, top, fit)
+    status = order_status(policy, top, fit)
     return OrderClaim(
         top=tuple(top),
-        neighbours=len(near),
-        settled=sum(pair.settled for pair in near),
+        neighbours=len(status.pairs),
+        settled=sum(pair.settled for pair in status.pairs),
+        settled_by_votes=sum(pair.settled for pair in status.by_votes),
         decided=len(decided),
         wrong=sum(gap < 0 for gap in decided),
         equivalent=len(alike),

@@ -92,11 +92,13 @@ class PairOrder:
 class OrderStatus:
     """What is decided about the order of the top, `margin` points being equivalent.
 
-    `pairs` are the neighbours of the top, best first; `about` says what the claims are about, a
-    key of `CLAIMS_ABOUT`.
+    `pairs` are the neighbours of the top as the board orders it, `by_votes` those of the same
+    models in the order of all votes (Bradley–Terry), best first. `about` says what the claims are
+    about, a key of `CLAIMS_ABOUT`.
     """
 
     pairs: tuple[PairOrder, ...]
+    by_votes: tuple[PairOrder, ...]
     top: int
     margin: float
     about: str
@@ -126,7 +128,11 @@ class OrderStatus:
         """What is decided and what is not, and what the claims are about."""
         if not self.pairs:
             return "no two models are rated, so no order can be decided"
-        parts = [self.counts]
+        n, settled = len(self.by_votes), sum(pair.settled for pair in self.by_votes)
+        parts = [
+            self.counts,
+            f"in Bradley–Terry's own order {settled} of {n} are decided or equivalent",
+        ]
         if wrong := self.of(Verdict.REVERSED):
             told = ", ".join(f"{pair.below} above {pair.above}" for pair in wrong[:_NAMED])
             parts.append(f"against the board the votes decide {told}{_more(wrong)}")
@@ -182,8 +188,10 @@ def order_status(
     policy: Policy, names: Sequence[str], strengths: Ratings, per_week: float | None = None
 ) -> OrderStatus:
     """What is decided about an order, of which `names` are the top; best first."""
+    by_votes = [row.model for row in strengths.ratings if row.model in names]
     return OrderStatus(
         pairs=neighbour_orders(policy, names, strengths, per_week),
+        by_votes=neighbour_orders(policy, by_votes, strengths, per_week),
         top=len(names),
         margin=policy.publication.margin,
         about=claims.about(strengths),

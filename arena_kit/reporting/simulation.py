@@ -61,7 +61,10 @@ METRICS = (
     Metric("strictly_false_claims", "rules kept: claims false at all",
            lambda run: _share([claim.strictly_false for claim in run.claims]), "{:.1%}", -1),
     Metric("order_settled", "order decided: top neighbours, at the end",
-           lambda run: run.end.order.settled / max(1, run.end.order.neighbours)
+           lambda run: _part(run.end.order.settled, run.end.order.neighbours)
+           if run.end.order else None, "{:.1%}", 1),
+    Metric("order_settled_by_votes", "the same in Bradley–Terry's own order",
+           lambda run: _part(run.end.order.settled_by_votes, run.end.order.neighbours)
            if run.end.order else None, "{:.1%}", 1),
     Metric("false_orders", "order decided: looks with a false one",
            lambda run: _share([order.false for order in run.orders]), "{:.1%}", -1),

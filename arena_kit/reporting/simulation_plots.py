@@ -113,7 +113,7 @@ def _claims(ax: Axes, duels: Sequence[Duel], title: str) -> None:
     ax.annotate(
         f"rules kept, solid: by over {CLAIM_MARGIN:g} points,\ndotted: at all; "
         "dashed: order decided",
-        (0.03, 0.16), xycoords="axes fraction", fontsize=8, color=SOFT,
+        (0.03, 0.06), xycoords="axes fraction", fontsize=8, color=SOFT,
     )  # fmt: skip
     _dressed(ax, title, "share of claims so far", percent=True)
 

@@ -69,6 +69,7 @@ def order_values(order: OrderStatus) -> dict[str, Any]:
         "whole": order.whole,
         "counts": {verdict.value: len(order.of(verdict)) for verdict in Verdict},
         "pairs": [asdict(pair) for pair in order.pairs],
+        "by_votes": [asdict(pair) for pair in order.by_votes],
         "sentence": order.sentence,
     }
 

@@ -129,7 +129,7 @@ def test_decided_orders_beside_the_truth_by_hand(
     truth = dict(zip("abcd", true, strict=True))
     for top, settled in (("abcd", 3), ("bacd", 2)):
         found = order_claim(Policy(), top, fit, truth)
-        assert (found.neighbours, found.settled) == (3, settled)
+        assert (found.neighbours, found.settled, found.settled_by_votes) == (3, settled, 3)
         assert (found.decided, found.wrong) == (5, wrong)
         assert (found.equivalent, found.apart) == (1, apart)
         assert found.false is bool(wrong + apart)
@@ -203,7 +203,14 @@ def _decided_by_hand(fit: Ratings) -> set[tuple[str, str]]:
 def test_both_kinds_of_claims_are_told(duels: list[Duel]) -> None:
     """The sentence and the metrics count looks with a false order, and seasons with one."""
     order = OrderClaim(
-        top=("a", "b"), neighbours=1, settled=1, decided=1, wrong=0, equivalent=0, apart=0
+        top=("a", "b"),
+        neighbours=1,
+        settled=1,
+        settled_by_votes=1,
+        decided=1,
+        wrong=0,
+        equivalent=0,
+        apart=0,
     )
     looks = (order, replace(order, wrong=1), replace(order, decided=0, settled=0), None)
     points = tuple(

@@ -68,10 +68,22 @@ def test_the_order_of_the_top_in_a_sentence() -> None:
     assert not found.whole
     assert found.sentence == (
         "4 of 8 neighbours of the top 9 are decided, 1 equivalent within 20 points, 1 decided the "
-        "other way round, 2 open; against the board the votes decide e above d; the next, h over "
+        "other way round, 2 open; in Bradley–Terry's own order 4 of 8 are decided or equivalent; "
+        "against the board the votes decide e above d; the next, h over "
         "i, takes about 1,300 more votes (about 3 weeks at the present rate) until it is decided "
         "the other way round; claims are about prompts like these"
     )
+    assert [pair.above for pair in found.by_votes] == list("abcedfig")
+    assert [pair.settled for pair in found.by_votes] == [
+        True,  # a over b, 50 points
+        False,  # b over c, 1
+        False,  # c over e, 9
+        True,  # e over d, 40
+        False,  # d over f, 5
+        True,  # f over i, 75
+        False,  # i over g, 20
+        True,  # g over h, equivalent
+    ]
     whole = order_status(
         POLICY, "abdf", rated_by_hand({"a": 300.0, "b": 200.0, "d": 100.0, "f": 0.0})
     )
