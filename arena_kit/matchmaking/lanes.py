@@ -270,11 +270,13 @@ def propose_exploration(table: Table) -> Iterator[Proposal]:
 def propose_decide(table: Table) -> Iterator[Proposal]:
     """Open neighbours at the top, closest to being decided first.
 
-    A pair waits while one of the two is above the upper bound of exposure (7.1).
+    None while any model is outside its bounds of exposure (7.1): the turn passes to the coverage
+    lane, which has only a part of the window to bring it back.
     """
+    if np.abs(table.want[table.order]).max() > 1:
+        return
     for pair in table.outlook.open_pairs(table.enabled):
-        if min(table.want[pair.above], table.want[pair.below]) > -1:
-            yield Proposal(pair.above, pair.below, pair.reason)
+        yield Proposal(pair.above, pair.below, pair.reason)
 
 
 def propose_baseline(table: Table) -> Iterator[Proposal]:

@@ -230,14 +230,14 @@ def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> No
 
 
 @pytest.mark.parametrize("aimed", [True, False])
-def test_a_pair_shown_too_often_waits(aimed: bool) -> None:
-    """Two open neighbours that other lanes have shown far more often than all others wait; what
-    the lane itself has shown is no reason to.
+def test_exposure_goes_first(aimed: bool) -> None:
+    """Where two open neighbours were shown far more often than all others, by other lanes, the
+    coverage lane has the turn; what the decide lane itself has shown is no reason to wait.
     """
     names = ("a", "b", "c", "d")
     lane = "decide" if aimed else "contender"
     open_pair = [("a", "b", n % 10 < 6, lane) for n in range(100)]
-    others = [(x, y, n < 9, "coverage") for x, y in (("b", "c"), ("c", "d")) for n in range(10)]
+    others = [(x, y, n < 9, "coverage") for x, y in (("b", "c"), ("a", "d")) for n in range(10)]
     log_ = BattleLog.from_battles(
         Battle(
             model_a=a,
@@ -252,8 +252,8 @@ def test_a_pair_shown_too_often_waits(aimed: bool) -> None:
     rng, ratings = np.random.default_rng(0), dict.fromkeys(names, GlickoState(1500.0, 60.0, 0.06))
     scheduler = Scheduler(policy, names, PROMPTS, rng=rng, battles=log_)
     served = [scheduler.cancel(scheduler.next_matchup(ratings).matchup_id) for _ in range(20)]
-    together = [{m.model_a, m.model_b} == {"a", "b"} and m.lane is Lane.DECIDE for m in served]
-    assert all(together) if aimed else not any(together)
+    assert {matchup.lane for matchup in served} == {Lane.DECIDE if aimed else Lane.COVERAGE}
+    assert {matchup.drawn for matchup in served} == {Lane.DECIDE}
 
 
 @pytest.mark.parametrize("about", ["these_prompts", "prompts_like_these"])
