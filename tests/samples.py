@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import yaml
 
-from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Source
+from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
 from arena_kit.battles.log import Labels
 from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
@@ -371,6 +371,36 @@ def season(n: int = 3000, models: int = 6, seed: int = 0) -> BattleLog:
         won = rng.choice(["a", "b", "-", "!"], p=[0.8 * p, 0.8 * (1 - p), 0.15, 0.05])
         rows.append((f"m{i}", f"m{j}", str(won), f"q{rng.integers(12):02}"))
     return votes_on(*rows)
+
+
+def rated_by_hand(
+    ratings: dict[str, float], se: float | dict[str, float] = 10.0, *, df: float | None = None
+) -> Ratings:
+    """Independent ratings with these standard errors; NaN marks a model without an interval."""
+    models = tuple(sorted(ratings))
+    errors = se if isinstance(se, dict) else dict.fromkeys(models, se)
+    rows = [
+        Rating(
+            model=model,
+            rating=value,
+            ci_low=None if math.isnan(errors[model]) else value - 2 * errors[model],
+            ci_high=None if math.isnan(errors[model]) else value + 2 * errors[model],
+            n_battles=1000,
+            extra={"df": df},
+        )
+        for model, value in ratings.items()
+    ]
+    return Ratings(
+        method="by hand",
+        settings={},
+        ratings=tuple(sorted(rows, key=lambda row: -row.rating)),
+        n_battles=1000,
+        dropped={},
+        models=models,
+        traces=np.empty((0, len(models))),
+        replicates=np.empty((0, len(models))),
+        covariance=np.diag([errors[model] ** 2 for model in models]),
+    )
 
 
 def timed(votes: BattleLog, days: float = 21.0) -> BattleLog:

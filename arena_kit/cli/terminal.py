@@ -22,6 +22,7 @@ from arena_kit.reporting.tournament_tables import ABOUT, barred_text, forecast_r
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
 
+_FEW = 3  # models of a tier that are named
 _SHOWN_FLIPS = 10
 _SHOWN_ORDERS = 10
 _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
@@ -83,7 +84,17 @@ def _show_policy(board: Mapping[str, Any]) -> None:
         return
     status = board["status"]
     aside = "" if status["published"] else " (computed, not published)"
-    _say(f"{status['status']}{aside}: {'; '.join(status['reasons'])}")
+    _say(f"Rules kept: {status['status']}{aside}: {'; '.join(status['reasons'])}")
+    if "order_decided" in board:  # records of earlier versions do not have it
+        _say(f"Order decided{aside}: {board['order_decided']['sentence']}")
+    if board.get("tiers"):
+        _say(f"Tiers, each decidedly above all later ones: {'; '.join(map(_tier, board['tiers']))}")
+
+
+def _tier(models: Sequence[str]) -> str:
+    """A tier by its models, or by how many there are."""
+    few = len(models) <= _FEW
+    return ", ".join(models) if few else f"{len(models)} models, {models[0]} to {models[-1]}"
 
 
 def _validity(row: Mapping[str, Any]) -> dict[str, str]:
