@@ -84,6 +84,7 @@ class Plan:
                 responses=responses,
                 rubrics=rubrics,
                 salt=Ledger(root / tournament.verdicts).salt(),
+                graded=tournament.judge.graded,
             ),
             judge=make_judge(mode, params, tournament, root),
         )

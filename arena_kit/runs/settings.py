@@ -113,13 +113,14 @@ class ChatSettings(Strict):
 class JudgeSettings(Strict):
     """The model of a paid judge in `pilot` and in the other notebooks, how often an unreadable
     answer is asked again (`max_attempts`), and how often one that failed unpaid is sent
-    (`max_tries`).
+    (`max_tries`). `graded` asks by how much the better response is better, too.
     """
 
     pilot_model: str = ""
     headline_model: str = ""
     max_attempts: int = Field(default=2, ge=1, le=5)
     max_tries: int = Field(default=3, ge=1, le=10)
+    graded: bool = False
     baseline: BaselineJudge = BaselineJudge()
     anthropic: AnthropicSettings = AnthropicSettings()
     openai_compatible: ChatSettings = ChatSettings()

@@ -25,7 +25,7 @@ from arena_kit.judging.quality import (
 )
 from arena_kit.judging.records import Answer, Judgment, Status
 from arena_kit.judging.tournament import OfflineError, judge_pairs
-from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
+from arena_kit.judging.verdicts import SHARES, settlement_counts, status_counts, to_battles
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
@@ -37,6 +37,13 @@ from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
+
+#: What a report says of graded verdicts.
+GRADED_SHARES = (
+    "graded: "
+    + ", ".join(f"{margin} counts {share:g} of a win" for margin, share in SHARES.items())
+    + " (mean of both orders)"
+)
 
 
 class UnusableError(RuntimeError):
@@ -256,6 +263,7 @@ class Study(Recorded):
             "entrants": ", ".join(sorted(tournament.entrants)),
             "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
             "rubrics": rubrics,
+            **({"verdicts": GRADED_SHARES} if tournament.judge.graded else {}),
             "requests": f"{2 * n_pairs} ({n_pairs} pairs{only} in both orders)",
             "missing responses": f"{len(plan.pairing.missing)}, treated "
             f"{tournament.missing_responses}",
