@@ -20,6 +20,7 @@ from arena_kit.reporting.tables import Table, facts, interval_text, percent, ran
 from arena_kit.reporting.tournament_tables import ABOUT, forecast_rows, missing_text
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
+from arena_kit.runs.rejudge import ARTIFACT
 
 _SHOWN_FLIPS = 10
 _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
@@ -112,7 +113,7 @@ def _show_tournament(record: Path) -> None:
             left=["entrant"],
         )
     )
-    for sentence in (*_claimed(record), *_left_out(manifest)):
+    for sentence in (*_claimed(record), *_left_out(manifest), *_rejudged(record)):
         _say(sentence)
 
 
@@ -126,6 +127,12 @@ def _claimed(record: Path) -> list[str]:
         *(f"{d}, by Bradley–Terry: {' '.join(each['sentences'])}" for d, each in found.items()),
         *about,
     ]
+
+
+def _rejudged(record: Path) -> list[str]:
+    """What changed against the record whose pairs were judged again; nothing for other runs."""
+    file = record / ARTIFACT
+    return list(read_json(file)["sentences"]) if file.is_file() else []
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:

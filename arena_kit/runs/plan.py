@@ -17,7 +17,7 @@ from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
-from arena_kit.judging.prompts import Prompt, Response, read_prompts, read_responses
+from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.records import JudgeRequest, Status
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
@@ -26,6 +26,7 @@ from arena_kit.runs.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.judges import make_judge, paid_settings
 from arena_kit.runs.parameters import RunParams, run_parameters_of
 from arena_kit.runs.record import find_root
+from arena_kit.runs.rejudge import Rejudged, rejudged
 from arena_kit.runs.settings import TournamentFile, read_rubrics, validated
 
 MAX_PAIRS = 500_000
@@ -45,6 +46,7 @@ class Plan:
     pairing: Pairing = field(repr=False)
     material: Material = field(repr=False)
     judge: Judge
+    rejudged: Rejudged | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, mode: str, parameters: dict[str, Any]) -> Plan:
@@ -70,6 +72,17 @@ class Plan:
             only=params.only_entrant,
         )
         _refuse_too_many(len(pairing.pairs))
+        material = Material(
+            prompts={p.prompt_id: p for p in bank},
+            responses=responses,
+            rubrics=rubrics,
+            salt=Ledger(root / tournament.verdicts).salt(),
+            graded=tournament.judge.graded,
+        )
+        again: Rejudged | None = None
+        if params.rejudge:
+            record = root / params.replay_from
+            pairing, again = rejudged(record, params.rejudge, pairing, material)
         return cls(
             root=root,
             params=params,
@@ -79,14 +92,9 @@ class Plan:
             prompts=prompts,
             responses=responses,
             pairing=pairing,
-            material=Material(
-                prompts={p.prompt_id: p for p in bank},
-                responses=responses,
-                rubrics=rubrics,
-                salt=Ledger(root / tournament.verdicts).salt(),
-                graded=tournament.judge.graded,
-            ),
+            material=material,
             judge=make_judge(mode, params, tournament, root),
+            rejudged=again,
         )
 
     @property
@@ -99,9 +107,15 @@ class Plan:
         return self.judge.price if isinstance(self.judge, PaidJudge) else None
 
     @cached_property
+    def asked(self) -> list[Pair]:
+        """The pairs that the judge is asked about: all but those whose recorded judgment stands."""
+        kept = {judgment.pair for judgment in self.rejudged.kept} if self.rejudged else set()
+        return [pair for pair in self.pairing.pairs if pair not in kept]
+
+    @cached_property
     def _fresh(self) -> list[JudgeRequest]:
         """The requests that the ledger cannot answer, as it stands at first use."""
-        requests = self.material.requests(self.pairing.pairs)
+        requests = self.material.requests(self.asked)
         by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
         settled = self.ledger.settled(by_key)
         return [request for key, request in by_key.items() if key not in settled]
@@ -111,7 +125,7 @@ class Plan:
         """What this run would send and what that costs; None where nothing can cost."""
         if self.price is None:
             return None
-        answered = 2 * len(self.pairing.pairs) - len(self._fresh)
+        answered = 2 * len(self.asked) - len(self._fresh)
         return self._forecaster()(self._fresh, answered=answered)
 
     @property
@@ -141,7 +155,7 @@ class Plan:
 
     def _ended(self, status: Status) -> dict[str, JudgeRequest]:
         """The requests, re-asks among them, whose final answer has this status, by cache key."""
-        first = self.material.requests(self.pairing.pairs)
+        first = self.material.requests(self.asked)
         attempts = range(1, self.tournament.judge.max_attempts + 1)
         requests = [replace(request, attempt=n) for n in attempts for request in first]
         by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))

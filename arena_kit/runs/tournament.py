@@ -37,6 +37,7 @@ from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
+from arena_kit.runs.rejudge import write_changes
 
 #: What a report says of graded verdicts.
 GRADED_SHARES = (
@@ -115,8 +116,11 @@ class Study(Recorded):
         return judgments
 
     def _judge(self, progress: Progress) -> list[Judgment]:
-        """Judge all pairs."""
-        return self._asked(self.plan.pairing.pairs, progress)
+        """Judge all pairs, but for those whose recorded judgment stands."""
+        again = self.plan.rejudged
+        judgments = [*(again.kept if again else ()), *self._asked(self.plan.asked, progress)]
+        place = {pair: n for n, pair in enumerate(self.plan.pairing.pairs)}
+        return sorted(judgments, key=lambda judgment: place[judgment.pair])
 
     def _asked(self, pairs: Sequence[Pair], progress: Progress) -> list[Judgment]:
         """Judgments of some pairs, from the ledger or asked for."""
@@ -254,17 +258,17 @@ class Study(Recorded):
         plan, tournament, method = self.plan, self.plan.tournament, self.method
         rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in plan.material.rubrics.values())
         strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
-        n_pairs = len(plan.pairing.pairs)
         lexical = plan.judge.model.startswith("baseline/")
         only = f" of {self.params.only_entrant}" if self.params.only_entrant else ""
         return {
             "tournament": tournament.name,
             "judge": plan.judge.model + (" (compares words, reads no rubric)" if lexical else ""),
+            **({"judged again": plan.rejudged.fact} if plan.rejudged else {}),
             "entrants": ", ".join(sorted(tournament.entrants)),
             "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
             "rubrics": rubrics,
             **({"verdicts": GRADED_SHARES} if tournament.judge.graded else {}),
-            "requests": f"{2 * n_pairs} ({n_pairs} pairs{only} in both orders)",
+            "requests": f"{2 * len(plan.asked)} ({len(plan.asked)} pairs{only} in both orders)",
             "missing responses": f"{len(plan.pairing.missing)}, treated "
             f"{tournament.missing_responses}",
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
@@ -299,6 +303,8 @@ class Study(Recorded):
             engines = {dimension: each.engine for dimension, each in self.ratings.items()}
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
             self._refuse_unusable()
+            if self.plan.rejudged:
+                write_changes(self.record.path, self.plan.rejudged, self.plan.judge.model)
         return self.record.close()
 
     def _refuse_unusable(self) -> None:

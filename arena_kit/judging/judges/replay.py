@@ -53,10 +53,17 @@ class ReplayJudge:
         models = sorted({str(row.get("judge_model", "")) for row in recorded.values()})
         return cls(recorded=recorded, model=" + ".join(filter(None, models)) or "replay")
 
-    def answer(self, request: JudgeRequest) -> Answer | None:
+    def model_of(self, request: JudgeRequest) -> str:
+        """The judge that the recording names for a request."""
+        return str((self._row(request) or {}).get("judge_model") or self.model)
+
+    def _row(self, request: JudgeRequest) -> dict[str, Any] | None:
         shown = request.presentation
         pair = shown.pair
-        row = self.recorded.get((pair.dimension, pair.prompt_id, shown.first, shown.second))
+        return self.recorded.get((pair.dimension, pair.prompt_id, shown.first, shown.second))
+
+    def answer(self, request: JudgeRequest) -> Answer | None:
+        row = self._row(request)
         if row is None:
             return None
         return Answer(
