@@ -13,16 +13,19 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.files import DataError
+from arena_kit.judging.panels import Voting, panel
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
 from arena_kit.rating.glicko2 import Glicko2
+from arena_kit.rating.judge_aware import JudgeAware
 
-Method = PermutationElo | BradleyTerry | Glicko2
+Method = PermutationElo | BradleyTerry | Glicko2 | JudgeAware
 METHODS: dict[str, type[Method]] = {
     "permutation-elo": PermutationElo,
     "bradley-terry": BradleyTerry,
     "glicko2": Glicko2,
+    "judge-aware": JudgeAware,
 }
 DEFAULT_METHOD = "permutation-elo"
 #: Settings that are several names, separated by commas.
@@ -61,6 +64,12 @@ def _default(value: object, kind: object) -> str:
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
               help="Change one setting of the method, listed below; may be repeated.")  # fmt: skip
 @click.option("--dimension", help="Rate only this dimension of the file.")
+@click.option("--also", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+              help="A further battles file or record, such as another judge's on the same pairs; "
+              "may be repeated.")  # fmt: skip
+@click.option("--panel", "voting", type=click.Choice(["majority", "weighted"]),
+              help="Let the judges in the files vote on every pair, and rate what they say "
+              "together; --method judge-aware fits them jointly instead.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @plain_errors
 @reading_options
@@ -69,6 +78,8 @@ def rate(
     method: str | None,
     changes: tuple[str, ...],
     dimension: str | None,
+    also: tuple[Path, ...],
+    voting: Voting | None,
     as_json: bool,
     how: HowToRead,
 ) -> None:
@@ -78,25 +89,35 @@ def rate(
     is in another tool's format, or has its columns named (--model-a, --winner, ...).
     A file with several dimensions is rated one by one. A run record, or the battles.jsonl
     inside, is rated with that record's settings, so its ratings come out again; with
-    --method bradley-terry, on the scale and center of its report.
+    --method bradley-terry, on the scale and center of its report. Several judges on the same
+    pairs vote as a --panel, or are told apart by --method judge-aware.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.battles import battles_of
 
     spec = _method(file, method, changes)
-    battles = battles_of(
-        file,
-        covariates=getattr(spec, "covariates", ()),
-        format=how.format,
-        columns=how.columns,
-        dimension=dimension,
-    )
+    every = [
+        battles_of(
+            each,
+            covariates=getattr(spec, "covariates", ()),
+            format=how.format,
+            columns=how.columns,
+            dimension=dimension,
+        )
+        for each in (file, *also)
+    ]
+    battles = BattleLog.joined(*every) if also else every[0]
+    jury = panel(battles, voting) if voting else None
+    battles = jury.battles if jury else battles
     _warn_if_long(spec, len(battles))
     logs = battles.by_dimension()
     results, unrated = _rate_each(spec, logs)
     if as_json:
-        echo(json.dumps(_rated_json(results, unrated, logs), indent=2, allow_nan=False))
+        told = _rated_json(results, unrated, logs) | ({"panel": jury.as_dict()} if jury else {})
+        echo(json.dumps(told, indent=2, allow_nan=False))
         return
+    for sentence in jury.sentences if jury else ():
+        echo(sentence)
     for name, why in unrated.items():
         echo(f"{name} is not rated: {why}", err=True)
     terminal.show_ratings(results)
@@ -104,7 +125,7 @@ def rate(
 
 def _warn_if_long(method: Method, n_battles: int) -> None:
     """Say beforehand what a large file costs, and how to have it cheaper."""
-    if isinstance(method, BradleyTerry):
+    if isinstance(method, BradleyTerry | JudgeAware):
         return
     replays = method.evidence_replicates
     if isinstance(method, PermutationElo):

@@ -166,7 +166,7 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
         for rating in ratings.ratings:
             if rating.no_interval:
                 _say(f"  {rating.model} has no interval: {rating.no_interval}")
-        if ratings.method == "bradley-terry":
+        if ratings.method in ("bradley-terry", "judge-aware"):
             for sentence in (*claims.sentences(ratings), ABOUT[claims.about(ratings)]):
                 _say(f"  {sentence}")
         for parameter, value in ratings.fit.items():
