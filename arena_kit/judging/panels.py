@@ -196,6 +196,9 @@ class _Table:
         )
 
     def alpha(self) -> float | None:
+        """Krippendorff's alpha; None where no two judges speak of one pair."""
+        if (self.said >= 0).sum(axis=0).max() < 2:
+            return None
         value = alpha(np.where(self.said < 0, np.nan, self.said))
         return None if np.isnan(value) else value
 
