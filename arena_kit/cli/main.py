@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from arena_kit.cli import (
+    cascade,
     export,
     import_responses,
     imports,
@@ -20,8 +21,8 @@ from arena_kit.cli import (
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
-    "export", "import_responses", "imports", "ledger", "main", "rate", "rejudge", "runs", "show",
-    "simulate",
+    "cascade", "export", "import_responses", "imports", "ledger", "main", "rate", "rejudge", "runs",
+    "show", "simulate",
 ]  # fmt: skip
 
 

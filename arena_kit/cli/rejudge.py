@@ -22,6 +22,9 @@ _JUDGES = ["baseline", "anthropic", "openai_compatible"]
 @click.option("--only-unsure", is_flag=True,
               help="Ask only about pairs of which the record's judge was unsure; its other "
               "verdicts stand (a cascade).")  # fmt: skip
+@click.option("--cascade", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Ask only about pairs of which a cascade, calibrated by arena-kit cascade, is "
+              "unsure.")  # fmt: skip
 @with_overrides
 @click.option("--forecast", is_flag=True, help="Only say what it would send and cost.")
 @click.option("--runs-dir", type=click.Path(path_type=Path, file_okay=False),
@@ -34,6 +37,7 @@ def rejudge(
     judge_model: str,
     max_cost_usd: str,
     only_unsure: bool,
+    cascade: Path | None,
     overrides: Overrides,
     forecast: bool,
     runs_dir: Path | None,
@@ -50,7 +54,10 @@ def rejudge(
     from arena_kit.runs.record import find_root
     from arena_kit.runs.rejudge import ARTIFACT, notebook_for
 
-    given = {"judge": judge, "rejudge": "unsure" if only_unsure else "all"}
+    if only_unsure and cascade:
+        raise click.UsageError("--only-unsure and --cascade both choose the pairs; name one")
+    which = str(cascade.resolve()) if cascade else "unsure" if only_unsure else "all"
+    given = {"judge": judge, "rejudge": which}
     given |= {"judge_model": judge_model} if judge_model else {}
     given |= {"max_cost_usd": max_cost_usd} if max_cost_usd else {}
     given |= dict(overrides)

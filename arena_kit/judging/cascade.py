@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
+from arena_kit.judging.agreement import matched, verdicts
 from arena_kit.judging.records import Judgment, Settlement
 from arena_kit.judging.verdicts import share_of_first
+from arena_kit.rating.bradley_terry import BradleyTerry
 
 Floats = NDArray[np.float64]
-Codes = NDArray[np.int_]
+Codes = NDArray[Any]
 
 #: A graded winner with less of a win than this, over both orders, is a weak one.
 _STRONG = 0.875
@@ -70,6 +73,23 @@ class Verdicts:
             raise DataError(f"a cascade needs verdicts of both judges: {len(one)} and {len(two)}")
         return cls(cheap=one, dear=two, signals=more)
 
+    @classmethod
+    def on_votes(
+        cls, cheap: BattleLog, dear: BattleLog, people: BattleLog
+    ) -> tuple[Verdicts, Codes, Codes]:
+        """What two judges say of battles that people voted on (same models and question), what
+        people say, and the question of each; the signal is the cheap judge's own rating gap.
+        """
+        logs = [replace(log, dimension=None).sides_in_order() for log in (cheap, dear, people)]
+        first, second = matched(logs[0], logs[1])
+        shared = logs[0].select(first)
+        row, vote = matched(shared, logs[2])
+        said = [np.asarray(signs(log)) for log in logs]
+        battles = cls.of(
+            said[0][first][row], said[1][second][row], rating_gaps(logs[0])[first][row]
+        )
+        return battles, said[2][vote], shared.clusters()[row]
+
     def at(self, rows: NDArray[Any]) -> Verdicts:
         """Some of the battles."""
         return Verdicts(cheap=self.cheap[rows], dear=self.dear[rows], signals=self.signals[rows])
@@ -78,6 +98,20 @@ class Verdicts:
         """What is known of each battle, before or after the dear judge was `asked`."""
         columns = [np.ones(len(self.cheap)), self.cheap, *self.signals.T]
         return np.stack([*columns, self.dear] if asked else columns, axis=1)
+
+
+def signs(log: BattleLog) -> Codes:
+    """What each battle says: 1 for the first model, -1 for the second, 0 for neither."""
+    return 1 - verdicts(log).astype(int)
+
+
+def rating_gaps(log: BattleLog) -> Floats:
+    """How far the first model of each battle is ahead in Bradley–Terry ratings by the log itself,
+    in log odds.
+    """
+    strength = BradleyTerry().strengths(log)
+    gaps: Floats = strength[log.a] - strength[log.b]
+    return gaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

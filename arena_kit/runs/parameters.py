@@ -62,7 +62,7 @@ class RunParams(Strict):
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     subset_seed: int = Field(default=0, ge=0)
     replay_from: str = ""
-    rejudge: Literal["", "all", "unsure"] = ""
+    rejudge: str = Field(default="", pattern=r"^(all|unsure|.+\.json)?$")
     inputs: Keeping = "copy"
     run_dir: str = ""
 

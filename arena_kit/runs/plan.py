@@ -79,10 +79,11 @@ class Plan:
             salt=Ledger(root / tournament.verdicts).salt(),
             graded=tournament.judge.graded,
         )
+        judge = make_judge(mode, params, tournament, root)
         again: Rejudged | None = None
         if params.rejudge:
             record = root / params.replay_from
-            pairing, again = rejudged(record, params.rejudge, pairing, material)
+            pairing, again = rejudged(record, params.rejudge, pairing, material, judge.model)
         return cls(
             root=root,
             params=params,
@@ -93,7 +94,7 @@ class Plan:
             responses=responses,
             pairing=pairing,
             material=material,
-            judge=make_judge(mode, params, tournament, root),
+            judge=judge,
             rejudged=again,
         )
 

@@ -24,6 +24,7 @@ from arena_kit.judging.verdicts import settle_all, verdict_of
 from arena_kit.rating.base import RatingError, Ratings, known
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.runs.battles import battles_of
+from arena_kit.runs.cascade import ReadyCascade
 from arena_kit.runs.compare import Orders, compare_records, record_battles, recorded_winners
 from arena_kit.runs.record import open_record
 
@@ -59,6 +60,7 @@ class Rejudged:
     judge_model: str
     kept: tuple[Judgment, ...] = field(repr=False)
     why: Mapping[str, int]
+    cascade: ReadyCascade | None = field(default=None, repr=False)
 
     @property
     def fact(self) -> str:
@@ -73,26 +75,33 @@ class Rejudged:
 
 
 def rejudged(
-    record: Path, which: str, pairing: Pairing, material: Material
+    record: Path, which: str, pairing: Pairing, material: Material, judge_model: str
 ) -> tuple[Pairing, Rejudged]:
     """The pairs of a run that a record has verdicts on, and what the run takes over from it;
-    `which` is `all`, or `unsure` for those of which the record's judge was unsure.
+    `which` is `all`, or `unsure` for those of which the record's judge was unsure, or the path of
+    a calibrated cascade from that judge to `judge_model`.
     """
     if not record.is_dir():
         raise DataError(f"replay_from: {record} is no record, whose pairs could be judged again")
     judgments = recorded_judgments(record, pairing.pairs, material)
     if not judgments:
         raise DataError(f"{record}: has no verdict on any pair of this run")
-    reasons = {judgment.pair: unsure(judgment) for judgment in judgments}
-    asked = [why for why in reasons.values() if why] if which == "unsure" else []
-    if which == "unsure" and not asked:
-        raise DataError(f"{record}: its judge was sure of every pair, so none is judged again")
     models = sorted({j.forward.judge_model for j in judgments})
+    cascade: ReadyCascade | None = None
+    if which.endswith(".json"):
+        cascade = ReadyCascade.of(Path(which), judgments, judge_model)
+        reasons = {judgment.pair: cascade.why(judgment) for judgment in judgments}
+    else:
+        reasons = {judgment.pair: unsure(judgment) for judgment in judgments}
+    asked = [why for why in reasons.values() if why] if which != "all" else []
+    if which != "all" and not asked:
+        raise DataError(f"{record}: its judge was sure of every pair, so none is judged again")
     return replace(pairing, pairs=tuple(reasons)), Rejudged(
         record=record,
         judge_model=" + ".join(models),
         kept=tuple(j for j in judgments if asked and not reasons[j.pair]),
         why=dict(Counter(asked)),
+        cascade=cascade,
     )
 
 
@@ -144,9 +153,17 @@ class Changed:
         )
 
 
-def write_changes(record: Path, what: Rejudged, judge_model: str) -> None:
-    """rejudge.json: what the judge of a record changed against the record that it judged again."""
-    found = changes(what.record, record, {judgment.pair.pair_id for judgment in what.kept})
+def write_changes(
+    record: Path, what: Rejudged, judge_model: str, judgments: Sequence[Judgment]
+) -> None:
+    """rejudge.json: what the judge of a record changed against the record that it judged again,
+    and of which pairs a calibrated cascade abstains.
+    """
+    kept = {judgment.pair.pair_id for judgment in what.kept}
+    found = changes(what.record, record, kept)
+    asked = [judgment for judgment in judgments if judgment.pair.pair_id not in kept]
+    promise = what.cascade.promise(asked, len(judgments)) if what.cascade else {}
+    said = [f"Judged again: {what.fact}.", *(each.sentence for each in found)]
     write_json(
         record / ARTIFACT,
         {
@@ -155,7 +172,8 @@ def write_changes(record: Path, what: Rejudged, judge_model: str) -> None:
             "kept_pairs": len(what.kept),
             "unsure": dict(what.why),
             "dimensions": {each.dimension: asdict(each) for each in found},
-            "sentences": [f"Judged again: {what.fact}.", *(each.sentence for each in found)],
+            **({"cascade": promise} if promise else {}),
+            "sentences": [*said, *([promise["sentence"]] if promise else [])],
         },
     )
 

@@ -304,7 +304,8 @@ class Study(Recorded):
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
             self._refuse_unusable()
             if self.plan.rejudged:
-                write_changes(self.record.path, self.plan.rejudged, self.plan.judge.model)
+                again, model = self.plan.rejudged, self.plan.judge.model
+                write_changes(self.record.path, again, model, self.judgments)
         return self.record.close()
 
     def _refuse_unusable(self) -> None:
