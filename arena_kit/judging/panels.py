@@ -24,6 +24,9 @@ LEAST_LABELLED = 30
 LEAST_JUDGES = 3
 _STEPS = 200
 _TOLERANCE = 1e-8
+_FROM_EACH_OTHER = "how far the judges agree"
+#: A skill without people's votes from which a judge's own verdicts decide nearly alone.
+_TAKEN_FOR_TRUTH = 0.98
 #: What a verdict counts for each side: in the order of `agreement.LABELS`.
 _FIRST, _TIE, _SECOND = range(3)
 
@@ -82,6 +85,12 @@ class Panel:
         rows = [first]
         if self.skill_from:
             rows.append(f"Weights are log odds of skill, told from {self.skill_from}.")
+        if self.skill_from == _FROM_EACH_OTHER:
+            rows += [
+                f"{member.judge} is all but taken for the truth, which judges alone cannot tell."
+                for member in self.members
+                if (member.skill or 0.0) > _TAKEN_FOR_TRUTH
+            ]
         for member in sorted(self.members, key=lambda each: each.agrees.value or 0.0):
             skill = "" if member.skill is None else f", skill {member.skill:.1%}"
             rows.append(
@@ -267,7 +276,7 @@ def _skills(table: _Table) -> tuple[Floats, str]:
             f"without people's votes, skill can be told from {LEAST_JUDGES} judges or more; "
             f"got {len(table.judges)}: {', '.join(table.judges)}"
         )
-    return _dawid_skene(np.where(decisive, 1 - table.said, 0)), "how far the judges agree"
+    return _dawid_skene(np.where(decisive, 1 - table.said, 0)), _FROM_EACH_OTHER
 
 
 def _dawid_skene(votes: Codes) -> Floats:

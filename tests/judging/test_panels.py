@@ -160,6 +160,8 @@ def test_real_judges_have_the_skill_that_the_data_card_says(data: Path) -> None:
         for log in [read_battles(file, winner=name).of_source(Source.LLM_JUDGE)]
     ]
     both = BattleLog.joined(*logs, people.select(once))
+    alone = panel(BattleLog.joined(*logs), "weighted")
+    assert "gpt-4-0125-preview is all but taken for the truth" in " ".join(alone.sentences)
     weighted = panel(both, "weighted")
     assert [round(m.skill or 0, 3) for m in weighted.members] == [0.723, 0.570, 0.833]
     agreed = {}
