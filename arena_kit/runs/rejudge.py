@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ Codes = NDArray[Any]
 ARTIFACT = "rejudge.json"
 #: Entrants below which no rank correlation is told.
 _LEAST_RANKED = 3
+#: What two orders say, sorted, that name the same entrant or a tie.
+_AGREE = ([Slot.A, Slot.B], [Slot.TIE, Slot.TIE])
 #: Notebooks whose records hold judged pairs, and the one that judges these again.
 _NOTEBOOKS = {
     "pilot": "pilot", "headline": "headline", "k_sweep": "k_sweep", "adaptive": "headline",
@@ -124,7 +126,8 @@ class Changed:
     `agreed` and `flipped` count presentations on which both judges gave a verdict; `pairs` is
     the agreement of the settled pairs and `decided` that of pairs with a winner from both.
     `kendall` and `spearman` correlate the two rankings by Bradley–Terry. `orders` says what
-    became of the decided ones, and `slots` holds both judges' order effects.
+    became of the decided ones, and `slots` holds both judges' order effects on the same
+    presentations.
     """
 
     dimension: str
@@ -135,7 +138,7 @@ class Changed:
     kendall: float | None
     spearman: float | None
     orders: Orders
-    slots: Mapping[str, Mapping[str, float | None]]
+    slots: Mapping[str, Mapping[str, float | int | None]]
 
     @property
     def sentence(self) -> str:
@@ -143,12 +146,14 @@ class Changed:
         n, orders = self.agreed + self.flipped, self.orders
         old = len(orders.kept) + len(orders.lost) + len(orders.reversed)
         tau = "" if self.kendall is None else f" Rank correlation (Kendall's τ) {self.kendall:.2f}."
-        slots = {when: each.get("slot_a_rate") for when, each in self.slots.items()}
-        leaning = " → ".join("–" if s is None else f"{s:.1%}" for s in slots.values())
+        slots = [self.slots[when]["slot_a_rate"] for when in ("before", "after")]
+        leaning = " → ".join("–" if s is None else f"{s:.1%}" for s in slots)
+        same = f"on {self.decided.rate.n} pairs both name a winner, the same on {self.decided.rate}"
+        if not self.decided.rate.n:
+            same = "no pair has a winner from both"
         return (
-            f"{self.dimension}: {self.flipped} of {n} verdicts flipped; where both judges name a "
-            f"winner of a pair they agree on {self.decided.rate}.{tau} Of {old} decided orders "
-            f"{len(orders.kept)} are still decided, {len(orders.lost)} open, "
+            f"{self.dimension}: {self.flipped} of {n} verdicts flipped; {same}.{tau} Of {old} "
+            f"decided orders {len(orders.kept)} are still decided, {len(orders.lost)} open, "
             f"{len(orders.reversed)} reversed; {len(orders.gained)} new. Slot A: {leaning}."
         )
 
@@ -186,41 +191,68 @@ def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Chang
     rated = [
         {name: _rated(*each) for name, each in record_battles(p).items()} for p in (before, after)
     ]
-    slots = [open_record(path).get("position_bias", {}) for path in (before, after)]
-    said = _said_twice(before, after, kept)
+    twice = _said_twice(before, after, kept)
     rows = []
     for orders in compare_records(before, after).orders:
-        name = orders.dimension
+        name, said = orders.dimension, twice.get(orders.dimension, [])
+        both = [each for each in said if {each.before, each.after} <= {*Slot}]
         first, second, question = _settled(logs[0][name], logs[1][name], kept)
         tau, rho = _correlation(*(each[name] for each in rated))
         rows.append(
             Changed(
                 dimension=name,
-                agreed=said[name, True],
-                flipped=said[name, False],
+                agreed=sum(each.before == each.after for each in both),
+                flipped=sum(each.before != each.after for each in both),
                 pairs=agreement(first, second, question, ties="counted"),
                 decided=agreement(first, second, question, ties="left out"),
                 kendall=tau,
                 spearman=rho,
                 orders=orders,
-                slots={"before": slots[0].get(name, {}), "after": slots[1].get(name, {})},
+                slots={
+                    "before": _slots((each.pair, each.before) for each in said),
+                    "after": _slots((each.pair, each.after) for each in said),
+                },
             )
         )
     return rows
 
 
-def _said_twice(before: Path, after: Path, kept: Collection[str]) -> Counter[tuple[str, bool]]:
-    """By dimension, on how many presentations both judges gave the same verdict, and another."""
-    first, second = recorded_winners(before), recorded_winners(after)
-    counts: Counter[tuple[str, bool]] = Counter()
-    for key, winner in first.items():
+class _Said(NamedTuple):
+    """What two judges say to the same presentation of a pair."""
+
+    pair: str
+    before: str
+    after: str
+
+
+def _said_twice(before: Path, after: Path, kept: Collection[str]) -> dict[str, list[_Said]]:
+    """By dimension, the presentations that were judged again."""
+    second = recorded_winners(after)
+    said: dict[str, list[_Said]] = defaultdict(list)
+    for key, winner in recorded_winners(before).items():
         dimension, prompt, *sides = key
         a, b = sorted(sides)
-        pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a=a, entrant_b=b)
-        other = second.get(key)
-        if pair.pair_id not in kept and {winner, other} <= {*Slot}:
-            counts[dimension, winner == other] += 1
-    return counts
+        pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a=a, entrant_b=b).pair_id
+        if key in second and pair not in kept:
+            said[dimension].append(_Said(pair, winner, second[key]))
+    return said
+
+
+def _slots(said: Iterable[tuple[str, str]]) -> dict[str, float | int | None]:
+    """Order effects in the verdicts (pair, winner or status) of one judge."""
+    by_pair: dict[str, list[str]] = defaultdict(list)
+    for pair, winner in said:
+        by_pair[pair].append(winner)
+    named = [winner for winners in by_pair.values() for winner in winners]
+    n_a, n_b = named.count(Slot.A), named.count(Slot.B)
+    whole = [sorted(two) for two in by_pair.values() if len(two) == 2 and {*two} <= {*Slot}]
+    flips = sum(two not in _AGREE for two in whole)
+    return {
+        "n_decisive_verdicts": n_a + n_b,
+        "slot_a_rate": n_a / (n_a + n_b) if n_a + n_b else None,
+        "n_pairs": len(whole),
+        "flip_rate": flips / len(whole) if whole else None,
+    }
 
 
 def _settled(old: BattleLog, new: BattleLog, kept: Collection[str]) -> tuple[Codes, Codes, Codes]:

@@ -94,7 +94,10 @@ def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: E
         assert each["agreed"] == sum(old[key] == new[key] for key in old)
         assert each["flipped"] == len(old) - each["agreed"]
         assert -1 <= each["kendall"] <= 1
-        assert each["slots"]["before"]["slot_a_rate"] != each["slots"]["after"]["slot_a_rate"]
+        for when, path in (("before", first), ("after", record)):
+            bias = json.loads((path / "manifest.json").read_text())["position_bias"][name]
+            slots = each["slots"][when]
+            assert slots == {key: bias[key] for key in slots}
 
 
 def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
