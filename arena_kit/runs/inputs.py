@@ -39,7 +39,7 @@ Keeping = Literal["copy", "hashes"]
 #: from a record, which may be somebody else's.
 _NOT_REPLAYED = {
     "judge_model", "max_cost_usd", "transport", "prewarm", "base_url", "key_variable", "offline",
-    "run_dir",
+    "rejudge", "run_dir",
 }  # fmt: skip
 
 

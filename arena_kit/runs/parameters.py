@@ -62,12 +62,16 @@ class RunParams(Strict):
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     subset_seed: int = Field(default=0, ge=0)
     replay_from: str = ""
-    rejudge: str = Field(default="", pattern=r"^(all|unsure|.+\.json)?$")
+    rejudge: str = ""
     inputs: Keeping = "copy"
     run_dir: str = ""
 
     @model_validator(mode="after")
     def _rejudges_a_record(self) -> RunParams:
+        if self.rejudge not in ("", "all", "unsure") and not self.rejudge.endswith(".json"):
+            raise ValueError(
+                f"rejudge must be all, unsure or a cascade file (.json), not {self.rejudge!r}"
+            )
         if self.rejudge and not self.replay_from:
             raise ValueError("rejudge needs replay_from, the record whose pairs are judged again")
         if self.rejudge and self.judge == "replay":

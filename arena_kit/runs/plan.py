@@ -82,8 +82,10 @@ class Plan:
         judge = make_judge(mode, params, tournament, root)
         again: Rejudged | None = None
         if params.rejudge:
+            which = params.rejudge
+            which = str(root / which) if which.endswith(".json") else which
             record = root / params.replay_from
-            pairing, again = rejudged(record, params.rejudge, pairing, material, judge.model)
+            pairing, again = rejudged(record, which, pairing, material, judge.model)
         return cls(
             root=root,
             params=params,

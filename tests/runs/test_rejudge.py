@@ -168,6 +168,18 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
         assert 0 < each.flipped < each.agreed + each.flipped
 
 
+def test_a_record_that_was_judged_again_is_a_record_like_any_other(first: Path) -> None:
+    """It is repeated, and judged again in its turn."""
+    second = again(first, judge="baseline", limit_pairs=2).save().path
+    repeated = again(second, "").save().path
+    assert (repeated / "battles.jsonl").read_text() == (second / "battles.jsonl").read_text()
+    assert not (repeated / "rejudge.json").exists()
+    third = again(second, judge="baseline").save().path
+    told = json.loads((third / "rejudge.json").read_text())
+    assert told["before"]["record"] == str(second)
+    assert presentations(third) == presentations(second)
+
+
 def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     """A whole run with a report; the terminal says what changed and ends with the record."""
     done = invoke("rejudge", first, "--judge", "baseline", "-p", "limit_pairs", "4")
@@ -186,6 +198,10 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
         ("first", ("-p", "n_perms", "x"), "n_perms"),
         ("first", ("-p", "replay_from", "params/pilot.yaml"), "is no record"),
         ("first", ("-p", "replay_from", ""), "rejudge needs replay_from"),
+        ("first", ("-p", "rejudge", "some"), "must be all, unsure or a cascade file (.json), not"),
+        ("first", ("-p", "rejudge", "none.json"), "none.json"),
+        ("first", ("-p", "rejudge", "sample/DATA_CARD.json"), "DATA_CARD.json"),
+        ("first", ("-p", "judge", "replay"), "replay only repeats one"),
     ],
 )
 def test_what_cannot_be_judged_again_is_said_in_a_sentence(
