@@ -7,7 +7,7 @@ and chooses the thresholds under which what the cascade says agrees with people 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -162,10 +162,6 @@ class CalibratedCascade:
         """How it does on battles that people voted on."""
         asked, said = self.asks(battles), self.answers(battles)
         return _tally(said, asked, battles, np.asarray(people, int))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

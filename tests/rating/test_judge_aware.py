@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from arena_kit import BattleLog, BradleyTerry, RatingError, claims
+from arena_kit import BattleLog, BradleyTerry, RatingError, Source, claims
 from arena_kit.battles.log import Labels
 from arena_kit.rating.judge_aware import JudgeAware
-from tests.samples import all_pairs, drawn, judged, won
+from tests.samples import all_pairs, drawn, judged, shared_log, won
 
 SKILL = {"ash": 150.0, "beech": 50.0, "cherry": -50.0, "date": -150.0}
 
@@ -127,3 +127,33 @@ def test_what_cannot_be_fitted_is_said() -> None:
         JudgeAware(spread=0)
     unanimous = by("x", judged(won("ash", "beech", 20, 0)))
     assert JudgeAware()(unanimous).order == ("ash", "beech")  # the prior makes it finite
+
+
+def test_intervals_hold_where_judges_share_their_luck() -> None:
+    """150 worlds of 250 questions, each judged by three who go by the same luck half of the time:
+    95 % intervals hold the planted skills in 92 to 98 % of cases, discriminations likewise.
+    """
+    rng = np.random.default_rng(0)
+    names, sharp = tuple(sorted(SKILL)), (0.5, 1.0, 1.5)
+    skill = np.array([SKILL[name] for name in names]) * np.log(10) / 400
+    rated, judged_well = [], []
+    for _ in range(150):
+        a = rng.integers(0, 4, 250)
+        b = (a + rng.integers(1, 4, 250)) % 4
+        shared = rng.logistic(size=250)
+        logs = []
+        for judge, by_how_much in enumerate(sharp):
+            luck = np.where(rng.random(250) < 0.5, shared, rng.logistic(size=250))
+            lost = by_how_much * (skill[a] - skill[b]) + luck < 0
+            log = shared_log(a, b, lost, names, Source.LLM_JUDGE)
+            logs.append(by(f"j{judge}", log))
+        found = JudgeAware()(BattleLog.joined(*logs))
+        for name in names:
+            low, high = found[name].ci_low, found[name].ci_high
+            rated.append(low is not None and high is not None and low < 1000 + SKILL[name] < high)
+        for judge, by_how_much in enumerate(sharp):
+            told = f"discrimination of j{judge}"
+            error = abs(found.fit[told] - by_how_much)
+            judged_well.append(error < 1.96 * found.fit[f"{told}_se"])
+    assert 0.92 < np.mean(rated) < 0.98
+    assert 0.92 < np.mean(judged_well) < 0.98
