@@ -12,6 +12,7 @@ import click
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
+from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
 from arena_kit.files import DataError
 from arena_kit.judging.panels import Voting, panel
 from arena_kit.rating.base import RatingError, Ratings
@@ -36,7 +37,8 @@ _LONG = 500_000_000
 
 def _settings() -> Lists:
     """Every key that `--set` takes, with its default and, where they are few, what it may be."""
-    return {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+    own = {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+    return own | SETTINGS
 
 
 def _keys(method: type[Method]) -> list[tuple[str, str]]:
@@ -70,6 +72,13 @@ def _default(value: object, kind: object) -> str:
 @click.option("--panel", "voting", type=click.Choice(["majority", "weighted"]),
               help="Let the judges in the files vote on every pair, and rate what they say "
               "together; --method judge-aware fits them jointly instead.")  # fmt: skip
+@click.option("--verdicts", type=click.Path(path_type=Path), metavar="VERDICTS",
+              help="A judge's battles file or run record: people's votes in FILE and these make "
+              "one board.")  # fmt: skip
+@click.option("--verdicts-winner", default="winner", metavar="COLUMN",
+              help="The column of the outcome in VERDICTS.")  # fmt: skip
+@click.option("--judge-model", default="", metavar="NAME",
+              help="Whose verdicts count, where VERDICTS has those of several judges.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @plain_errors
 @reading_options
@@ -80,6 +89,9 @@ def rate(
     dimension: str | None,
     also: tuple[Path, ...],
     voting: Voting | None,
+    verdicts: Path | None,
+    verdicts_winner: str,
+    judge_model: str,
     as_json: bool,
     how: HowToRead,
 ) -> None:
@@ -95,6 +107,15 @@ def rate(
     from arena_kit.cli import terminal
     from arena_kit.runs.battles import battles_of
 
+    if verdicts is not None:
+        if also or voting:
+            raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")
+        rate_together(
+            file, how, verdicts, verdicts_winner=verdicts_winner, judge_model=judge_model,
+            method=method, settings=_changed(changes), dimension=dimension, as_json=as_json,
+        )  # fmt: skip
+        return
+    refuse_alone(verdicts_winner, judge_model)
     spec = _method(file, method, changes)
     every = [
         battles_of(
@@ -165,12 +186,18 @@ def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
     settings = recorded_settings(recorded, name, file.parent)
     if settings:
         echo(f"settings of the run record {file.parent}", err=True)
+    return validated(METHODS[name], settings | _changed(changes), "--set")
+
+
+def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
+    """What `--set` says, as it was written; several names as a list."""
+    settings: dict[str, Any] = {}
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise DataError(f"--set {change!r}: expected KEY=VALUE")
         settings[key] = _names(text) if key in _SEVERAL else text
-    return validated(METHODS[name], settings, "--set")
+    return settings
 
 
 def _names(text: str) -> list[str]:

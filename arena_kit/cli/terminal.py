@@ -40,7 +40,8 @@ def _show_placement(record: Path) -> None:
     """The board as the report shows it, and what may be concluded from it."""
     found = read_json(record / "elo_ratings.json")
     plain = {"ratings": found["ratings"], "heading": "where this judge puts it", "caution": ""}
-    board = read_json(record / "placement.json").get("board", plain)  # records before had none
+    summary = read_json(record / "placement.json")  # records before had neither of both
+    board, worth = summary.get("board", plain), summary.get("in_votes", "")
     rows = [
         {
             "rank": rank,
@@ -53,8 +54,9 @@ def _show_placement(record: Path) -> None:
     ]
     title = f"{found['model']} in {found['arena']}, judged by {found['judge_model']}"
     _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
-    if board["caution"]:
-        _say(board["caution"])
+    for sentence in (board["caution"], worth):
+        if sentence:
+            _say(sentence)
 
 
 def _show_policy(board: Mapping[str, Any]) -> None:
@@ -174,6 +176,13 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
                 error = ratings.fit.get(f"{parameter}_se")
                 label = "mean negative log-likelihood" if parameter == "nll" else parameter
                 _say(f"  {label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
+
+
+def show_table(table: Table) -> None:
+    """A table, and its notes as sentences under it."""
+    _print(table)
+    for sentence in table.notes:
+        _say(f"  {sentence}")
 
 
 def show_comparison(comparison: Comparison) -> None:

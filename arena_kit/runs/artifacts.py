@@ -176,14 +176,9 @@ def _strengths(ratings: Ratings, battles: BattleLog) -> dict[str, Any]:
     }
 
 
-def rows_with_ranks(ratings: Ratings, *, single: bool = False) -> list[dict[str, Any]]:
-    """A row per model, best first, with the ranks that decided orders leave open to all at once;
-    `single` ones are for one model named beforehand.
-    """
-    if single:
-        ranges = claims.single_rank_ranges(ratings)
-    else:
-        ranges = claims.rank_ranges(ratings, repeated=True)
+def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:
+    """A row per model, best first, with the ranks that decided orders leave open to all at once."""
+    ranges = claims.rank_ranges(ratings, repeated=True)
     return [row.as_dict() | {"ranks": ranges[row.model]} for row in ratings.ratings]
 
 

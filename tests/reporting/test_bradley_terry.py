@@ -255,13 +255,14 @@ def board_rows(placed: Placed) -> list[list[str]]:
 
 
 def test_the_leaderboard_of_a_placement() -> None:
-    """The board has everybody best first, with interval, possible ranks, the chance that the
-    placed model is above, battles and who decided; the placed model alone is marked.
+    """The board has everybody best first, with interval, the ranks possible to all at once, the
+    chance that the placed model is above, battles and who decided; the placed model alone is
+    marked, and a note has its ranks for it alone.
     """
     placed = placed_among("ann", "bob", "cy", NEW)
     shown = placement.board(placed, "cast in 2023")
     rows = board_rows(placed)
-    ranges = claims.single_rank_ranges(placed.joint)
+    ranges = claims.rank_ranges(placed.joint, repeated=True)
     chance = claims.above(placed.joint)[placed.joint.models.index(NEW)]
     assert [row[:2] for row in rows] == [[str(n), m] for n, m in enumerate(placed.joint.order, 1)]
     for row in rows:
@@ -274,6 +275,8 @@ def test_the_leaderboard_of_a_placement() -> None:
         assert row[5] == ("–" if own else told)
         assert row[6:] == [str(rating.n_battles), "judge" if own else "people"]
     assert "People's votes: cast in 2023." in shown.html
+    alone = ranks_text(claims.single_rank_ranges(placed.joint)[NEW])
+    assert f"hold for all models at once; for {NEW} alone: {alone}." in shown.text
     marked = [row for row in re.findall(r"<tr.*?</tr>", shown.html, re.DOTALL) if "#fdebd9" in row]
     assert len(marked) == 1
     assert f">{NEW}<" in marked[0]
@@ -305,7 +308,8 @@ def test_the_answer_in_words() -> None:
     placed = placed_among("ann", "bob", "cy", NEW)
     told = placement.text(placed)
     rank = placed.joint.order.index(NEW) + 1
-    assert told.startswith(f"{NEW} is placed at rank {rank} of 4 (possible: ")
+    assert told.startswith(f"{NEW} is placed at rank {rank} of 4 by ")
+    assert "\npossible ranks of it alone: " in told
     assert f"by {placed.n_judged} judged battles" in told
     assert placed.hidden is not None
     for rating in (placed.joint[NEW], placed.anchored[NEW], placed.hidden):
@@ -356,7 +360,7 @@ def test_few_verdicts(tmp_path: Path) -> None:
     assert own[3:6] == ["–", "–", "–"]
     assert all(row[5] == "–" for row in board_rows(placed))
     assert "nan" not in placement.ways(placed).html
-    assert "(possible: –)" in placement.text(placed)
+    assert "possible ranks of it alone: –\n" in placement.text(placed)
     assert drawn(placement.forest(placed), tmp_path).startswith(b"\x89PNG")
 
 
