@@ -6,11 +6,23 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli import export, import_responses, imports, ledger, rate, runs, show, simulate
+from arena_kit.cli import (
+    cascade,
+    export,
+    import_responses,
+    imports,
+    ledger,
+    rate,
+    rejudge,
+    runs,
+    show,
+    simulate,
+)
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
-    "export", "import_responses", "imports", "ledger", "main", "rate", "runs", "show", "simulate",
+    "cascade", "export", "import_responses", "imports", "ledger", "main", "rate", "rejudge", "runs",
+    "show", "simulate",
 ]  # fmt: skip
 
 

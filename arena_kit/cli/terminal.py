@@ -21,6 +21,7 @@ from arena_kit.reporting.tables import Table, facts, interval_text, percent, ran
 from arena_kit.reporting.tournament_tables import ABOUT, barred_text, forecast_rows, missing_text
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
+from arena_kit.runs.rejudge import ARTIFACT
 
 _FEW = 3  # models of a tier that are named
 _SHOWN_FLIPS = 10
@@ -134,7 +135,13 @@ def _show_tournament(record: Path) -> None:
             left=["entrant"],
         )
     )
-    said = (*_cautions(results), *_claimed(record), *_probed(manifest), *_left_out(manifest))
+    said = (
+        *_cautions(results),
+        *_claimed(record),
+        *_probed(manifest),
+        *_left_out(manifest),
+        *_rejudged(record),
+    )
     for sentence in said:
         _say(sentence)
 
@@ -168,6 +175,12 @@ def _probed(manifest: Mapping[str, Any]) -> list[str]:
     """What canaries and sentinels said of the judge, where they were asked."""
     told = (manifest.get(name) or {} for name in ("preflight", "drift"))
     return [" ".join(each["sentences"]) for each in told if each]
+
+
+def _rejudged(record: Path) -> list[str]:
+    """What changed against the record whose pairs were judged again; nothing for other runs."""
+    file = record / ARTIFACT
+    return list(read_json(file)["sentences"]) if file.is_file() else []
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:

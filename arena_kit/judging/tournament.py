@@ -56,12 +56,15 @@ class OfflineError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """What judging reads: prompts and responses by id, rubrics by dimension."""
+    """What judging reads: prompts and responses by id, rubrics by dimension; `graded` asks by
+    how much the better response is better.
+    """
 
     prompts: Mapping[str, Prompt]
     responses: Mapping[tuple[str, str], Response]
     rubrics: Mapping[str, Rubric]
     salt: bytes
+    graded: bool = False
 
     def requests(self, pairs: Sequence[Pair]) -> list[JudgeRequest]:
         """The rendered requests of all pairs, in both orders."""
@@ -72,6 +75,7 @@ class Material:
                 responses=self.responses,
                 rubric=self.rubrics[pair.dimension],
                 salt=self.salt,
+                graded=self.graded,
             )
             for pair in pairs
             for presentation in presentations(pair)

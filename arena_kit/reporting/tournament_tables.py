@@ -218,7 +218,8 @@ def _box(entrant: str, text: str) -> str:
 
 def _verdict(verdict: Verdict) -> str:
     named = verdict.winning_entrant or (str(verdict.winner) if verdict.winner else "no verdict")
-    return f"{named}. {verdict.justification[:600]}"
+    grade = f" ({verdict.margin})" if verdict.margin and verdict.winning_entrant else ""
+    return f"{named}{grade}. {verdict.justification[:600]}"
 
 
 def stability_table(

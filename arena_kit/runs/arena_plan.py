@@ -250,6 +250,7 @@ class ArenaPlan:
                 responses=responses,
                 rubrics={dimension: self.rubric},
                 salt=self.ledger.salt(),
+                graded=self.tournament.judge.graded,
             ),
             judge=self.judge,
         )

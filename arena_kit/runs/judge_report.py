@@ -165,7 +165,8 @@ class JudgeStudy(Recorded):
         """The embedded judge on the same pairs: what any judge must beat."""
         judge = plan.tournament.judge.baseline
         judgments = judge_pairs(pairs, plan.material, judge, plan.ledger)
-        suite = canary_pairs(plan.material.rubrics, salt=plan.material.salt)
+        own = plan.material
+        suite = canary_pairs(own.rubrics, salt=own.salt, graded=own.graded)
         asked = judge_pairs(suite.pairs, suite.material, judge, plan.ledger)
         canaries = CanaryReport.of(judge.model, suite, asked)
         return self._measured(

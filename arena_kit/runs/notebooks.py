@@ -110,6 +110,14 @@ def resume_notebook(
     return _run(notebook, Record.reopen(path), parameters, root, progress=progress)
 
 
+def planned(name: str, *, root: Path, from_record: Path, overrides: Mapping[str, str]) -> Plan:
+    """What `run_notebook` would do on the inputs of a record, read, checked and priced."""
+    notebook = _notebook(name, root)
+    given, source = _given(notebook, None, from_record, root)
+    parameters = _parameters(notebook, given, source, overrides)
+    return Plan.read(name, notebook_defaults(notebook) | parameters)
+
+
 def _ask_again(
     notebook: Path,
     parameters: dict[str, Any],

@@ -66,11 +66,24 @@ class RunParams(Strict):
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     subset_seed: int = Field(default=0, ge=0)
     replay_from: str = ""
+    rejudge: str = ""
     inputs: Keeping = "copy"
     run_dir: str = ""
 
     #: Whether the judge is asked all canaries, beside the few of the pre-flight.
     full_suite: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _rejudges_a_record(self) -> RunParams:
+        if self.rejudge not in ("", "all", "unsure") and not self.rejudge.endswith(".json"):
+            raise ValueError(
+                f"rejudge must be all, unsure or a cascade file (.json), not {self.rejudge!r}"
+            )
+        if self.rejudge and not self.replay_from:
+            raise ValueError("rejudge needs replay_from, the record whose pairs are judged again")
+        if self.rejudge and self.judge == "replay":
+            raise ValueError("rejudge asks another judge, and replay only repeats one")
+        return self
 
     def applied(self, file: TournamentFile) -> TournamentFile:
         """The tournament file with this run's overrides in place."""
@@ -89,6 +102,12 @@ class AdaptiveParams(RunParams):
     hopeless_below: float = Field(default=_ROUNDS.hopeless_below, ge=0, lt=1)
     max_rounds: int = Field(default=100, ge=1)
     choice_seed: int = Field(default=_ROUNDS.seed, ge=0)
+
+    @model_validator(mode="after")
+    def _chooses_its_own_pairs(self) -> AdaptiveParams:
+        if self.rejudge:
+            raise ValueError("rejudge is for recorded pairs, and adaptive chooses its own")
+        return self
 
     def rounds(self) -> AdaptiveRounds:
         """How calls are chosen."""

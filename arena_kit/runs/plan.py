@@ -13,14 +13,14 @@ from pydantic import BaseModel
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_value, read_yaml
-from arena_kit.judging.canaries.pairs import PREFIX, Canaries, canary_pairs
+from arena_kit.judging.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster, dollars
 from arena_kit.judging.gate import Rule
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
-from arena_kit.judging.prompts import Prompt, Response, read_prompts, read_responses
+from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.quality.family import Families
 from arena_kit.judging.records import JudgeRequest, Status
 from arena_kit.judging.sentinels import Sentinels
@@ -32,6 +32,7 @@ from arena_kit.runs.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.judges import make_judge, paid_settings
 from arena_kit.runs.parameters import RunParams, run_parameters_of
 from arena_kit.runs.record import find_root
+from arena_kit.runs.rejudge import Rejudged, rejudged
 from arena_kit.runs.settings import TournamentFile, read_gate, read_rubrics, validated
 
 MAX_PAIRS = 500_000
@@ -51,6 +52,7 @@ class Plan:
     pairing: Pairing = field(repr=False)
     material: Material = field(repr=False)
     judge: Judge
+    rejudged: Rejudged | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, mode: str, parameters: dict[str, Any]) -> Plan:
@@ -79,6 +81,19 @@ class Plan:
         )
         _refuse_too_many(len(pairing.pairs))
         _refuse_reserved(bank)
+        material = Material(
+            prompts={p.prompt_id: p for p in bank},
+            responses=responses,
+            rubrics=rubrics,
+            salt=Ledger(root / tournament.verdicts).salt(),
+            graded=tournament.judge.graded,
+        )
+        again: Rejudged | None = None
+        if params.rejudge:
+            which = params.rejudge
+            which = str(root / which) if which.endswith(".json") else which
+            record = root / params.replay_from
+            pairing, again = rejudged(record, which, pairing, material, judge.model)
         return cls(
             root=root,
             params=params,
@@ -88,13 +103,9 @@ class Plan:
             prompts=prompts,
             responses=responses,
             pairing=pairing,
-            material=Material(
-                prompts={p.prompt_id: p for p in bank},
-                responses=responses,
-                rubrics=rubrics,
-                salt=Ledger(root / tournament.verdicts).salt(),
-            ),
+            material=material,
             judge=judge,
+            rejudged=again,
         )
 
     @property
@@ -136,14 +147,18 @@ class Plan:
         """What is asked before the bulk; none of a recording, and none where it is not wanted."""
         if not self.params.preflight or self.params.judge == "replay":
             return None
-        return canary_pairs(self.material.rubrics, salt=self.material.salt, suite="preflight")
+        return self._canary_pairs("preflight")
 
     @cached_property
     def suite(self) -> Canaries | None:
         """All canaries, where the notebook asks for them; none of a recording."""
         if not self.params.full_suite or self.params.judge == "replay":
             return None
-        return canary_pairs(self.material.rubrics, salt=self.material.salt)
+        return self._canary_pairs("full")
+
+    def _canary_pairs(self, suite: Suite) -> Canaries:
+        own = self.material
+        return canary_pairs(own.rubrics, salt=own.salt, suite=suite, graded=own.graded)
 
     @cached_property
     def sentinels(self) -> Sentinels | None:
@@ -156,7 +171,13 @@ class Plan:
     @cached_property
     def bulk(self) -> list[JudgeRequest]:
         """The requests on all pairs that the ledger cannot answer, as it stands at first use."""
-        return self.unanswered(self.material.requests(self.pairing.pairs))
+        return self.unanswered(self.material.requests(self.asked))
+
+    @cached_property
+    def asked(self) -> list[Pair]:
+        """The pairs that the judge is asked about: all but those whose recorded judgment stands."""
+        kept = {judgment.pair for judgment in self.rejudged.kept} if self.rejudged else set()
+        return [pair for pair in self.pairing.pairs if pair not in kept]
 
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
@@ -178,7 +199,7 @@ class Plan:
         """What this run would send and what that costs; None where nothing can cost."""
         if self.price is None:
             return None
-        answered = 2 * len(self.pairing.pairs) - len(self.bulk)
+        answered = 2 * len(self.asked) - len(self.bulk)
         return self._forecaster()(self._fresh, answered=answered)
 
     @property
@@ -208,7 +229,7 @@ class Plan:
 
     def _ended(self, status: Status) -> dict[str, JudgeRequest]:
         """The requests, re-asks among them, whose final answer has this status, by cache key."""
-        first = self.material.requests(self.pairing.pairs)
+        first = self.material.requests(self.asked)
         attempts = range(1, self.tournament.judge.max_attempts + 1)
         requests = [replace(request, attempt=n) for n in attempts for request in first]
         by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))

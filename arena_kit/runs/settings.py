@@ -116,7 +116,7 @@ class ChatSettings(Strict):
 class JudgeSettings(Strict):
     """The model of a paid judge in `pilot` and in the other notebooks, how often an unreadable
     answer is asked again (`max_attempts`), and how often one that failed unpaid is sent
-    (`max_tries`).
+    (`max_tries`). `graded` asks by how much the better response is better, too.
 
     `gate` is the file of rules that a judge must keep, `labels` a file of people's votes or gold
     labels on the same battles (`labels_winner` is their column). `families` names the family of
@@ -127,6 +127,7 @@ class JudgeSettings(Strict):
     headline_model: str = ""
     max_attempts: int = Field(default=2, ge=1, le=5)
     max_tries: int = Field(default=3, ge=1, le=10)
+    graded: bool = False
     gate: Path = DEFAULT_GATE
     labels: Path | None = None
     labels_winner: str = "winner"

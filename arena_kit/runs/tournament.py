@@ -26,7 +26,7 @@ from arena_kit.judging.quality.position import PositionBias, position_bias
 from arena_kit.judging.quality.statuses import served_by_others, served_warning
 from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Status
 from arena_kit.judging.tournament import OfflineError, judge_pairs
-from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
+from arena_kit.judging.verdicts import SHARES, settlement_counts, status_counts, to_battles
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
@@ -40,6 +40,14 @@ from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
+from arena_kit.runs.rejudge import write_changes
+
+#: What a report says of graded verdicts.
+GRADED_SHARES = (
+    "graded: "
+    + ", ".join(f"{margin} counts {share:g} of a win" for margin, share in SHARES.items())
+    + " (mean of both orders)"
+)
 
 
 class UnusableError(RuntimeError):
@@ -153,8 +161,11 @@ class Study(Recorded):
         return self.plan.bulk
 
     def _judge(self, progress: Progress) -> list[Judgment]:
-        """Judge all pairs."""
-        return self._asked(self.plan.pairing.pairs, progress)
+        """Judge all pairs, but for those whose recorded judgment stands."""
+        again = self.plan.rejudged
+        judgments = [*(again.kept if again else ()), *self._asked(self.plan.asked, progress)]
+        place = {pair: n for n, pair in enumerate(self.plan.pairing.pairs)}
+        return sorted(judgments, key=lambda judgment: place[judgment.pair])
 
     def _asked(self, pairs: Sequence[Pair], progress: Progress) -> list[Judgment]:
         """Judgments of some pairs, from the ledger or asked for."""
@@ -317,17 +328,18 @@ class Study(Recorded):
         plan, tournament, method = self.plan, self.plan.tournament, self.method
         rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in plan.material.rubrics.values())
         strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
-        n_pairs = len(plan.pairing.pairs)
         lexical = plan.judge.model.startswith("baseline/")
         only = f" of {self.params.only_entrant}" if self.params.only_entrant else ""
         canaries = len(plan.canaries.pairs) if plan.canaries else 0
         return {
             "tournament": tournament.name,
             "judge": plan.judge.model + (" (compares words, reads no rubric)" if lexical else ""),
+            **({"judged again": plan.rejudged.fact} if plan.rejudged else {}),
             "entrants": ", ".join(sorted(tournament.entrants)),
             "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
             "rubrics": rubrics,
-            "requests": f"{2 * n_pairs} ({n_pairs} pairs{only} in both orders)",
+            **({"verdicts": GRADED_SHARES} if tournament.judge.graded else {}),
+            "requests": f"{2 * len(plan.asked)} ({len(plan.asked)} pairs{only} in both orders)",
             "beside them": f"{2 * canaries} canaries before and {self.params.sentinels} sentinels "
             "after, where they are not in the ledger",
             "missing responses": f"{len(plan.pairing.missing)}, treated "
@@ -376,6 +388,9 @@ class Study(Recorded):
             engines = {dimension: each.engine for dimension, each in self.ratings.items()}
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
             self._refuse_unusable()
+            if self.plan.rejudged:
+                again, model = self.plan.rejudged, self.plan.judge.model
+                write_changes(self.record.path, again, model, self.judgments)
         return self.record.close()
 
     def _refuse_unusable(self) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from typing import Any
 
 from tests.emulator.dice import Dice
 
@@ -34,6 +35,8 @@ class Reply:
 
 #: How much the first place is worth to the reader, and what it calls a tie.
 LEAN, TIE_MARGIN = 0.04, 0.02
+#: The difference from which a graded verdict says much better.
+MUCH = 0.3
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 _PHRASES = (
@@ -208,12 +211,35 @@ def pick(name: str, shares: Mapping[str, float], dice: Dice) -> str:
     return "reader"
 
 
-def _better(sections: Sections) -> str:
+def asks_for_grades(params: Mapping[str, object]) -> bool:
+    """Whether the system text lists the labels of a graded verdict."""
+    messages: Any = params.get("messages")
+    system = [message for message in messages if message.get("role") == "system"]
+    return "A>>B" in json.dumps([params.get("system"), system])
+
+
+def graded(reply: Reply, sections: Sections) -> Reply:
+    """The same verdict as a graded one: much better from a difference of `MUCH` on."""
+    sign = ">>" if abs(_difference(sections)) >= MUCH else ">"
+    labels = {"A": f"A{sign}B", "B": f"B{sign}A", "tie": "A=B"}
+
+    def label(match: re.Match[str]) -> str:
+        return f'"winner": "{labels[match[1]]}"'
+
+    text = reply.text and re.sub(r'"winner": "(A|B|tie)"', label, reply.text)
+    return replace(reply, text=text)
+
+
+def _difference(sections: Sections) -> float:
     gold, rubric = sections.get("gold_answer"), sections.get("rubric", "")
     a, b = (_quality(sections[name], gold, rubric) for name in ("response_a", "response_b"))
+    return a - b + LEAN
+
+
+def _better(sections: Sections) -> str:
     if sections["response_a"] == sections["response_b"]:
         return "tie"
-    difference = a - b + LEAN
+    difference = _difference(sections)
     return "tie" if abs(difference) < TIE_MARGIN else "A" if difference > 0 else "B"
 
 

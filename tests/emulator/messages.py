@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from tests.emulator.behaviours import BEHAVIOURS, Reply, pick
+from tests.emulator.behaviours import BEHAVIOURS, Reply, asks_for_grades, graded, pick
 from tests.emulator.billing import Usage
 from tests.emulator.cache import Counts, Prefix, prefixes_of
 from tests.emulator.dice import Dice
@@ -119,7 +119,8 @@ class Desk:
         if "response_a" not in sections or "response_b" not in sections:
             return generate(text, schema, dice)
         sections["rubric"] = system_text(params)
-        return BEHAVIOURS[pick(behaviour, self._settings.shares, dice)](sections, dice)
+        reply = BEHAVIOURS[pick(behaviour, self._settings.shares, dice)](sections, dice)
+        return graded(reply, sections) if asks_for_grades(params) else reply
 
     def finish(self, reply: Reply, limit: int, dice: Dice, mean_thought: int) -> Output:
         """Count the tokens and cut at the limit; thinking counts, and comes first [DOC-A]."""

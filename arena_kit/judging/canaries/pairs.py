@@ -89,8 +89,10 @@ class Canaries:
         return self.material.requests(self.pairs)
 
 
-def canary_pairs(rubrics: Mapping[str, Rubric], *, salt: bytes, suite: Suite = "full") -> Canaries:
-    """The canaries of these rubrics.
+def canary_pairs(
+    rubrics: Mapping[str, Rubric], *, salt: bytes, suite: Suite = "full", graded: bool = False
+) -> Canaries:
+    """The canaries of these rubrics, `graded` where the judge's other verdicts are.
 
     `preflight` is a handful over all dimensions, asked before money is spent; `full` is under 200
     requests per dimension. A dimension without known pairs of its own has those that serve any.
@@ -109,6 +111,7 @@ def canary_pairs(rubrics: Mapping[str, Rubric], *, salt: bytes, suite: Suite = "
             },
             rubrics=rubrics,
             salt=salt,
+            graded=graded,
         ),
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import exp, tanh
 
-from arena_kit.judging.records import Answer, JudgeRequest, Status
+from arena_kit.judging.records import GRADED_LABELS, PLAIN_LABELS, Answer, JudgeRequest, Status
 from arena_kit.judging.rendering import Rubric, read_sections
 
 MODEL = "baseline/lexical-v1"
@@ -51,6 +51,8 @@ _QUANTITIES = re.compile(
     r"\b\d+(?:\.\d+)?\s*(?:mg|g|mcg|micrograms?|ml|mmol|iu|units?|%|hours?|days?|weeks?|months?"
     r"|minutes?|times|mmhg|kg)"
 )
+#: The score difference from which a graded verdict is "much better".
+_MUCH = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class BaselineJudge:
         score, why = _SCORES.get(dimension, _SCORES[known])
         a, b = (score(sections[name], sections) for name in ("response_a", "response_b"))
         gap = a - b + self.slot_bias + self.noise * self._draw(dimension, sections)
-        winner = "tie" if abs(gap) < self.tie_margin else "A" if gap > 0 else "B"
+        winner = self._label(gap, graded=request.graded)
         justification = (
             f"On {why}, response A scores {a:.2f} and response B {b:.2f}; "
             f"the difference as seen in this order is {gap:+.2f}."
@@ -113,6 +115,14 @@ class BaselineJudge:
             served_model=self.model,
             usage={"input_words": words},
         )
+
+    def _label(self, gap: float, *, graded: bool) -> str:
+        """What a score difference in favour of the response shown first is called."""
+        if not graded:
+            a, b, tie = PLAIN_LABELS
+            return tie if abs(gap) < self.tie_margin else a if gap > 0 else b
+        edges = (_MUCH, self.tie_margin, -self.tie_margin, -_MUCH)
+        return GRADED_LABELS[sum(gap < edge for edge in edges)]
 
     def _draw(self, dimension: str, sections: Mapping[str, str]) -> float:
         """A standard normal that depends on what is shown and in which order."""

@@ -57,22 +57,31 @@ class ReplayJudge:
 
     def judgments(self) -> list[Judgment]:
         """Everything that was recorded, read and settled anew, with what each verdict cost."""
-        return settle_all(self._verdict(key, row) for key, row in self.recorded.items())
+        graded = any("margin" in row for row in self.recorded.values())
+        return settle_all(
+            self._verdict(key, row, graded=graded) for key, row in self.recorded.items()
+        )
 
-    def _verdict(self, key: Key, row: Mapping[str, Any]) -> Verdict:
+    def _verdict(self, key: Key, row: Mapping[str, Any], *, graded: bool) -> Verdict:
         dimension, prompt, first, second = key
         a, b = sorted((first, second))
         pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a=a, entrant_b=b)
         shown = Presentation(pair=pair, first=first, second=second)
-        request = JudgeRequest(presentation=shown, system="", user="", boundary="")
-        judge = str(row.get("judge_model") or self.model)
-        verdict = verdict_of(request, self.answer(request), judge_model=judge)
+        request = JudgeRequest(presentation=shown, system="", user="", boundary="", graded=graded)
+        verdict = verdict_of(request, self.answer(request), judge_model=self.model_of(request))
         return replace(verdict, cost_usd=float(row.get("cost_usd") or 0))
 
-    def answer(self, request: JudgeRequest) -> Answer | None:
+    def model_of(self, request: JudgeRequest) -> str:
+        """The judge that the recording names for a request."""
+        return str((self._row(request) or {}).get("judge_model") or self.model)
+
+    def _row(self, request: JudgeRequest) -> dict[str, Any] | None:
         shown = request.presentation
         pair = shown.pair
-        row = self.recorded.get((pair.dimension, pair.prompt_id, shown.first, shown.second))
+        return self.recorded.get((pair.dimension, pair.prompt_id, shown.first, shown.second))
+
+    def answer(self, request: JudgeRequest) -> Answer | None:
+        row = self._row(request)
         if row is None:
             return None
         return Answer(
