@@ -17,7 +17,7 @@ from arena_kit.policy.constants import Phase
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text, span
-from arena_kit.reporting.tournament_tables import ABOUT, forecast_rows, missing_text
+from arena_kit.reporting.tournament_tables import ABOUT, barred_text, forecast_rows, missing_text
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
 
@@ -137,11 +137,14 @@ def _probed(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:
-    """What a tournament did without: responses that are missing, the judge that was asked."""
+    """What a tournament did without: responses that are missing, battles of the judge's own
+    family, the judge that was asked.
+    """
     dropped = manifest["dropped"]
     lost = missing_text(dropped["missing_responses"], dropped["prompts"], dropped["pairs"])
+    barred = barred_text(dropped.get("own_family", {}))  # records before had none
     served = served_sentence(manifest.get("served_by_others") or {})
-    return [sentence for sentence in (lost, served) if sentence]
+    return [sentence for sentence in (lost, barred, served) if sentence]
 
 
 def show_ratings(results: Mapping[str, Ratings]) -> None:

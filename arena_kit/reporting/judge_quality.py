@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from textwrap import fill
 
 from arena_kit.judging.agreement import Agreement, Share
 from arena_kit.judging.gate import Finding, Gate, Level
@@ -13,6 +14,7 @@ from arena_kit.judging.quality.people import People
 from arena_kit.reporting.tables import DASH, Shown, Table, number
 
 _COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#b42318"}
+_WIDTH = 88
 _MARKS = {Level.TRUSTED: "✓", Level.CAUTION: "!", Level.FAILED: "✗"}
 
 
@@ -23,8 +25,10 @@ def sentence(gate: Gate) -> Shown:
 
 
 def text(gate: Gate) -> str:
-    """The same with every reason, line by line."""
-    return "\n  ".join([gate.sentence, *(f"{f.level}: {f.reason}" for f in _doubts(gate))])
+    """The same with every reason, folded to lines that fit a text box."""
+    reasons = [f"{finding.level}: {finding.reason}" for finding in _doubts(gate)]
+    folded = [fill(each, _WIDTH, initial_indent="  ", subsequent_indent="    ") for each in reasons]
+    return "\n".join([fill(gate.sentence, _WIDTH), *folded])
 
 
 def gate_table(gate: Gate) -> Table:

@@ -46,7 +46,14 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
         for dimension, n in (dict.fromkeys(pairing.dropped_pairs, 0) | pairing.counts()).items()
     ]
     lost = missing_text(pairing.missing, pairing.dropped_prompts, pairing.dropped_pairs)
-    return Table(rows=rows, name="pairs", notes=[lost] if lost else [])
+    notes = [note for note in (lost, barred_text(pairing.barred)) if note]
+    return Table(rows=rows, name="pairs", notes=notes)
+
+
+def barred_text(barred: Mapping[str, int]) -> str:
+    """How many pairs the judge was not shown for its own family's sake; empty where none."""
+    n = sum(barred.values())
+    return f"Not judged, as the judge's own family: {n} pairs." if n else ""
 
 
 def missing_text(

@@ -18,7 +18,6 @@ from arena_kit.judging.tournament import judge_pairs, judge_requests
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress
 from arena_kit.runs.record import Record
-from arena_kit.runs.settings import read_gate
 
 FILE, SUITE_FILE, DRIFT_FILE = "canaries.json", "canary_suite.json", "drift.json"
 
@@ -144,7 +143,6 @@ def _asked(plan: Plan, record: Record, progress: Progress, canaries: Canaries) -
 
 def _kept(plan: Plan, record: Record, report: CanaryReport, file: str) -> Gate:
     """The gate of these canaries, written into the record with all that they say."""
-    rules = read_gate(plan.root, plan.tournament.judge.gate)
-    found = gate(report.judge, report.measures(), rules)
+    found = gate(report.judge, report.measures(), plan.rules)
     write_json(record.path / file, report.as_dict() | {"gate": found.as_dict()})
     return found

@@ -15,7 +15,7 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_csv, write_json
 from arena_kit.judging.cost import dollars
-from arena_kit.judging.gate import Gate
+from arena_kit.judging.gate import Gate, Rule
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.quality.calls import lengths_of
 from arena_kit.judging.quality.judge import JudgeQuality
@@ -55,7 +55,8 @@ class PlacementStudy(Recorded):
     """One model placed among others; open one with `PlacementStudy.open`, then ask for `placed`
     and `save()` the artifacts.
 
-    `verdicts` were made elsewhere; where there are none, `run` asks for them.
+    `verdicts` were made elsewhere; where there are none, `run` asks for them. `rules` say what the
+    judge must keep.
     """
 
     root: Path
@@ -63,6 +64,7 @@ class PlacementStudy(Recorded):
     human: BattleLog = field(repr=False)
     verdicts: BattleLog | None = field(repr=False)
     run: ArenaRun | None = field(repr=False)
+    rules: Mapping[str, Rule] = field(repr=False)
 
     @classmethod
     def open(
@@ -76,6 +78,7 @@ class PlacementStudy(Recorded):
         given = parameters_in(PlacementParams, namespace) | parameters
         params = validated(PlacementParams, given, f"parameters of {MODE}")
         plan = ArenaPlan.read(params, root) if params.judged_here else None
+        rules = read_gate(root, plan.tournament.judge.gate if plan else DEFAULT_GATE)
         if plan is not None:
             plan.refuse_without_cap()
         human = plan.human if plan else human_votes(params.human, root, winner=params.human_winner)
@@ -87,6 +90,7 @@ class PlacementStudy(Recorded):
             human=human,
             verdicts=verdicts,
             run=ArenaRun(plan=plan, record=record) if plan else None,
+            rules=rules,
             record=record,
         )
         study._describe()
@@ -128,21 +132,22 @@ class PlacementStudy(Recorded):
     @cached_property
     def quality(self) -> JudgeQuality:
         """What its verdicts and people's votes on the same battles show of the judge."""
+        judged, judgments = self.judged, self.judgments
         with self.record.failing():
             if self.run is None:
                 settled = (self.root / self.params.judged).is_dir()  # a record's, by both orders
                 return JudgeQuality.from_battles(
                     self.judge_model,
-                    self.judged,
+                    judged,
                     labels=self.human,
-                    both_orders=settled or self.judged.inconsistent is not None,
+                    both_orders=settled or judged.inconsistent is not None,
                 )
             plan = self.run.judging
             return JudgeQuality.of(
                 self.judge_model,
-                self.judgments,
+                judgments,
                 labels=self.human,
-                battles=self.judged,
+                battles=judged,
                 lengths=lengths_of(plan.responses),
                 families=plan.families,
                 unread=unread_rubrics(self.judge_model, [self.run.plan.rubric]),
@@ -151,11 +156,10 @@ class PlacementStudy(Recorded):
     @cached_property
     def gate(self) -> Gate:
         """Whether the judge's verdicts may be built upon; kept in judge_gate.json."""
-        file = self.run.plan.tournament.judge.gate if self.run else DEFAULT_GATE
+        quality = self.quality
         with self.record.failing():
-            rules = read_gate(self.root, file)
             canaries = self.run.canaries if self.run else None
-            return held(self.record, self.quality, rules, more=concerns(canaries, rules))
+            return held(self.record, quality, self.rules, more=concerns(canaries, self.rules))
 
     @property
     def note(self) -> str:
@@ -283,7 +287,7 @@ class PlacementStudy(Recorded):
     def save(self) -> Record:
         """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""
         with self.record.failing():
-            self.gate  # noqa: B018 (kept in the record, asked for or not)
+            _ = self.gate  # kept in the record, asked for or not
             placed, folder = self.placed, self.record.path
             if self.run is not None:
                 write_battles(folder / "judged.jsonl", self.judged)

@@ -11,9 +11,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from arena_kit.battles.files import read_battles
+from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_value, read_yaml
 from arena_kit.judging.canaries.pairs import PREFIX, Canaries, canary_pairs
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster, dollars
+from arena_kit.judging.gate import Rule
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
@@ -29,7 +32,7 @@ from arena_kit.runs.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.judges import make_judge, paid_settings
 from arena_kit.runs.parameters import RunParams, run_parameters_of
 from arena_kit.runs.record import find_root
-from arena_kit.runs.settings import TournamentFile, read_rubrics, validated
+from arena_kit.runs.settings import TournamentFile, read_gate, read_rubrics, validated
 
 MAX_PAIRS = 500_000
 
@@ -107,6 +110,17 @@ class Plan:
     def families(self) -> Families:
         """The families that the tournament file names, the judge's own among them."""
         return Families.around(self.judge.model, self.tournament.judge.families)
+
+    @cached_property
+    def rules(self) -> dict[str, Rule]:
+        """What the judge must keep."""
+        return read_gate(self.root, self.tournament.judge.gate)
+
+    @cached_property
+    def labels(self) -> BattleLog | None:
+        """People's votes or gold labels on the same battles, where the tournament file has any."""
+        file = self.tournament.judge.labels
+        return None if file is None else read_battles(self.root / file)
 
     @property
     def spends(self) -> bool:

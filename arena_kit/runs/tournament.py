@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_jsonl
 from arena_kit.judging.canaries.report import CanaryReport
@@ -40,7 +39,6 @@ from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
-from arena_kit.runs.settings import read_gate
 
 
 class UnusableError(RuntimeError):
@@ -68,6 +66,7 @@ class Study(Recorded):
         """
         plan = Plan.read(mode, parameters_in(parameters_of(mode), namespace) | parameters)
         plan.refuse_without_cap()
+        _ = plan.rules, plan.labels  # wrong files are refused before anything is asked
         refuse_unfit(plan, mode)
         record = Record.begin(mode, plan.params.model_dump(mode="json"), plan.root)
         study = cls(plan=plan, record=record)
@@ -263,12 +262,12 @@ class Study(Recorded):
     @cached_property
     def quality(self) -> JudgeQuality:
         """What its verdicts show of the judge, held against labels where there are some."""
-        plan, labels = self.plan, self.plan.tournament.judge.labels
+        plan, judgments = self.plan, self.judgments
         with self.record.failing():
             return JudgeQuality.of(
                 plan.judge.model,
-                self.judgments,
-                labels=None if labels is None else read_battles(self.root / labels),
+                judgments,
+                labels=plan.labels,
                 lengths=lengths_of(plan.responses),
                 families=plan.families,
                 strata={prompt.prompt_id: prompt.source for prompt in plan.prompts},
@@ -279,13 +278,12 @@ class Study(Recorded):
     def gate(self) -> Gate:
         """Whether the judge's verdicts may be built upon; kept in judge_gate.json."""
         earlier = failed_pilot(self.plan) if self.params.allow_failed_judge else ""
-        rules = read_gate(self.root, self.plan.tournament.judge.gate)
         with self.record.failing():
             return held(
                 self.record,
                 self.quality,
-                rules,
-                more=concerns(self.canaries, rules),
+                self.plan.rules,
+                more=concerns(self.canaries, self.plan.rules),
                 note=earlier and f"This run was allowed although {earlier}.",
             )
 
@@ -351,7 +349,7 @@ class Study(Recorded):
         with an `UnusableError`, when not one verdict can be used.
         """
         with self.record.failing(self._on_failure):
-            self.gate  # noqa: B018 (kept in the record, asked for or not)
+            _ = self.gate  # kept in the record, asked for or not
             artifacts.write_results(
                 self.record.path,
                 self.battles,
@@ -380,12 +378,13 @@ class Study(Recorded):
     def _describe(self) -> None:
         plan = self.plan
         tournament, judge, pairing = plan.tournament, plan.judge, plan.pairing
-        folder = plan.files.responses
+        folder, labels = plan.files.responses, tournament.judge.labels
         with self.record.failing():
             keep_tournament(self.record, tournament, plan.files, self.params.inputs)
         self.record.update(
             tournament=tournament.model_dump(mode="json"),
             judge={"model": judge.model, "settings": dict(judge.settings)},
+            labels=labels and {"file": str(labels), "sha256": file_hash(plan.root / labels)},
             config_path=str(self.params.tournament),
             judge_model=judge.model,
             bank_size=len(plan.bank),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from arena_kit import DataError, PlacementStudy, Study, judge_quality
+from arena_kit import DataError, PlacementStudy, Study, judge_quality, tournament_tables
 from arena_kit.cli import terminal
 from arena_kit.cli.main import main
 from arena_kit.judging.gate import Level, UnfitJudgeError
@@ -112,12 +112,27 @@ def test_a_judge_that_prefers_its_family_fails_by_what_others_say(workspace: Pat
     with Emulator(seed=1, behaviour="self_preferring") as emulator:
         study = Study.open("pilot", **paid(emulator))
         assert "family" in failed(study)
+    assert study.record.read()["labels"]["file"].endswith("battles.jsonl")
     strata = study.quality.dimensions[0].people
     assert strata is not None
     assert set(strata.strata) == {"open_recall", "vignette"}
 
 
-def test_a_judge_barred_from_its_family_is_not_asked_about_it(workspace: Path) -> None:
+@pytest.mark.parametrize("wrong", ["gate", "labels"])
+def test_wrong_files_are_refused_before_anything_is_asked(
+    workspace: Path, emulator: Emulator, wrong: str
+) -> None:
+    """Rules and labels are read first: nobody pays for a judge that then cannot be measured."""
+    edited(workspace, **{f"judge__{wrong}": "params/nothing_here.yaml"})
+    with pytest.raises(DataError, match="nothing_here"):
+        Study.open("pilot", **paid(emulator))
+    assert not emulator.requests
+    assert not (workspace / "runs").exists()
+
+
+def test_a_judge_barred_from_its_family_is_not_asked_about_it(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """No pair holds birch; the record counts what was left out, and birch has no rating."""
     families = {"birch": "ours", "baseline/lexical-v1": "ours", "aspen": "theirs"}
     edited(workspace, judge__families=families, judge__bar_own_family=True)
@@ -129,6 +144,10 @@ def test_a_judge_barred_from_its_family_is_not_asked_about_it(workspace: Path) -
         "factuality": 8 * 3, "calibration": 12 * 3,
     }  # fmt: skip
     assert "birch" in manifest["unrated"]["calibration"]
+    told = "Not judged, as the judge's own family: 60 pairs."
+    assert told in tournament_tables.pair_counts(study.plan.pairing, study.plan.prompts).notes
+    terminal.show_board(record.path)
+    assert told in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_family_that_is_to_be_barred_must_be_named(workspace: Path) -> None:
