@@ -158,7 +158,6 @@ def _asked(plan: Plan, record: Record, progress: Progress, canaries: Canaries) -
 
 def _kept(plan: Plan, record: Record, report: CanaryReport, file: str) -> Gate:
     """The gate of these canaries, written into the record with all that they say."""
-    rules = plan.rules
-    found = gate(report.judge, report.measures(), rules)
+    found = gate(report.judge, report.measures(), plan.rules)
     write_json(record.path / file, report.as_dict() | {"gate": found.as_dict()})
     return found
