@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from arena_kit.battles.battle import Source
 from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
@@ -106,10 +108,14 @@ def human_votes(file: str, root: Path, *, winner: str) -> BattleLog:
 
 
 def labels_of(root: Path, judge: JudgeSettings) -> BattleLog | None:
-    """People's votes or gold labels that a judge is held against; None where there are none."""
+    """People's votes or gold labels that a judge is held against, without a judge's verdicts among
+    them (unless there is nothing else); None where there are none.
+    """
     if judge.labels is None:
         return None
-    return battles_of(judge.labels, root, winner=judge.labels_winner, source=Source.HUMAN)
+    labels = battles_of(judge.labels, root, winner=judge.labels_winner)
+    judged = labels.source is not None and labels.source.values() == str(Source.LLM_JUDGE)
+    return labels if np.all(judged) or not np.any(judged) else labels.select(~judged)
 
 
 def _workspace_of(record: Path) -> Path:

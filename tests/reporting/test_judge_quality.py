@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from arena_kit import JudgeQuality, judge_quality, read_gate
+from arena_kit.judging.gate import Level
 from arena_kit.judging.records import Slot
 from tests.samples import HOSTILE, ROOT, Elements, log_of, settled
 
@@ -11,15 +12,18 @@ JUDGMENTS = settled(*[(A, B), (B, A)] * 20) + settled(*[(A, B), (A, B)] * 20, di
 
 
 def test_the_tables_say_what_was_measured_on_each_dimension() -> None:
-    """The gate's table has a row per rule and dimension; the other all figures, kappa as a number
-    and not as a percentage.
+    """The gate's table has a row for every rule and dimension in doubt, and counts the others;
+    the other has all figures, kappa as a number and not as a percentage.
     """
     labels = log_of([("ash", "beech", "model_a"), ("ash", "beech", "model_b")] * 20)
     quality = JudgeQuality.of("j", JUDGMENTS, labels=labels, strata={"q0": "hard"})
     gate = quality.gate(read_gate(ROOT))
-    rows = [(row["what"], row["dimension"]) for row in judge_quality.gate_table(gate).rows]
-    assert ("pairs whose two orders disagree", "facts") in rows
-    assert len(rows) == len(gate.findings) == len(quality.measures())
+    table = judge_quality.gate_table(gate)
+    rows = [(row["what"], row["dimension"]) for row in table.rows]
+    assert ("decided battles on which judge and people agree", "facts") in rows
+    doubts = [each for each in gate.findings if each.level is not Level.TRUSTED]
+    assert len(rows) == len(doubts) < len(gate.findings) == len(quality.measures())
+    assert table.notes[0].startswith(f"{len(gate.findings) - len(doubts)} checks are met")
     found = {
         (row["dimension"], row["what"]): row["found"]
         for row in judge_quality.measured(quality).rows

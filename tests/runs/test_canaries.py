@@ -137,7 +137,7 @@ def test_a_judge_report_asks_the_full_suite(workspace: Path, emulator: Emulator)
     """What the pre-flight asked is not asked again; every kind of attack is in the record."""
     emulator.settings.update({"behaviour": judge(obeys)})
     given = SMALL | {"max_cost_usd": 20.0, "allow_failed_judge": True}
-    assert Study.open("pilot", **given).canary_suite is None
+    assert Study.open("headline", **given).canary_suite is None
     study = Study.open("judge_report", **given)
     assert study.canaries is not None
     report = study.canary_suite

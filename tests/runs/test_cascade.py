@@ -75,7 +75,10 @@ def calibrate(cheap: Path, folder: Path, *words: str) -> tuple[Path, Result]:
 
 
 def again(record: Path, **changes: Any) -> Study:
-    paid = {"judge": "anthropic", "judge_model": DEAR, "transport": "messages", "max_cost_usd": 9}
+    paid = {
+        "judge": "anthropic", "judge_model": DEAR, "transport": "messages", "max_cost_usd": 9,
+        "preflight": False,
+    }  # fmt: skip
     return Study.open("pilot", **replay_parameters(record) | paid | changes)
 
 

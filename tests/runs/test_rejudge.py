@@ -20,7 +20,10 @@ from tests.emulator import Emulator
 from tests.samples import copy_workspace, edited
 
 TINY = {"strata": {"open_recall": 3, "vignette": 3, "curated": 3}, "n_perms": 10}
-PAID = {"judge": "anthropic", "judge_model": "claude-sonnet-5-5", "transport": "messages"}
+PAID = {
+    "judge": "anthropic", "judge_model": "claude-sonnet-5-5", "transport": "messages",
+    "preflight": False,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +129,8 @@ def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
 
 def test_the_forecast_counts_only_what_is_asked(first: Path, service: Emulator) -> None:
     """Of a cascade it is the unsure pairs in both orders, and nothing is sent."""
-    words = ("rejudge", first, "--judge", "anthropic", "--max-cost-usd", "5", "--forecast")
+    alone = ("-p", "preflight", "false", "--forecast")
+    words = ("rejudge", first, "--judge", "anthropic", "--max-cost-usd", "5", *alone)
     whole, part = (
         json.loads(invoke(*words, *more, "--json").stdout) for more in ((), ("--only-unsure",))
     )
