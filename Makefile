@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help pilot headline adaptive k_sweep placement policy_validity judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab bench clean
+.PHONY: help pilot headline adaptive k_sweep placement policy_validity judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab docs gallery bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -19,6 +19,10 @@ help:  ## show this list
 
 .venv/lab: .venv/base
 	$(PIP) -e ".[lab]"
+	touch $@
+
+.venv/docs: .venv/base
+	$(PIP) -e ".[docs]"
 	touch $@
 
 .venv/bench: .venv/base
@@ -83,6 +87,14 @@ notebooks: .venv/dev  ## run the notebooks and store their checked numbers
 
 lab: .venv/lab  ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab notebooks
+
+docs: .venv/docs  ## renew the reference from the code and build the documentation as a site
+	$(BIN)/python docs/make_reference.py
+	$(BIN)/python -m sphinx -q -W -c docs . docs/_build
+	@echo docs/_build/index.html
+
+gallery: .venv/base  ## take the pictures of docs/gallery.md anew (needs chromium)
+	$(BIN)/python docs/make_gallery.py
 
 bench: .venv/bench  ## time this package against its peers
 	-@$(MAKE) --no-print-directory .venv/peers/ready
