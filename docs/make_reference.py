@@ -58,8 +58,9 @@ def commands() -> str:
     codes = [(str(n), meaning) for n, meaning in EXIT_CODES.items()]
     parts = ["# Commands\n", MADE, "## Exit codes\n", table(("code", "meaning"), *codes)]
     for name, command in _commands(main, "arena-kit"):
-        context = click.Context(command, info_name=name, terminal_width=WIDTH,
-                                help_option_names=["-h", "--help"])  # fmt: skip
+        context = click.Context(
+            command, info_name=name, terminal_width=WIDTH, **main.context_settings
+        )
         parts += [f"## {name}\n", f"```text\n{command.get_help(context)}\n```\n"]
     return "\n".join(parts)
 
@@ -149,7 +150,9 @@ def fields_of(kind: type[Any]) -> str:
         ]
     else:
         hints = get_type_hints(kind)
-        rows = [(field.name, hints[field.name], _dataclass_default(field)) for field in fields(kind)]
+        rows = [
+            (field.name, hints[field.name], _dataclass_default(field)) for field in fields(kind)
+        ]
     shown = [(f"`{name}`", _type(annotation), default) for name, annotation, default in rows]
     return table(("field", "type", "default"), *shown)
 

@@ -1,30 +1,275 @@
-"""What the documents show works: their Python runs, and their links lead somewhere."""
+"""What the documents show works: files, Python and commands as they stand, links, and the site."""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import importlib.util
+import json
 import re
+import runpy
+import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import chdir
+from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+import yaml
+from click.testing import CliRunner
 
-from tests.samples import ROOT
+from arena_kit import Study, __version__
+from arena_kit.cli.main import main
+from arena_kit.files import read_value, read_yaml
+from arena_kit.runs.parameters import parameters_of
+from arena_kit.runs.settings import validated
+from tests.samples import ROOT, SMALL, copy_workspace, edited
 
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"),
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"),
                 *ROOT.glob("design/*.md")])  # fmt: skip
+GENERATED = ROOT / "docs" / "reference"
+
+#: Commands that are held against their options and parameters alone, and why.
+ONLY_CHECKED = {
+    r"-p judge (anthropic|openai_compatible)|_claude\.yaml|--judge anthropic": "needs a service",
+    r"^arena-kit generate (?!.*--forecast)": "needs a service",
+    r"^arena-kit (import|import-responses) (?!crowd)": "tests/battles and tests/cli have the files",
+    r"^arena-kit resume ": "needs a run that was killed, which tests/runs/test_record.py has",
+    r"--verdicts runs/": "takes five models, and the sample has four",
+    r"runs/(cheap|by_x|all_by_cheap)": "needs several judges, as tests/cli and tests/runs have",
+}
+COSTS_NOTHING = r"^arena-kit cost |--forecast$"
+#: Commands that take seconds: `make test-all` runs them, `make test` checks what they are given.
+TAKES_SECONDS = ("run", "rejudge", "simulate")
+#: Other programs, and why they are not run.
+NOT_OURS = {
+    "pip": "installs", "uv": "installs", "export": "sets a key", "echo": "changes a shell's start",
+    "papermill": "tests/test_notebooks.py runs it", "_ARENA_KIT_COMPLETE=bash_source": "see below",
+}  # fmt: skip
+
+
+# What a page shows
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, and the file that the sentence before it names."""
+
+    language: str
+    text: str
+    file: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """All fenced blocks; a paragraph that ends in a file's name and a colon names the file."""
+    fence = r"(?:`([\w./-]+)`:\n\n)?```(\w+)\n(.*?)```"
+    found = re.findall(fence, page.read_text(), re.DOTALL)
+    return [Block(language, text, file) for file, language, text in found]
 
 
 def python_of(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    return [block.text for block in blocks_of(page) if block.language == "python"]
 
 
-def test_the_arena_example_runs() -> None:
-    """The Python of docs/arena.md runs as it stands, from the root of the workspace."""
-    (code,) = python_of(ROOT / "docs" / "arena.md")
-    with chdir(ROOT):
-        exec(code, {})
+def commands_of(text: str) -> Iterator[list[str]]:
+    """The commands of a console block, without comments, word by word."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.startswith("$ "):
+            for command in line[2:].split(" && "):
+                yield shlex.split(command, comments=True)
+
+
+# Where it is tried
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with the records and files that the documents name."""
+    root = copy_workspace(tmp_path_factory.mktemp("docs") / "workspace")
+    with chdir(root):
+        _records()
+        _votes()
+    return root
+
+
+def _records() -> None:
+    first = Study.open("pilot", **SMALL, run_dir="RECORD").save().path
+    edited(Path(), judge__baseline__noise=0.3)
+    second = Study.open("pilot", **SMALL, run_dir="OTHER_RECORD").save().path
+    shutil.copy(ROOT / "params" / "tournament.yaml", "params")
+    for name in "pilot_20261115_020556 pilot_20261115_193705 headline_a".split():
+        shutil.copytree(first, f"runs/{name}")
+    for name in "headline_20261115_075914 headline_b".split():
+        shutil.copytree(second, f"runs/{name}")
+
+
+def _votes() -> None:
+    """Votes of the sample under the names and columns that the documents use."""
+    shutil.copy("sample/arena/simulated_votes.csv.gz", "votes.csv.gz")
+    shutil.copy("params/placement_arena.yaml", "my_placement.yaml")
+    with gzip.open("sample/arena/simulated_texts.jsonl.gz", "rt", encoding="utf-8") as file:
+        texts = [json.loads(line) for line in file]
+    for row in texts[::3]:
+        row["response_a"] = f"# Answer\n\n- {row['response_a']}"
+    Path("votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in texts))
+    with gzip.open("votes.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))[:3000]
+    judged = [row | {"source": "llm-judge", "judge_model": "acme/judge-1"} for row in rows]
+    Path("verdicts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged))
+    judges = ("human", "gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo")
+    kept = ("model_a", "model_b", "question_id")
+    _table(
+        "battles.csv", [{k: r[k] for k in kept} | dict.fromkeys(judges, r["winner"]) for r in rows]
+    )
+    Path("battles.csv.gz").write_bytes(gzip.compress(Path("battles.csv").read_bytes()))
+    side = {"model_a": "left", "model_b": "right", "tie": "skip", "both_bad": "skip"}
+    crowd = [
+        {"left": r["model_a"], "right": r["model_b"], "vote": side[r["winner"]],
+         "item": r["question_id"], "worker": r["session"]} for r in rows
+    ]  # fmt: skip
+    _table("crowd.csv", crowd)
+    arena = [
+        {"model_a": r["model_a"], "model_b": r["model_b"], "winner": "model_a", "anony": True,
+         "judge": r["session"], "turn": 1, "language": "English", "tstamp": 1.0 + n}
+        for n, r in enumerate(rows)
+    ]  # fmt: skip
+    Path("clean_battle.json").write_text(json.dumps(arena))
+
+
+def _table(path: str, rows: list[dict[str, str]]) -> None:
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+# How it is tried
+
+
+def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> None:
+    """Write a page's files, run its Python and its commands, in their order, as a reader would."""
+    where = Path(shutil.copytree(furnished, home / "workspace"))
+    for block in blocks_of(page):
+        with chdir(where):
+            if block.file and block.language != "console":
+                Path(block.file).parent.mkdir(parents=True, exist_ok=True)
+                Path(block.file).write_text(block.text)
+            elif block.language == "python":
+                exec(compile(block.text, str(page), "exec"), {})
+        if block.language == "console":
+            for words in commands_of(block.text):
+                where = try_command(words, where, page, furnished, everything=everything)
+
+
+def try_command(
+    words: list[str], where: Path, page: Path, furnished: Path, *, everything: bool
+) -> Path:
+    """Try one command in a folder; the folder that the next one is in."""
+    program, *rest = words
+    if program == "cd":
+        assets = page.parent / page.stem
+        for folder in (furnished, *([assets] if assets.is_dir() else [])):
+            shutil.copytree(folder, where / rest[0], dirs_exist_ok=True)
+        return where / rest[0]
+    with chdir(where):
+        if program == "arena-kit":
+            _try_ours(rest, everything=everything)
+        elif program == "make":
+            assert re.search(rf"^{rest[0]}\b.*:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        elif program == ".venv/bin/python":
+            assert (ROOT / rest[0]).is_file(), rest[0]  # a benchmark, minutes and more
+        else:
+            assert program in NOT_OURS, words
+    return where
+
+
+def _try_ours(words: list[str], *, everything: bool) -> None:
+    line = " ".join(["arena-kit", *words])
+    given = _checked(words)
+    asks = any(re.search(pattern, line) for pattern in ONLY_CHECKED)
+    if asks and not re.search(COSTS_NOTHING, line):
+        return
+    if words[0] in TAKES_SECONDS and not everything:
+        if "run_dir" in given:  # further commands look at the record
+            Study.open(words[1], **given).save()
+        return
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert done.exit_code == 0, f"{line}\n{done.output}"
+
+
+def _checked(words: list[str]) -> dict[str, Any]:
+    """The parameters that a command gives, after click and the notebook's model took them all."""
+    name, *rest = words
+    command = main.commands[name]
+    parent = click.Context(main, **main.context_settings)
+    context = command.make_context(name, list(rest), parent=parent)
+    if name not in ("run", "cost"):
+        return {}
+    given = {key: read_value(key, value) for key, value in context.params["overrides"]}
+    file = context.params["params_file"]
+    if file is None or file.is_file():
+        whole = (read_yaml(file) if file else {}) | given
+        notebook = context.params["name"] or str(file.stem).split("_", maxsplit=1)[0]
+        if notebook == "placement":
+            whole.setdefault("model", "dogwood")
+        validated(parameters_of(notebook), whole, " ".join(words))
+    return given
+
+
+SHOWN = [page for page in PAGES if page.parent not in (GENERATED, ROOT / "design")
+         and any(block.language in ("console", "python") for block in blocks_of(page))]  # fmt: skip
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=page_name)
+def test_what_a_page_shows_works(page: Path, tmp_path: Path, furnished: Path) -> None:
+    """Files, Python and quick commands of a page work in their order; others are given what they
+    take.
+    """
+    try_page(page, tmp_path, furnished, everything=False)
+
+
+@pytest.mark.slow  # each run starts a kernel
+@pytest.mark.parametrize("page", SHOWN, ids=page_name)
+def test_all_that_a_page_shows_works(page: Path, tmp_path: Path, furnished: Path) -> None:
+    """All commands of a page work in their order, runs of notebooks among them."""
+    try_page(page, tmp_path, furnished, everything=True)
+
+
+def test_the_misspelt_is_noticed(tmp_path: Path, furnished: Path) -> None:
+    """An option, a parameter, a file or a name that does not exist fails the test of its page."""
+    for line in (
+        "$ arena-kit rate votes.csv.gz --jason",
+        "$ arena-kit run pilot -p n_perm 3",
+        "$ arena-kit rate vote.csv.gz",
+        "$ arena-kit rates votes.csv.gz",
+        "$ make pilots",
+        "$ rm -r runs",
+    ):
+        page = tmp_path / "page.md"
+        page.write_text(f"```console\n{line}\n```\n")
+        with pytest.raises((AssertionError, KeyError, ValueError, click.ClickException)):
+            try_page(page, tmp_path / str(len(line)), furnished, everything=False)
+
+
+def test_completion_in_the_shell() -> None:
+    """What docs/install.md tells a shell to read completes the names of commands."""
+    done = CliRunner().invoke(
+        main, [], prog_name="arena-kit", env={"_ARENA_KIT_COMPLETE": "bash_source"}
+    )
+    assert "complete -o nosort -F _arena_kit_completion arena-kit" in done.stdout
+
+
+# What holds for all pages
 
 
 def test_examples_are_typed(tmp_path: Path) -> None:
@@ -50,8 +295,63 @@ def test_users_need_one_door() -> None:
         assert not re.findall(r"(?:from|import) arena_kit\.\S+", page.read_text()), page.name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_links(page: Path) -> None:
     """Every relative link leads to a file."""
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_readme_is_short() -> None:
+    """The README has fewer than 900 words, and every page of the documents is reached from it."""
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.split()) < 900
+    assert "](docs/index.md)" in readme
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    """Commands, parameters and fields stand in the reference as the code has them; after a change
+    `python docs/make_reference.py` renews it.
+    """
+    with chdir(ROOT):
+        pages = runpy.run_path("docs/make_reference.py")["PAGES"]
+        assert {path.stem for path in GENERATED.glob("*.md")} == set(pages)
+        for name, make in pages.items():
+            assert (GENERATED / f"{name}.md").read_text() == make(), name
+
+
+def test_the_citation_names_this_version() -> None:
+    """CITATION.cff has the fields that its schema 1.2.0 requires, and the package's version."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["version"] == __version__
+
+
+class Fetched(HTMLParser):
+    """Addresses that a browser would fetch by itself: not those that a reader clicks on."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.addresses += [found.get("src") or ""]
+        self.addresses += [found.get("href") or ""] if tag == "link" else []
+
+
+@pytest.mark.slow  # builds the whole site
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """The documents build as a site, and its pages fetch nothing from elsewhere."""
+    if importlib.util.find_spec("sphinx") is None:
+        pytest.skip("sphinx is not installed; the extra docs has it")
+    words = ["-m", "sphinx", "-q", "-W", "-c", "docs", ".", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > len(PAGES)
+    for page in pages:
+        assert not [a for a in Fetched(page.read_text()).addresses if a.startswith("http")], page
