@@ -88,8 +88,9 @@ def parameters() -> str:
 
 
 _PARAMETERS = """\
-They stand in `params/<notebook>.yaml`, in any file named by `--params`, or after `-p`; what a file leaves out has the default
-shown here, which is the notebook's own. `arena-kit run` refuses an unknown name; papermill alone only logs it.
+They stand in `params/<notebook>.yaml`, in any file named by `--params`, or after `-p`; what a file
+leaves out has the default shown here, which is the notebook's own. `arena-kit run` refuses an
+unknown name; papermill alone only logs it.
 """
 
 
@@ -113,9 +114,10 @@ def files() -> str:
 
 
 _FILES = """\
-JSONL unless said otherwise; every file may carry further keys, which are kept or ignored, except those in `params/`, where an
-unknown key is refused. A run record's files are described under [records](../records.md), files of other tools under
-[formats](../formats.md), the policy's constants in [`params/policy.yaml`](../../params/policy.yaml) and a judge's rules in
+JSONL unless said otherwise; every file may carry further keys, which are kept or ignored, except
+those in `params/`, where an unknown key is refused. A run record's files are described under
+[records](../records.md), files of other tools under [formats](../formats.md), the policy's
+constants in [`params/policy.yaml`](../../params/policy.yaml) and a judge's rules in
 [`params/judge_gate.yaml`](../../params/judge_gate.yaml) themselves.
 """
 _SECTIONS: dict[str, type[Any]] = {
