@@ -152,8 +152,10 @@ def _table(path: str, rows: list[dict[str, str]]) -> None:
 # How it is tried
 
 
-def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> None:
-    """Write a page's files, run its Python and its commands, in their order, as a reader would."""
+def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Path:
+    """Write a page's files, run its Python and its commands, in their order, as a reader would;
+    the workspace in which it ends.
+    """
     where = Path(shutil.copytree(furnished, home / "workspace"))
     for block in blocks_of(page):
         with chdir(where):
@@ -165,6 +167,7 @@ def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> No
         if block.language == "console":
             for words in commands_of(block.text):
                 where = try_command(words, where, page, furnished, everything=everything)
+    return where
 
 
 def try_command(
@@ -245,6 +248,18 @@ def test_all_that_a_page_shows_works(page: Path, tmp_path: Path, furnished: Path
     try_page(page, tmp_path, furnished, everything=True)
 
 
+def test_the_tutorial_says_what_comes_out(tmp_path: Path, furnished: Path) -> None:
+    """The numbers and the claim that the tutorial quotes are those of its own files."""
+    page = ROOT / "docs" / "tutorial.md"
+    with chdir(try_page(page, tmp_path, furnished, everything=False)):
+        words = ["rate", "runs/rehearsal", "--method", "bradley-terry", "--json"]
+        rated = json.loads(CliRunner().invoke(main, words).stdout)
+    changed = rated["dropped"]["inconsistent"]
+    assert f"{changed} of {rated['n_battles'] + changed} changed with the order" in page.read_text()
+    assert "*First place is open between careful and plain.*" in page.read_text()
+    assert rated["claims"]["first"] == ["careful", "plain"]
+
+
 def test_the_misspelt_is_noticed(tmp_path: Path, furnished: Path) -> None:
     """An option, a parameter, a file or a name that does not exist fails the test of its page."""
     for line in (
@@ -303,7 +318,7 @@ def test_links(page: Path) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    """The README has fewer than 900 words, and every page of the documents is reached from it."""
+    """The README has fewer than 900 words and leads to the page that lists all others."""
     readme = (ROOT / "README.md").read_text()
     assert len(readme.split()) < 900
     assert "](docs/index.md)" in readme
