@@ -1,0 +1,192 @@
+"""A run record in a few words: what a list of runs shows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from arena_kit.files import DataError, read_json
+from arena_kit.judging.cost import dollars
+from arena_kit.policy.constants import Phase
+from arena_kit.reporting.tables import ranks_text, span
+from arena_kit.runs.record import open_record
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Facts of one run, and its answer in sentences; `why_not` says why there is none."""
+
+    path: Path
+    mode: str
+    started_at: str
+    judge: str
+    status: str
+    usd: float | None
+    answer: tuple[str, ...] = ()
+    why_not: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def date(self) -> str:
+        """The day and minute of its start, in UTC."""
+        return self.started_at[:16].replace("T", " ")
+
+    @property
+    def cost(self) -> str:
+        return "" if self.usd is None else dollars(self.usd)
+
+    @property
+    def sentence(self) -> str:
+        """The answer, or why there is none."""
+        return " ".join(self.answer) or self.why_not
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"id": self.id, "path": str(self.path), "answer": list(self.answer)}
+
+
+def overviews(folder: Path) -> list[Overview]:
+    """The records of a folder, the newest first; those of one second by name."""
+    found = [overview(path) for path in records_in(folder)]
+    return sorted(found, key=lambda each: (each.started_at, each.id), reverse=True)
+
+
+def records_in(folder: Path) -> list[Path]:
+    """The folders directly below one that hold a manifest, by name."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.parent for path in folder.glob("*/manifest.json"))
+
+
+def overview(record: Path) -> Overview:
+    """A record in a few words; one that cannot be read says why."""
+    try:
+        manifest = open_record(record)
+    except DataError as error:
+        return _unreadable(record, str(error))
+    facts: dict[str, Any] = {
+        "path": record,
+        "mode": str(manifest.get("mode") or "unknown"),
+        "started_at": str(manifest.get("started_at") or ""),
+        "judge": _judge(manifest),
+        "status": str(manifest.get("status") or "unknown"),
+        "usd": _spent(manifest),
+    }
+    answer, why_not = attempt(record, lambda path: tuple(_answer(path, manifest)))
+    return Overview(**facts, answer=answer or (), why_not=why_not or _no_answer(manifest))
+
+
+def attempt(record: Path, read: Callable[[Path], T]) -> tuple[T | None, str]:
+    """What `read` makes of a record, or None and a sentence: a record may be older than this
+    version, cut short, or somebody else's.
+    """
+    try:
+        return read(record), ""
+    except DataError as error:
+        return None, str(error)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        return None, f"{record}: holds artifacts that are not as this version writes them ({what})"
+
+
+def facts_of(record: Path) -> dict[str, str]:
+    """What a run was about, by what, in words; only what its manifest has."""
+    manifest = open_record(record)
+    tournament, versions = manifest.get("tournament") or {}, manifest.get("versions") or {}
+    bank, selected = manifest.get("bank_size"), manifest.get("selected_prompt_count")
+    facts = {
+        "run": record.name,
+        "tournament": tournament.get("name"),
+        "arena": _noted(manifest),
+        "entrants": len(manifest["entrants"]) if "entrants" in manifest else None,
+        "prompts": f"{selected} of {bank}" if bank else None,
+        "votes": (manifest.get("battles") or {}).get("n"),
+        "started": manifest.get("started_at"),
+        "finished": manifest.get("finished_at"),
+        "arena_kit": versions.get("arena-kit"),
+        "commit": ((manifest.get("code") or {}).get("commit") or "")[:12],
+    }
+    return {name: str(value) for name, value in facts.items() if value}
+
+
+def _noted(manifest: Mapping[str, Any]) -> str | None:
+    """The arena with what is to be known about its votes."""
+    arena, note = manifest.get("arena"), votes_note(manifest)
+    return f"{arena} ({note})" if arena and note and note not in arena else arena
+
+
+def votes_note(manifest: Mapping[str, Any]) -> str:
+    """What a run says of the votes of people that it has, such as that they are simulated."""
+    votes = manifest.get("human_battles") or manifest.get("battles") or {}
+    return str(votes.get("note") or "")
+
+
+def _unreadable(record: Path, why: str) -> Overview:
+    return Overview(path=record, mode="unknown", started_at="", judge="", status="unreadable",
+                    usd=None, why_not=why)  # fmt: skip
+
+
+def _judge(manifest: Mapping[str, Any]) -> str:
+    judge = manifest.get("judge")
+    named = judge.get("model") if isinstance(judge, dict) else None
+    return str(named or manifest.get("judge_model") or "")
+
+
+def _spent(manifest: Mapping[str, Any]) -> float | None:
+    cost = manifest.get("cost")
+    usd = cost.get("usd_spent") if isinstance(cost, dict) else None
+    return float(usd) if isinstance(usd, int | float) else None
+
+
+def _no_answer(manifest: Mapping[str, Any]) -> str:
+    if manifest.get("error"):
+        return str(manifest["error"])
+    return "" if manifest.get("status") == "finished" else "This run has not finished."
+
+
+def _answer(record: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The answer of a record's notebook, from the artifact that holds it."""
+    for name in ("readiness.json", "k_sweep.json"):
+        if (record / name).is_file():
+            yield _whole(str(read_json(record / name)["answer"]))
+    if (record / "bradley_terry.json").is_file():
+        strengths = read_json(record / "bradley_terry.json")
+        for dimension in manifest["dimensions"]:
+            if said := strengths.get(dimension, {}).get("claims"):
+                yield f"{dimension}: {said['sentences'][0]}"
+    if (record / "placement.json").is_file():
+        yield _placed(read_json(record / "placement.json"))
+    if (record / "leaderboard.json").is_file():
+        yield _board_status(read_json(record / "leaderboard.json"))
+
+
+def _placed(placement: Mapping[str, Any]) -> str:
+    board = placement["board"]
+    row = next(row for row in board["ratings"] if row["model"] == placement["model"])
+    interval = span(row["ci_low"], row["ci_high"])
+    ranks = ranks_text(row["ranks"] and tuple(row["ranks"]))
+    return (
+        f"{row['model']}: {row['rating']:.0f} ({interval}), rank {ranks} of "
+        f"{len(board['ratings'])}, {board['heading']}."
+    )
+
+
+def _board_status(board: Mapping[str, Any]) -> str:
+    """The status of a policy's board, as far as its rollout phase shows it (12)."""
+    phase, status = Phase(board["phase"]), board["status"]
+    if not phase.shows_diagnostics:
+        return f"Phase {int(phase)}: confidence, coverage, badges and status are not shown yet."
+    aside = "" if status["published"] else " (computed, not published)"
+    text = f"{status['status']}{aside}: {'; '.join(status['reasons'])}."
+    return text[:1].upper() + text[1:]
+
+
+def _whole(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

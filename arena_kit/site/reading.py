@@ -1,0 +1,207 @@
+"""The battles of a run record with all that was said in them: what the reader shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from arena_kit.battles.battle import Battle, Source
+from arena_kit.battles.files import read_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.texts import BattleTexts, read_battle_texts
+from arena_kit.files import DataError, read_json, read_lines
+from arena_kit.runs.battles import battles_of
+from arena_kit.runs.inputs import FOLDER, NAMES, record_texts
+from arena_kit.runs.record import open_record
+from arena_kit.site.overview import votes_note
+
+Verdicts = dict[str, list[dict[str, Any]]]
+#: People's votes on two models' answers to a question: how often each outcome was named.
+People = Mapping[tuple[str | None, frozenset[str]], Counter[str]]
+
+_SAID = (
+    "first", "second", "status", "winner", "winning_entrant", "justification", "raw_text",
+    "judge_model", "served_model", "detail",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBattle:
+    """One battle to read. `outcome` is that of a `Battle`, `inconsistent`, or `incomplete` where a
+    verdict is missing; `people` counts their votes on it by model, `tie` and `both_bad`.
+    """
+
+    id: str
+    model_a: str
+    model_b: str
+    outcome: str
+    prompt: str
+    dimension: str
+    judge: str
+    verdicts: list[dict[str, Any]]
+    people: Mapping[str, int]
+
+    @property
+    def winner(self) -> str | None:
+        """The model that won, or None."""
+        return {"model_a": self.model_a, "model_b": self.model_b}.get(self.outcome)
+
+    @property
+    def disputed(self) -> bool:
+        """Whether most people named the other model: both decided, and not alike."""
+        votes = Counter(self.people).most_common(2)
+        undivided = len(votes) == 1 or (len(votes) == 2 and votes[0][1] > votes[1][1])
+        models = {self.model_a, self.model_b}
+        return undivided and self.winner is not None and {votes[0][0], self.winner} == models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The battles of a record; texts by question, and by model and question. `no_texts` says why
+    there are none, `note` what is to be known about people's votes.
+    """
+
+    battles: list[ReadBattle]
+    prompts: Mapping[str, str]
+    responses: Mapping[tuple[str, str], str]
+    note: str = ""
+    no_texts: str = ""
+
+
+def reading_of(record: Path, people: BattleLog | None = None) -> Reading:
+    """All judged battles of a record, with `people`'s votes beside those that it has; of votes
+    without a judge, those whose texts it keeps.
+    """
+    if not (record / "battles.jsonl").is_file():
+        return _votes(record)
+    log = read_battles(record / "battles.jsonl")
+    votes = [each for each in (_pinned_or_own(record), people) if each is not None]
+    judged = record / "judged.jsonl"
+    chosen = read_battles(judged) if judged.is_file() else _judged(log)
+    said = verdicts_of(record)
+    battles = [*_settled(chosen, said, _counted(votes)), *_incomplete(record, chosen, said)]
+    if not battles:
+        raise DataError(f"{record}: holds no judged battle")
+    note = votes_note(open_record(record))
+    try:
+        prompts, responses = _said_in(*record_texts(record))
+    except DataError as error:
+        return Reading(battles=battles, prompts={}, responses={}, note=note, no_texts=str(error))
+    return Reading(battles=battles, prompts=prompts, responses=responses, note=note)
+
+
+def verdicts_of(record: Path) -> Verdicts:
+    """What the judge said in both orders, by battle id."""
+    said: Verdicts = {}
+    for file in sorted((record / "verdicts").glob("*.jsonl")):
+        for _, row in read_lines(file):
+            pair = sorted((row["first"], row["second"]))
+            name = "|".join((row["dimension"], row["prompt_id"], *pair))
+            kept = {key: row.get(key) for key in (*_SAID, "dimension", "prompt_id")}
+            said.setdefault(name, []).append(kept)
+    return said
+
+
+def _votes(record: Path) -> Reading:
+    """The votes that a record keeps among its inputs, where they have texts."""
+    files = sorted((record / FOLDER).glob("battles.*"))
+    if not files:
+        raise DataError(f"{record}: keeps no battles")
+    log, texts = read_battle_texts(files[0])
+    prompts, responses = _said_in(log, texts)
+    return Reading(battles=_settled(log, {}, {}), prompts=prompts, responses=responses)
+
+
+def _judged(log: BattleLog) -> BattleLog:
+    return log if log.source is None else log.select(log.source.values() != str(Source.HUMAN))
+
+
+def _pinned_or_own(record: Path) -> BattleLog | None:
+    """The votes of people that a record has, or pins in a file that is still there."""
+    try:
+        log = battles_of(record, source=None)
+    except DataError:
+        return None
+    if log.source is None:
+        return None
+    return log.select(log.source.values() == str(Source.HUMAN))
+
+
+def _counted(logs: list[BattleLog]) -> People:
+    counts: dict[tuple[str | None, frozenset[str]], Counter[str]] = {}
+    for log in logs:
+        for vote in log.to_battles():
+            key = vote.question_id, frozenset((vote.model_a, vote.model_b))
+            counts.setdefault(key, Counter())[_winner(vote)] += 1
+    return counts
+
+
+def _winner(battle: Battle) -> str:
+    named = {"model_a": battle.model_a, "model_b": battle.model_b}
+    return named.get(str(battle.winner), str(battle.winner))
+
+
+def _settled(log: BattleLog, said: Verdicts, people: People) -> list[ReadBattle]:
+    seen: Counter[str] = Counter()
+    rows = []
+    for n, battle in enumerate(log.to_battles()):
+        name = battle.battle_id or f"battle-{n}"
+        seen[name] += 1
+        verdicts = said.get(name, [])
+        own = [v for v in verdicts if v["judge_model"] == battle.judge_model] or verdicts
+        question = battle.question_id or ""
+        rows.append(
+            ReadBattle(
+                id=name if seen[name] == 1 else f"{name}|{seen[name]}",
+                model_a=battle.model_a,
+                model_b=battle.model_b,
+                outcome="inconsistent" if battle.inconsistent else str(battle.winner),
+                prompt=question,
+                dimension=battle.dimension or (own[0]["dimension"] if own else ""),
+                judge=battle.served_model or battle.judge_model or "",
+                verdicts=own,
+                people=people.get((question, frozenset((battle.model_a, battle.model_b))), {}),
+            )
+        )
+    return rows
+
+
+def _incomplete(record: Path, log: BattleLog, said: Verdicts) -> Iterator[ReadBattle]:
+    """Pairs that were asked about and are no battles, for a verdict on them cannot be used."""
+    ids = log.battle_id
+    settled = set() if ids is None else {str(name) for name in ids}
+    file = record / FOLDER / NAMES
+    names = read_json(file) if file.is_file() else {}
+    models, questions = names.get("models", {}), names.get("questions", {})
+    for name, verdicts in said.items():
+        if name not in settled:
+            first = verdicts[0]
+            yield ReadBattle(
+                id=name,
+                model_a=models.get(first["first"], first["first"]),
+                model_b=models.get(first["second"], first["second"]),
+                outcome="incomplete",
+                prompt=questions.get(first["prompt_id"], first["prompt_id"]),
+                dimension=first["dimension"],
+                judge=first["judge_model"] or "",
+                verdicts=verdicts,
+                people={},
+            )
+
+
+def _said_in(
+    log: BattleLog, texts: BattleTexts
+) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
+    """Each prompt and each response once."""
+    prompts: dict[str, str] = {}
+    responses: dict[tuple[str, str], str] = {}
+    rows = zip(log.to_battles(), texts.prompt, texts.response_a, texts.response_b, strict=True)
+    for battle, prompt, response_a, response_b in rows:
+        question = battle.question_id or ""
+        prompts[question] = prompt or ""
+        responses[battle.model_a, question] = response_a or ""
+        responses[battle.model_b, question] = response_b or ""
+    return prompts, responses
