@@ -30,7 +30,7 @@ class Browser:
 
     def __init__(self, write: int, read: int) -> None:
         self._write, self._read, self._buffer, self._last = write, read, b"", 0
-        self._session = ""
+        self._session, self.width = "", 0
         self.requests: list[str] = []
         self.errors: list[str] = []
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
@@ -73,6 +73,7 @@ class Browser:
 
     def size(self, width: int, height: int = 900) -> None:
         """A window of so many pixels; narrow ones are a phone's."""
+        self.width = width
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
 
@@ -126,7 +127,7 @@ class Browser:
 
     def overflow(self) -> int:
         """By how many pixels the page is wider than its window."""
-        return int(self.run("document.scrollingElement.scrollWidth - window.innerWidth"))
+        return int(self.run("document.scrollingElement.scrollWidth")) - self.width
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
         """Save what is seen as a PNG."""

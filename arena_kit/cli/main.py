@@ -6,11 +6,22 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli import export, import_responses, imports, ledger, rate, runs, show, simulate
+from arena_kit.cli import (
+    export,
+    import_responses,
+    imports,
+    ledger,
+    rate,
+    records,
+    runs,
+    show,
+    simulate,
+)
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
-    "export", "import_responses", "imports", "ledger", "main", "rate", "runs", "show", "simulate",
+    "export", "import_responses", "imports", "ledger", "main", "rate", "records", "runs", "show",
+    "simulate",
 ]  # fmt: skip
 
 

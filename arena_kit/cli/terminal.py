@@ -20,6 +20,7 @@ from arena_kit.reporting.tables import Table, facts, interval_text, percent, ran
 from arena_kit.reporting.tournament_tables import ABOUT, forecast_rows, missing_text
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
+from arena_kit.site.overview import Overview
 
 _SHOWN_FLIPS = 10
 _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
@@ -263,6 +264,24 @@ def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
     ]
     left = ["batch", "model", "state"]
     _print(Table(rows=shown, title="Under way", left=left, nowrap=["batch"]))
+
+
+def show_runs(runs: Sequence[Overview]) -> None:
+    """Records, each with its facts and its answer."""
+    if not runs:
+        _say("No record is here; arena-kit run pilot makes one.")
+        return
+    shown = [
+        {"run": _facts(run), "answer": "\n".join(run.answer) or run.why_not or None} for run in runs
+    ]
+    columns = ("run", "answer")
+    _print(Table(rows=shown, title="Runs", columns=columns, left=columns, nowrap=["run"]))
+
+
+def _facts(run: Overview) -> str:
+    ended = ", ".join(filter(None, [run.status, run.cost]))
+    lines = [run.id, run.date and f"{run.date} UTC", run.mode, run.judge, ended]
+    return "\n".join(filter(None, lines))
 
 
 def _print(table: Table) -> None:

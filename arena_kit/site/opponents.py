@@ -71,7 +71,7 @@ def _head_to_head(model: str, dimension: str, met: Mapping[str, Counter[str]]) -
         address = urlencode({name: value for name, value in where.items() if value})
         rows.append(OpponentRow(cells, f"../battles.html#{address}"))
     return OpponentTable(
-        title=f"Against each other, {dimension}" if dimension else "Against each other",
+        title=f"Head to head, {dimension}" if dimension else "Head to head",
         columns=(Column(key="opponent", label="Opponent", text=True),
                  *(Column(key=kind, label=kind.capitalize()) for kind in shown)),
         rows=rows,
