@@ -92,10 +92,16 @@ class Browser:
         return done["result"].get("value")
 
     def until(self, code: str) -> None:
-        """Wait until an expression is true."""
+        """Wait until an expression is true; on the way to another page it may have no value."""
         end = monotonic() + _PATIENCE
-        while not self.run(f"Boolean({code})"):
+        while not self._is_true(code):
             assert monotonic() < end, f"never true: {code}; shown: {self.text()[:2000]}"
+
+    def _is_true(self, code: str) -> bool:
+        try:
+            return bool(self.run(f"Boolean({code})"))
+        except AssertionError:
+            return False
 
     def text(self, selector: str = "body") -> str:
         """What a reader sees in an element."""

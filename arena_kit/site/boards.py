@@ -133,7 +133,7 @@ def _dimension(
         ),
         rows=rows,
         sentences=[*said["sentences"], *filter(None, [fragile.get("sentence")]), *why],
-        notes=[ABOUT[said["about"]], _TWO_SCALES],
+        notes=[*_without_interval(rated["ratings"]), ABOUT[said["about"]], _TWO_SCALES],
     )  # fmt: skip
 
 
@@ -154,6 +154,7 @@ def _placement(placement: Mapping[str, Any]) -> Board:
         columns=(_RANK, _RATING, _INTERVAL, ranks, _BATTLES),
         rows=rows,
         sentences=[shown["caution"]] if shown["caution"] else [],
+        notes=_without_interval(shown["ratings"]),
     )
 
 
@@ -214,8 +215,18 @@ def _ranks(ranks: Sequence[int] | None) -> Cell:
 def _elo(entry: Mapping[str, Any]) -> Cell:
     if not entry:
         return Cell(DASH, None)
-    interval = span(entry.get("ci95_low"), entry.get("ci95_high"))
-    return Cell(f"{entry['mean']:.0f} ({interval})", entry["mean"])
+    low, high = entry["ci95_low"], entry["ci95_high"]
+    interval = "" if low is None or high is None else f" ({span(low, high)})"
+    return Cell(f"{entry['mean']:.0f}{interval}", entry["mean"])
+
+
+def _without_interval(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why models have no interval, in a sentence for each reason."""
+    named: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("no_interval"):
+            named.setdefault(row["no_interval"], []).append(row["model"])
+    return [f"No interval of {', '.join(models)}: {why}." for why, models in named.items()]
 
 
 def _drawn(row: Mapping[str, Any]) -> Interval | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 #: Longer texts are shown as they are: parsing Markdown may take time that grows with the square.
-LONGEST_MARKDOWN = 50_000
+LONGEST_MARKDOWN = 30_000
 _TAGS = {
     "p", "br", "hr", "h4", "h5", "h6", "em", "strong", "s", "code", "pre", "blockquote",
     "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "span",
