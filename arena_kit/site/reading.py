@@ -81,8 +81,8 @@ def reading_of(record: Path, people: BattleLog | None = None) -> Reading:
     votes = [each for each in (_pinned_or_own(record), people) if each is not None]
     judged = record / "judged.jsonl"
     chosen = read_battles(judged) if judged.is_file() else _judged(log)
-    said = verdicts_of(record)
-    battles = [*_settled(chosen, said, _counted(votes)), *_incomplete(record, chosen, said)]
+    said = _named(verdicts_of(record), record)
+    battles = [*_settled(chosen, said, _counted(votes)), *_incomplete(chosen, said)]
     if not battles:
         raise DataError(f"{record}: holds no judged battle")
     note = votes_note(open_record(record))
@@ -169,27 +169,39 @@ def _settled(log: BattleLog, said: Verdicts, people: People) -> list[ReadBattle]
     return rows
 
 
-def _incomplete(record: Path, log: BattleLog, said: Verdicts) -> Iterator[ReadBattle]:
+def _incomplete(log: BattleLog, said: Verdicts) -> Iterator[ReadBattle]:
     """Pairs that were asked about and are no battles, for a verdict on them cannot be used."""
     ids = log.battle_id
     settled = set() if ids is None else {str(name) for name in ids}
-    file = record / FOLDER / NAMES
-    names = read_json(file) if file.is_file() else {}
-    models, questions = names.get("models", {}), names.get("questions", {})
     for name, verdicts in said.items():
         if name not in settled:
             first = verdicts[0]
             yield ReadBattle(
                 id=name,
-                model_a=models.get(first["first"], first["first"]),
-                model_b=models.get(first["second"], first["second"]),
+                model_a=first["first"],
+                model_b=first["second"],
                 outcome="incomplete",
-                prompt=questions.get(first["prompt_id"], first["prompt_id"]),
+                prompt=first["prompt_id"],
                 dimension=first["dimension"],
                 judge=first["judge_model"] or "",
                 verdicts=verdicts,
                 people={},
             )
+
+
+def _named(said: Verdicts, record: Path) -> Verdicts:
+    """The verdicts with models and questions called as in the battles of the record."""
+    file = record / FOLDER / NAMES
+    names = read_json(file) if file.is_file() else {}
+    models, questions = names.get("models", {}), names.get("questions", {})
+    kinds = {"first": models, "second": models, "winning_entrant": models, "prompt_id": questions}
+    return {
+        name: [
+            row | {key: known.get(row[key], row[key]) for key, known in kinds.items()}
+            for row in rows
+        ]
+        for name, rows in said.items()
+    }
 
 
 def _said_in(
