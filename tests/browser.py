@@ -31,7 +31,7 @@ class Browser:
     def __init__(self, write: int, read: int) -> None:
         self._write, self._read, self._buffer, self._last = write, read, b"", 0
         self._session, self.width = "", 0
-        self.requests: list[str] = []
+        self._asked: dict[str, str] = {}
         self.errors: list[str] = []
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
@@ -65,11 +65,23 @@ class Browser:
 
     def _note(self, method: str, params: dict[str, Any]) -> None:
         if method == "Network.requestWillBeSent":
-            self.requests.append(params["request"]["url"])
+            self._asked[params["requestId"]] = params["request"]["url"]
+        elif method == "Network.loadingFailed" and params.get("blockedReason") == "csp":
+            self._asked.pop(params["requestId"], None)
         elif method == "Runtime.exceptionThrown":
             self.errors.append(json.dumps(params["exceptionDetails"]))
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
             self.errors.append(params["entry"]["text"])
+
+    @property
+    def requests(self) -> list[str]:
+        """The addresses that were asked, but for those that a page's policy forbade."""
+        return list(self._asked.values())
+
+    def forget(self) -> None:
+        """Forget what was asked and what went wrong."""
+        self._asked.clear()
+        self.errors.clear()
 
     def size(self, width: int, height: int = 900) -> None:
         """A window of so many pixels; narrow ones are a phone's."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -14,8 +16,10 @@ from arena_kit.site.overview import attempt, facts_of, overview
 from arena_kit.site.pages import RunPage, site_files
 from arena_kit.site.reading import reading_of
 
-#: Lists the files that a site made, which are all that making it again replaces or removes.
+#: Lists the files that a site made, which are all that making it again replaces or removes, and
+#: keeps its nonce, which no text in a record can know when it is written.
 LIST = ".arena_kit_site.json"
+_NONCE = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +46,18 @@ def build_site(records: Sequence[Path], out: Path, people: BattleLog | None = No
     people
         Votes of people on the same prompts, to hold judges' verdicts against.
     """
-    before = _made_before(out)
+    before, nonce = _made_before(out)
     pages = [run_page(record, people) for record in records]
     pages.sort(key=lambda page: (page.run.started_at, page.run.id), reverse=True)
     _refuse_twins(pages)
-    made = dict(_all_files(pages))
+    made = dict(_all_files(pages, nonce))
     _refuse_foreign(out, before, made)
-    write_json(out / LIST, {"files": sorted({*before, *made})})
+    write_json(out / LIST, {"files": sorted({*before, *made}), "nonce": nonce})
     for name, text in made.items():
         write_text(out / name, text)
     for name in before - made.keys():
         _remove(out, name)
-    write_json(out / LIST, {"files": sorted(made)})
+    write_json(out / LIST, {"files": sorted(made), "nonce": nonce})
     return Built(index=out / "index.html", pages=pages)
 
 
@@ -86,8 +90,8 @@ def _without_folders(sentence: str, record: Path) -> str:
     return sentence
 
 
-def _all_files(pages: Sequence[RunPage]) -> Iterator[tuple[str, str]]:
-    yield from site_files(pages)
+def _all_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str]]:
+    yield from site_files(pages, nonce)
     for page in pages:
         if page.report:
             yield f"{page.slug}/report.html", read_text(page.report)
@@ -102,21 +106,25 @@ def _refuse_twins(pages: Sequence[RunPage]) -> None:
             )
 
 
-def _made_before(out: Path) -> set[str]:
-    """The files of the site that a folder holds; a folder with other things is refused."""
+def _made_before(out: Path) -> tuple[set[str], str]:
+    """The files of the site that a folder holds, and its nonce; a folder with other things is
+    refused.
+    """
+    fresh = secrets.token_urlsafe(16)
     if not out.exists():
-        return set()
+        return set(), fresh
     if not out.is_dir():
         raise DataError(f"{out}: a site needs a folder, and this is a file")
     if not any(out.iterdir()):
-        return set()
+        return set(), fresh
     if not (out / LIST).is_file():
         raise DataError(f"{out}: holds files of its own; choose a new or empty folder, or a site's")
-    return set(_listed(out))
-
-
-def _listed(out: Path) -> list[str]:
     values = read_json(out / LIST)
+    kept = str(values.get("nonce")) if isinstance(values, dict) else ""
+    return _listed(values, out), kept if _NONCE.fullmatch(kept) else fresh
+
+
+def _listed(values: object, out: Path) -> set[str]:
     names = values.get("files") if isinstance(values, dict) else None
     if not isinstance(names, list):
         raise DataError(f"{out / LIST}: expected an object with a list of files")
@@ -124,7 +132,7 @@ def _listed(out: Path) -> list[str]:
         path = PurePosixPath(str(name))
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise DataError(f"{out / LIST}: {name!r} is not a file of this folder")
-    return [str(name) for name in names]
+    return {str(name) for name in names}
 
 
 def _refuse_foreign(out: Path, before: set[str], made: dict[str, str]) -> None:

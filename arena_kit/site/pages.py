@@ -61,26 +61,29 @@ def slug(name: str) -> str:
     return f"{re.sub(r'[^a-z0-9]+', '-', name.lower())[:40].strip('-')}-{digest}".lstrip("-")
 
 
-def site_files(pages: Sequence[RunPage]) -> Iterator[tuple[str, str]]:
-    """Path and text of every file of the site, but for reports, which are copied."""
+def site_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str]]:
+    """Path and text of every file of the site, but for reports, which are copied. Scripts and
+    styles that do not have the `nonce` are refused by each page's content security policy.
+    """
     for name in _ASSETS:
         yield f"assets/{name}", files(__package__).joinpath("assets", name).read_text("utf-8")
-    yield "index.html", _rendered("index", root="", pages=pages)
+    yield "index.html", _rendered("index", root="", nonce=nonce, pages=pages)
     for page in pages:
-        for name, text in _run_files(page):
+        for name, text in _run_files(page, nonce):
             yield f"{page.slug}/{name}", text
 
 
-def _run_files(page: RunPage) -> Iterator[tuple[str, str]]:
+def _run_files(page: RunPage, nonce: str) -> Iterator[tuple[str, str]]:
+    shared = {"nonce": nonce, "page": page}
     if page.boards:
         links = {model: f"models/{slug(model)}.html" for model in page.models}
-        yield "index.html", _rendered("run", root="../", page=page, links=links)
+        yield "index.html", _rendered("run", root="../", links=links, **shared)
     for model in page.models:
         shown = {"places": list(_places(page, model)), "tables": page.opponents.get(model, ())}
-        text = _rendered("model", root="../../", page=page, model=model, **shown)
+        text = _rendered("model", root="../../", model=model, **shown, **shared)
         yield f"models/{slug(model)}.html", text
     if page.reading:
-        yield "battles.html", _rendered("battles", root="../", page=page)
+        yield "battles.html", _rendered("battles", root="../", **shared)
         yield from _data(page.reading)
 
 

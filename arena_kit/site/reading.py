@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from arena_kit.battles.battle import Battle, Source
 from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
@@ -78,14 +80,16 @@ def reading_of(record: Path, people: BattleLog | None = None) -> Reading:
     if not (record / "battles.jsonl").is_file():
         return _votes(record)
     log = read_battles(record / "battles.jsonl")
-    votes = [each for each in (_pinned_or_own(record), people) if each is not None]
     judged = record / "judged.jsonl"
-    chosen = read_battles(judged) if judged.is_file() else _judged(log)
+    chosen = read_battles(judged) if judged.is_file() else _of_source(log, human=False)
+    manifest = open_record(record)
+    votes = [_of_source(_with_pinned(log, record, manifest), human=True)]
+    people_votes = _counted([*votes, *([people] if people is not None else [])], chosen)
     said = _named(verdicts_of(record), record)
-    battles = [*_settled(chosen, said, _counted(votes)), *_incomplete(chosen, said)]
+    battles = [*_settled(chosen, said, people_votes), *_incomplete(chosen, said)]
     if not battles:
         raise DataError(f"{record}: holds no judged battle")
-    note = votes_note(open_record(record))
+    note = votes_note(manifest)
     try:
         prompts, responses = _said_in(*record_texts(record))
     except DataError as error:
@@ -115,25 +119,32 @@ def _votes(record: Path) -> Reading:
     return Reading(battles=_settled(log, {}, {}), prompts=prompts, responses=responses)
 
 
-def _judged(log: BattleLog) -> BattleLog:
-    return log if log.source is None else log.select(log.source.values() != str(Source.HUMAN))
-
-
-def _pinned_or_own(record: Path) -> BattleLog | None:
-    """The votes of people that a record has, or pins in a file that is still there."""
-    try:
-        log = battles_of(record, source=None)
-    except DataError:
-        return None
+def _of_source(log: BattleLog, *, human: bool) -> BattleLog:
+    """The votes of people, or all other battles; a file that does not say is a judge's."""
     if log.source is None:
-        return None
-    return log.select(log.source.values() == str(Source.HUMAN))
+        return log.select([]) if human else log
+    return log.select((log.source.values() == str(Source.HUMAN)) == human)
 
 
-def _counted(logs: list[BattleLog]) -> People:
+def _with_pinned(log: BattleLog, record: Path, manifest: Mapping[str, Any]) -> BattleLog:
+    """The battles with votes that a record only pins, where their file is still there."""
+    if (manifest.get("human_battles") or {}).get("inlined", True):
+        return log
+    try:
+        return battles_of(record)
+    except DataError:
+        return log
+
+
+def _counted(logs: list[BattleLog], judged: BattleLog) -> People:
+    """Votes on questions that a judge was asked, too, by question and pair."""
+    asked = set() if judged.question_id is None else {*judged.question_id.names}
     counts: dict[tuple[str | None, frozenset[str]], Counter[str]] = {}
     for log in logs:
-        for vote in log.to_battles():
+        if log.question_id is None:
+            continue
+        shared = np.array([*(name in asked for name in log.question_id.names), False])
+        for vote in log.select(shared[log.question_id.codes]).to_battles():
             key = vote.question_id, frozenset((vote.model_a, vote.model_b))
             counts.setdefault(key, Counter())[_winner(vote)] += 1
     return counts

@@ -29,8 +29,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def page(browser: Browser) -> Browser:
     """The browser with a desktop's window, and with nothing noted yet."""
     browser.size(1280)
-    browser.requests.clear()
-    browser.errors.clear()
+    browser.forget()
     return browser
 
 

@@ -212,6 +212,25 @@ def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
     assert {url.split(":")[0] for url in page.requests} <= {"file", "about"}
 
 
+def test_what_is_injected_is_stopped(page: Browser, site: Path) -> None:
+    """Were a text to become an element in spite of all, the page's policy would run and fetch
+    nothing of it; only a refresh, which goes elsewhere, is none of a policy's matters.
+    """
+    page.go(site / "pilot" / "battles.html")
+    page.until(READY)
+    page.forget()
+    page.run("document.body.append(Object.assign(document.createElement('script'),"
+             "{textContent: 'document.title = 1'}))")  # fmt: skip
+    page.run("document.body.append(Object.assign(document.createElement('script'),"
+             "{src: 'data/texts-0.js'}))")  # fmt: skip
+    for text in (each for each in HOSTILE if "refresh" not in each):
+        page.run(f"document.body.insertAdjacentHTML('beforeend', {json.dumps(text)})")
+    page.run("new Promise((done) => setTimeout(done, 300))")
+    assert page.run("document.title").startswith("Battles of pilot")
+    assert not page.requests
+    assert len(page.errors) > 5
+
+
 def test_a_megabyte_is_shown_whole(page: Browser, tmp_path: Path) -> None:
     """An answer of a million characters is loaded and shown to its last word."""
     long = "<b>word</b> **x**\n" * 60_000 + "the end"

@@ -68,6 +68,7 @@
   // Chunks: script files that are loaded when they are needed, each with items of one series
 
   const chunks = new Map();
+  const { nonce } = document.currentScript; // what the page's policy lets scripts by
 
   window.arenaKitChunk = (name, items) => chunks.get(name).resolve(items);
 
@@ -76,7 +77,7 @@
       const entry = {};
       entry.items = new Promise((resolve, reject) => Object.assign(entry, { resolve, reject }));
       chunks.set(name, entry);
-      const script = make("script", { src: `data/${name}.js` });
+      const script = make("script", { src: `data/${name}.js`, nonce });
       script.addEventListener("error", () => entry.reject(new Error(`data/${name}.js is missing`)));
       document.head.append(script);
     }
