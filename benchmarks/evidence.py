@@ -1,11 +1,16 @@
 """Does the evidence interval of permutation Elo mean what it says? Simulated, with known skills.
 
-    .venv/bin/python benchmarks/evidence.py
+    .venv/bin/python benchmarks/evidence.py              # against Elo's own target
+    .venv/bin/python benchmarks/evidence.py arrival      # against the truth, by K and battles
 
 Per setting: the ratio of the average evidence SE to the true spread of the ratings over fresh
 samples, and the share of 95 % intervals that hold the expected rating (its mean over all samples).
 Then for one entrant far below the others: how often it is winless and has no interval, the share
 of printed intervals that hold its expected rating, and that share with the winless ones' as well.
+
+`arrival` holds the intervals against the truth of `intervals.py`, which no K draws together: the
+share that hold it, the share that `elo_arrival` expects of the same samples, in how many samples
+the ratings say that intervals hold too seldom, and the share that hold in the others.
 """
 
 from __future__ import annotations
@@ -14,10 +19,16 @@ import sys
 from itertools import combinations
 
 import numpy as np
+from intervals import MODELS, Scenario, ends, prepare_worker, print_table, truth
+from intervals import sample as world
 
-from arena_kit import BattleLog, PermutationElo
+from arena_kit import BattleLog, BradleyTerry, PermutationElo, k_sweep
 from arena_kit.battles.log import Labels
 from arena_kit.rating import elo
+from arena_kit.rating.elo_arrival import holding
+
+KS = (4.0, 8.0, 16.0, 32.0)
+SEED = 32
 
 
 def sample(rng: np.random.Generator, questions: int, per_question: int, effect: float) -> BattleLog:
@@ -90,8 +101,54 @@ def weak(gap: float, questions: int, samples: int) -> None:
     sys.stdout.flush()
 
 
+def arrived(scenario: Scenario, samples: int) -> list[list[str]]:
+    """The rows of one setting, a K each."""
+    found: dict[float, list[tuple[float, float, bool]]] = {k: [] for k in KS}
+    target = truth(scenario)
+    for seed in range(samples):
+        log = world(scenario, np.random.default_rng([SEED, scenario.number, seed]))
+        method = PermutationElo(ties="half", initial=0, n_perms=200, evidence_replicates=200,
+                                evidence_orders=5, seed=seed)  # fmt: skip
+        strengths = BradleyTerry(center=0)(log)
+        for k, rated in k_sweep(method, log, KS).items():
+            _, low, high = ends(rated)
+            shown = ~np.isnan(low)
+            held = ((low <= target) & (target <= high))[shown].mean()
+            found[k].append((held, np.nanmean(holding(rated, strengths)), bool(rated.notes)))
+    rows = []
+    for k, each in found.items():
+        held, expected, told = np.array(each).T
+        quiet = held[told == 0]
+        error = 100 * held.std(ddof=1) / np.sqrt(samples)
+        figures = [f"{100 * held.mean():.1f} ± {error:.1f}", f"{100 * expected.mean():.1f}"]
+        figures += [f"{100 * told.mean():.0f}", f"{100 * quiet.mean():.1f}" if len(quiet) else "–"]
+        rows.append([scenario.title, f"{k:.0f}", *figures])
+    return rows
+
+
+def arrival(samples: int) -> None:
+    """Print the table of intervals against the truth."""
+    prepare_worker()
+    rows = []
+    for number, questions in enumerate((15, 30, 72, 200)):
+        title = f"{questions} questions × 28 pairs"
+        rows += arrived(Scenario(number=number, title=title, questions=questions), samples)
+    alike = Scenario(number=7, title="72 × 28, no question effects", questions=72, effect=0.0)
+    rows += arrived(alike, samples)
+    uneven = {"questions": 200, "exposure": 1.0}
+    for number, battles in enumerate((600, 3_000), 8):
+        title = f"{battles:,} battles, uneven exposure"
+        rows += arrived(Scenario(number=number, title=title, battles=battles, **uneven), samples)
+    print(f"{len(MODELS)} models, {samples} samples per setting, seed {SEED}.\n")
+    head = "setting|K|hold the truth, %|expected, %|samples that say so, %|hold in the others, %"
+    print_table(head.split("|"), rows)
+
+
 def main() -> None:
     """Print the table, also for fewer questions than reports show an interval for."""
+    if sys.argv[1:] == ["arrival"]:
+        arrival(100)
+        return
     for gap in (900, 700, 550, 400):
         weak(gap, 60, 150)
     elo.MIN_QUESTIONS = 2

@@ -1,9 +1,9 @@
 """What are verdicts worth beside human votes, and do the intervals hold? Measured both ways.
 
-    .venv/bin/python benchmarks/hybrid.py [votes|planted|placement ...] [--draws N] [--seed N]
-        [--judges NAME ...]
+    .venv/bin/python benchmarks/hybrid.py [votes|planted|decided|placement ...] [--draws N]
+        [--seed N] [--judges NAME ...]
 
-Reads chatbot_arena_27k from $ARENA_KIT_DATA (default ../shared/data). Three tables:
+Reads chatbot_arena_27k from $ARENA_KIT_DATA (default ../shared/data). Four tables:
 
 votes      26,919 battles that people and three judges decided are the population: its ratings by
            people are the truth. Each draw takes 26,919 battles from it with replacement, all with
@@ -11,6 +11,8 @@ votes      26,919 battles that people and three judges decided are the populatio
 planted    20 models with skills of SD 120 Elo, a judge with errors of its own, votes and verdicts
            drawn from them: nothing is estimated from what it is compared with. One model has no
            votes and is placed. The last judge errs by 15 points but puts one model 200 too high.
+decided    The same planted boards: how many orders are called decided, by votes alone and by both,
+           how many boards call one that is false, and on how many all true ranks are possible.
 placement  A model of the 27k set is placed among 5 to 9 others, drawn at random, by one judge: its
            rating by its own votes is the truth, and those votes are hidden. That rating has noise
            of its own; the last columns allow for it.
@@ -30,7 +32,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit import BattleLog, BradleyTerry, Hybrid, Placement, Ratings, Source, read_battles
+from arena_kit import (
+    BattleLog,
+    BradleyTerry,
+    Hybrid,
+    Placement,
+    Ratings,
+    Source,
+    claims,
+    read_battles,
+)
 from arena_kit.battles.log import Labels
 from arena_kit.rating.hybrid import HybridRatings
 
@@ -129,6 +140,9 @@ COLUMNS = (
 ).split("|")
 
 
+CLAIMED = ("orders decided", "boards with a false one %", "boards with all ranks in range %")
+
+
 def table(first: list[str], rows: Iterator[list[str]], columns: list[str]) -> None:
     """Print a table row by row."""
     names = [*first, *columns]
@@ -222,6 +236,32 @@ def planted_rows(draws: int, seed: int, judges: list[str]) -> Iterator[list[str]
             yield [judge, f"{n:,}", *line(found), *extra]
 
 
+def decided_rows(draws: int, seed: int, judges: list[str]) -> Iterator[list[str]]:
+    """Claims about the order of planted boards, by votes alone and by both."""
+    for judge in judges:
+        for n in SIZES:
+            found: list[list[float]] = []
+            for k in range(draws):
+                rng = np.random.default_rng([seed, 5, [*PLANTED].index(judge), n, k])
+                human, judged, truth = Planted(judge, n)(rng)
+                both = Hybrid()(human, judged)
+                found.append([*claimed(both.people, truth), *claimed(both.ratings, truth)])
+            alone, wrong, ranks, *together = np.mean(found, axis=0)
+            cells = [(alone, 1), (together[0], 1), (wrong, 100), (together[1], 100)]
+            cells += [(ranks, 100), (together[2], 100)]
+            yield [judge, f"{n:,}", *(f"{value * scale:.1f}" for value, scale in cells)]
+
+
+def claimed(ratings: Ratings, truth: dict[str, float]) -> list[float]:
+    """The decided orders, whether one is false, and whether all true ranks are possible."""
+    skill = np.array([truth[m] for m in ratings.models])
+    clear, ranges = claims.decided(ratings), claims.rank_ranges(ratings, repeated=True)
+    order = sorted(ratings.models, key=lambda m: -truth[m])
+    rows = [(ranges[m] or (1, len(order)), rank) for rank, m in enumerate(order, 1)]
+    held = all(best <= rank <= worst for (best, worst), rank in rows)
+    return [float(clear.sum()), bool((clear & (skill[:, None] < skill)).any()), held]
+
+
 def placement_rows(draws: int, seed: int, judges: list[str]) -> Iterator[list[str]]:
     """One model placed among few others, by Placement and by Hybrid. Toned down, which changes
     GPT-4's verdicts only and takes ten times as long, half of the draws are made.
@@ -234,7 +274,7 @@ def placement_rows(draws: int, seed: int, judges: list[str]) -> Iterator[list[st
             widths: list[list[float]] = []
             for _ in range(draws // 2 if soft else draws):
                 chosen = [human.models[i] for i in rng.permutation(len(human.models))[: k + 1]]
-                found = placed(among(human, chosen), among(judged, chosen), chosen[0], soft)
+                found = placed(human.among(chosen), judged.among(chosen), chosen[0], soft)
                 hits.append([each.hit(noisy=noisy) for noisy in (False, True) for each in found])
                 widths.append([each.half for each in found])
             strict = zip(np.mean(hits, axis=0), np.median(widths, axis=0), strict=False)
@@ -264,7 +304,7 @@ def placed(human: BattleLog, judged: BattleLog, model: str, soft: bool) -> list[
     row, hidden = found.cautious, found.hidden
     if row is None or hidden is None:
         raise ValueError(f"{model} cannot be compared")
-    both = Hybrid()(among(human, [m for m in human.models if m != model]), judged).ratings[model]
+    both = Hybrid()(human.among(m for m in human.models if m != model), judged).ratings[model]
     return [
         Spot(
             (each.ci_low + each.ci_high) / 2 - hidden.rating,
@@ -275,16 +315,10 @@ def placed(human: BattleLog, judged: BattleLog, model: str, soft: bool) -> list[
     ]
 
 
-def among(log: BattleLog, models: list[str]) -> BattleLog:
-    """The battles between some models."""
-    known = np.isin(np.array(log.models, object), models)
-    return log.select(known[log.a] & known[log.b])
-
-
 def main() -> None:
     """Print the tables asked for."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("tables", nargs="*", default=["votes", "planted", "placement"])
+    parser.add_argument("tables", nargs="*", default=["votes", "planted", "decided", "placement"])
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--seed", type=int, default=2027)
     parser.add_argument("--judges", nargs="*", default=[*JUDGES, *PLANTED])
@@ -297,6 +331,10 @@ def main() -> None:
         extra = ["new model covers %", "boards naming another %", "naming the one %"]
         rows = planted_rows(asked.draws, asked.seed, planted_ones)
         table(["planted judge", "votes"], rows, [*COLUMNS, *extra])
+    if "decided" in asked.tables:
+        ways = [f"{what}, {who}" for what in CLAIMED for who in ("people", "both")]
+        rows = decided_rows(asked.draws, asked.seed, planted_ones)
+        table(["planted judge", "votes"], rows, ways)
     if "placement" in asked.tables:
         first = ["judge", "verdicts", "others"]
         ways = ["Placement covers %", "Hybrid covers %", "Placement, noise allowed", "Hybrid"]

@@ -69,6 +69,7 @@ METHODS = (
     ("Permutation Elo, evidence interval", "evidence", False),
     ("the same, against Elo's own target", "evidence", True),
     ("Glicko-2, rating ± 1.96 RD", "RD", False),
+    ("Glicko-2, evidence interval", "Glicko-2 evidence", False),
 )
 
 
@@ -210,7 +211,9 @@ def replays(log: BattleLog, seed: int) -> Iterator[tuple[str, Floats]]:
     yield "order SEM", sem_interval(found.traces)
     if resamples:
         yield "evidence", ends(found)
-    glicko = Glicko2(evidence_replicates=0)(log)
+    glicko = Glicko2(seed=seed, evidence_replicates=resamples)(log)
+    if resamples:
+        yield "Glicko-2 evidence", ends(glicko)
     rows = [glicko[model] for model in MODELS]
     rd = np.array([row.extra["rd"] for row in rows], float)
     yield "RD", within(np.array([row.rating for row in rows]), NORMAL_95 * rd)

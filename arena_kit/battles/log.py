@@ -246,6 +246,11 @@ class BattleLog:
         columns |= {"models": tuple(self.models[i] for i in used), "a": remap[a], "b": remap[b]}
         return type(self)(**columns)
 
+    def among(self, models: Iterable[str]) -> Self:
+        """The battles between two of these models."""
+        named = np.isin(np.array(self.models, object), list(models))
+        return self.select(named[self.a] & named[self.b])
+
     @classmethod
     def joined(cls, *logs: Self) -> Self:
         """One log of all battles, in the order given; covariates are left out.

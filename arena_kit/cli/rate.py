@@ -12,6 +12,7 @@ import click
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors, record_folder
 from arena_kit.cli.imports import HowToRead, reading_options
+from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
@@ -33,7 +34,8 @@ _LONG = 500_000_000
 
 def _settings() -> Lists:
     """Every key that `--set` takes, with its default and, where they are few, what it may be."""
-    return {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+    own = {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+    return own | SETTINGS
 
 
 def _keys(method: type[Method]) -> list[tuple[str, str]]:
@@ -61,6 +63,16 @@ def _default(value: object, kind: object) -> str:
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
               help="Change one setting of the method, listed below; may be repeated.")  # fmt: skip
 @click.option("--dimension", help="Rate only this dimension of the file.")
+@click.option("--margin", type=click.FloatRange(min=0), default=0.0, metavar="POINTS",
+              help="Call neighbours equivalent whose gap surely lies within so many points "
+              "(bradley-terry).")  # fmt: skip
+@click.option("--verdicts", type=click.Path(path_type=Path), metavar="VERDICTS",
+              help="A judge's battles file or run record: people's votes in FILE and these make "
+              "one board.")  # fmt: skip
+@click.option("--verdicts-winner", default="winner", metavar="COLUMN",
+              help="The column of the outcome in VERDICTS.")  # fmt: skip
+@click.option("--judge-model", default="", metavar="NAME",
+              help="Whose verdicts count, where VERDICTS has those of several judges.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @plain_errors
 @reading_options
@@ -69,6 +81,10 @@ def rate(
     method: str | None,
     changes: tuple[str, ...],
     dimension: str | None,
+    margin: float,
+    verdicts: Path | None,
+    verdicts_winner: str,
+    judge_model: str,
     as_json: bool,
     how: HowToRead,
 ) -> None:
@@ -78,11 +94,21 @@ def rate(
     is in another tool's format, or has its columns named (--model-a, --winner, ...).
     A file with several dimensions is rated one by one. A run record, or the battles.jsonl
     inside, is rated with that record's settings, so its ratings come out again; with
-    --method bradley-terry, on the scale and center of its report.
+    --method bradley-terry, on the scale and center of its report. Only that method says which
+    orders are decided, how few votes they rest on and how many more the open ones need.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.battles import battles_of
+    from arena_kit.runs.battles import battles_file, battles_of, manifest_of
 
+    if verdicts is not None:
+        if margin:
+            raise DataError("--margin is for a board by itself, not for one with --verdicts")
+        rate_together(
+            file, how, verdicts, verdicts_winner=verdicts_winner, judge_model=judge_model,
+            method=method, settings=_changed(changes), dimension=dimension, as_json=as_json,
+        )  # fmt: skip
+        return
+    refuse_alone(verdicts_winner, judge_model)
     spec = _method(file, method, changes)
     battles = battles_of(
         file,
@@ -93,13 +119,31 @@ def rate(
     )
     _warn_if_long(spec, len(battles))
     logs = battles.by_dimension()
+    if margin and not isinstance(spec, BradleyTerry):
+        raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
     results, unrated = _rate_each(spec, logs)
+    claims = _claims(results, logs, margin, judged="judge" in manifest_of(battles_file(file)))
     if as_json:
-        echo(json.dumps(_rated_json(results, unrated, logs), indent=2, allow_nan=False))
+        echo(json.dumps(_rated_json(results, unrated, claims), indent=2, allow_nan=False))
         return
     for name, why in unrated.items():
         echo(f"{name} is not rated: {why}", err=True)
-    terminal.show_ratings(results)
+    terminal.show_ratings(results, claims)
+
+
+def _claims(
+    results: dict[str, Ratings], logs: dict[str, BattleLog], margin: float, *, judged: bool
+) -> dict[str, dict[str, Any]]:
+    """What may be said about the order of every dimension; nothing by methods other than
+    Bradley–Terry.
+    """
+    from arena_kit.runs.artifacts import claimed
+
+    return {
+        name: claimed(ratings, logs[name], margin, judged=judged)
+        for name, ratings in results.items()
+        if ratings.method == "bradley-terry"
+    }
 
 
 def _warn_if_long(method: Method, n_battles: int) -> None:
@@ -144,12 +188,18 @@ def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
     settings = recorded_settings(recorded, name, file.parent)
     if settings:
         echo(f"settings of the run record {file.parent}", err=True)
+    return validated(METHODS[name], settings | _changed(changes), "--set")
+
+
+def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
+    """What `--set` says, as it was written; several names as a list."""
+    settings: dict[str, Any] = {}
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise DataError(f"--set {change!r}: expected KEY=VALUE")
         settings[key] = _names(text) if key in _SEVERAL else text
-    return validated(METHODS[name], settings, "--set")
+    return settings
 
 
 def _names(text: str) -> list[str]:
@@ -157,9 +207,9 @@ def _names(text: str) -> list[str]:
 
 
 def _rated_json(
-    results: dict[str, Ratings], unrated: dict[str, str], logs: dict[str, BattleLog]
+    results: dict[str, Ratings], unrated: dict[str, str], claims: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    from arena_kit.runs.artifacts import claimed, rows_with_ranks
+    from arena_kit.runs.artifacts import rows_with_ranks
 
     some = next(iter(results.values()))
     several = len(results) + len(unrated) > 1
@@ -167,11 +217,7 @@ def _rated_json(
         kind: sum(ratings.dropped[kind] for ratings in results.values()) for kind in some.dropped
     }
     fit = {name: ratings.fit for name, ratings in results.items()} if several else some.fit
-    said = {
-        name: claimed(ratings, logs[name])
-        for name, ratings in results.items()
-        if ratings.method == "bradley-terry"
-    }
+    notes = {name: list(ratings.notes) for name, ratings in results.items() if ratings.notes}
     return (
         {
             "method": some.method,
@@ -185,7 +231,8 @@ def _rated_json(
             "dropped": dropped,
         }
         | ({"fit": fit} if any(fit.values()) else {})
-        | ({"claims": said if several else next(iter(said.values()))} if said else {})
+        | ({"notes": notes if several else next(iter(notes.values()))} if notes else {})
+        | ({"claims": claims if several else next(iter(claims.values()))} if claims else {})
         | ({"unrated": unrated} if unrated else {})
     )
 

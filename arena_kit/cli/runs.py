@@ -16,6 +16,7 @@ from arena_kit.cli.base import WRONG_INPUT, Listing, Lists, echo, main, plain_er
 
 if TYPE_CHECKING:
     from arena_kit.judging.cost import Forecast
+    from arena_kit.runs.plan import Plan
 
 _overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
@@ -165,11 +166,21 @@ def _finish(work: Callable[[], object], *, as_json: bool) -> None:
 @click.argument("name", default="")
 @click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
               help="YAML file of a run's parameters (default: params/NAME.yaml).")  # fmt: skip
+@click.option("--from", "record", type=click.Path(path_type=Path, file_okay=False),
+              help="Earlier run record by which to say what is expected to be decided (default: "
+              "the latest of the same tournament).")  # fmt: skip
 @_overrides
 @_json
 @plain_errors
-def cost(name: str, params_file: Path | None, overrides: Overrides, as_json: bool) -> None:
-    """What a run of notebook NAME with these parameters would send, and what that costs.
+def cost(
+    name: str,
+    params_file: Path | None,
+    record: Path | None,
+    overrides: Overrides,
+    as_json: bool,
+) -> None:
+    """What a run of notebook NAME with these parameters would send, what that costs, and which
+    orders it is expected to decide.
 
     NAME decides between the tournament file's pilot_model and headline_model; without it, a
     file whose name begins with pilot or adaptive is that notebook's, one that names a model a
@@ -177,15 +188,23 @@ def cost(name: str, params_file: Path | None, overrides: Overrides, as_json: boo
     Tokens are counted by the service where a key is present, else estimated from length.
     Nothing is spent. Answers that the ledger already has are not counted. A placement that makes
     its own verdicts has a forecast for the new model's answers and one for the verdicts.
+    What a tournament is expected to decide follows from an earlier record of it; without one, it
+    is told how large a gap must be to be decided.
     """
     from arena_kit.cli import terminal
+    from arena_kit.runs.expected import expectations
 
     if not (name or params_file):
         raise click.UsageError("name a notebook, or a parameter file with --params")
     file = params_file or Path("params") / f"{name}.yaml"
-    parts, cap, values = _forecasts(name, file, dict(overrides))
+    parts, cap, values, plan = _forecasts(name, file, dict(overrides))
+    if record and not plan:
+        raise click.UsageError("--from is for tournaments: a placement decides no order")
+    expected = expectations(plan, record) if plan else {}
     if as_json:
-        echo(json.dumps({"forecast": values, "max_cost_usd": cap}, indent=2))
+        told = {"expected": {name: each.as_dict() for name, each in expected.items()}}
+        figures = {"forecast": values, "max_cost_usd": cap} | (told if expected else {})
+        echo(json.dumps(figures, indent=2))
         return
     if not parts:
         terminal.show_forecast(None)
@@ -193,12 +212,15 @@ def cost(name: str, params_file: Path | None, overrides: Overrides, as_json: boo
         terminal.show_forecast(part, title=title)
     if parts:
         terminal.show_cap(sum(part.usd_no_hits for part in parts.values()), cap)
+    terminal.show_expected({name: each.sentence for name, each in expected.items()})
 
 
 def _forecasts(
     name: str, file: Path, overrides: dict[str, str]
-) -> tuple[dict[str, Forecast], float, object]:
-    """The forecasts of a run by their titles, its cap, and all of it as plain values."""
+) -> tuple[dict[str, Forecast], float, object, Plan | None]:
+    """The forecasts of a run by their titles, its cap, all of it as plain values, and the plan of a
+    tournament.
+    """
     from arena_kit.runs.arena_plan import ArenaPlan
     from arena_kit.runs.parameters import AdaptiveParams, PlacementParams
     from arena_kit.runs.plan import read_file, read_given, read_plan
@@ -207,15 +229,15 @@ def _forecasts(
     if name == "placement" or of_a_model:
         arena = ArenaPlan.of(read_given(file, overrides, PlacementParams))
         if arena is None or not arena.forecast.parts:
-            return {}, 0.0, None
+            return {}, 0.0, None, None
         titles = {f"Forecast of {what}": part for what, part in arena.forecast.parts.items()}
-        return titles, arena.params.max_cost_usd, arena.forecast.as_dict()
+        return titles, arena.params.max_cost_usd, arena.forecast.as_dict(), None
     plan = read_plan(file, overrides, name)
     forecast = plan.forecast
     in_rounds = isinstance(plan.params, AdaptiveParams)
     title = "Forecast of judging everything; rounds may end sooner" if in_rounds else "Forecast"
     parts = {title: forecast} if forecast else {}
-    return parts, plan.params.max_cost_usd, forecast and forecast.as_dict()
+    return parts, plan.params.max_cost_usd, forecast and forecast.as_dict(), plan
 
 
 @main.command()

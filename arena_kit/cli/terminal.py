@@ -16,6 +16,7 @@ from arena_kit.judging.quality import served_sentence
 from arena_kit.policy.constants import Phase
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
+from arena_kit.reporting import neighbours
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text, span
 from arena_kit.reporting.tournament_tables import ABOUT, forecast_rows, missing_text
 from arena_kit.runs.compare import Comparison
@@ -23,6 +24,7 @@ from arena_kit.runs.record import open_record
 from arena_kit.site.overview import Overview
 
 _SHOWN_FLIPS = 10
+_SHOWN_ORDERS = 10
 _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
@@ -40,7 +42,8 @@ def _show_placement(record: Path) -> None:
     """The board as the report shows it, and what may be concluded from it."""
     found = read_json(record / "elo_ratings.json")
     plain = {"ratings": found["ratings"], "heading": "where this judge puts it", "caution": ""}
-    board = read_json(record / "placement.json").get("board", plain)  # records before had none
+    summary = read_json(record / "placement.json")  # records before had neither of both
+    board, worth = summary.get("board", plain), summary.get("in_votes", "")
     rows = [
         {
             "rank": rank,
@@ -53,8 +56,9 @@ def _show_placement(record: Path) -> None:
     ]
     title = f"{found['model']} in {found['arena']}, judged by {found['judge_model']}"
     _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
-    if board["caution"]:
-        _say(board["caution"])
+    for sentence in (board["caution"], worth):
+        if sentence:
+            _say(sentence)
 
 
 def _show_policy(board: Mapping[str, Any]) -> None:
@@ -86,7 +90,8 @@ def _validity(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _show_tournament(record: Path) -> None:
-    manifest, primary = open_record(record), read_json(record / "elo_results.json")["primary"]
+    manifest, results = open_record(record), read_json(record / "elo_results.json")
+    primary = results["primary"]
     interval = "95% evidence interval"
     rows: list[dict[str, object]] = []
     for dimension in manifest["dimensions"]:
@@ -113,8 +118,13 @@ def _show_tournament(record: Path) -> None:
             left=["entrant"],
         )
     )
-    for sentence in (*_claimed(record), *_left_out(manifest)):
+    for sentence in (*_cautions(results), *_claimed(record), *_left_out(manifest)):
         _say(sentence)
+
+
+def _cautions(results: Mapping[str, Any]) -> list[str]:
+    """What Elo's ratings say about their own intervals; records before had no such notes."""
+    return [f"{d}: {note}" for d, notes in results.get("notes", {}).items() for note in notes]
 
 
 def _claimed(record: Path) -> list[str]:
@@ -123,10 +133,18 @@ def _claimed(record: Path) -> list[str]:
     strengths = read_json(file) if file.is_file() else {}
     found = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
     about = dict.fromkeys(ABOUT[each["about"]] for each in found.values())
-    return [
-        *(f"{d}, by Bradley–Terry: {' '.join(each['sentences'])}" for d, each in found.items()),
-        *about,
-    ]
+    return [*(f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in found.items()), *about]
+
+
+def _in_words(said: Mapping[str, Any]) -> str:
+    """The sentences of one dimension; records before have fewer."""
+    fragile = said.get("fragility")
+    counted = all("calls" in pair for pair in said["neighbours"])
+    return " ".join([
+        *said["sentences"],
+        *([fragile["sentence"]] if fragile else []),
+        *([neighbours.need_text(said["neighbours"])] if counted else []),
+    ]).strip()  # fmt: skip
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:
@@ -137,8 +155,8 @@ def _left_out(manifest: Mapping[str, Any]) -> list[str]:
     return [sentence for sentence in (lost, served) if sentence]
 
 
-def show_ratings(results: Mapping[str, Ratings]) -> None:
-    """Ratings of a battles file, a table per dimension."""
+def show_ratings(results: Mapping[str, Ratings], claimed: Mapping[str, Mapping[str, Any]]) -> None:
+    """Ratings of a battles file, a table per dimension, and what may be said about the order."""
     for name, ratings in results.items():
         ranges = claims.rank_ranges(ratings, repeated=True)
         extra = [name for name in _EXTRA if name in ratings.ratings[0].extra]
@@ -160,14 +178,37 @@ def show_ratings(results: Mapping[str, Ratings]) -> None:
         for rating in ratings.ratings:
             if rating.no_interval:
                 _say(f"  {rating.model} has no interval: {rating.no_interval}")
-        if ratings.method == "bradley-terry":
-            for sentence in (*claims.sentences(ratings), ABOUT[claims.about(ratings)]):
-                _say(f"  {sentence}")
+        for note in ratings.notes:
+            _say(f"  {note}")
+        if name in claimed:
+            _show_claims(claimed[name])
         for parameter, value in ratings.fit.items():
             if not parameter.endswith("_se"):
                 error = ratings.fit.get(f"{parameter}_se")
                 label = "mean negative log-likelihood" if parameter == "nll" else parameter
                 _say(f"  {label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
+
+
+def _show_claims(said: Mapping[str, Any]) -> None:
+    """What may be said about an order, how few votes it rests on, and what the open orders need."""
+    fragile = said["fragility"]
+    rests_on = [fragile["sentence"]] if fragile else []
+    for sentence in (*said["sentences"], *rests_on, ABOUT[said["about"]]):
+        _say(f"  {sentence}")
+    waiting = sum(pair["state"] == "open" for pair in said["neighbours"])
+    if waiting:
+        shown = neighbours.table({"": said["neighbours"]}, only_open=True, most=_SHOWN_ORDERS)
+        title = "Open orders: votes that would turn them round, and how many more would decide them"
+        _print(replace(shown, title=title))
+    if waiting > _SHOWN_ORDERS:
+        _say(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
+
+
+def show_table(table: Table) -> None:
+    """A table, and its notes as sentences under it."""
+    _print(table)
+    for sentence in table.notes:
+        _say(f"  {sentence}")
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -225,6 +266,13 @@ def show_cap(usd: float, cap: float) -> None:
         _say(f"{dollars(usd)} is more than max_cost_usd {cap:g} allows: such a run is refused.")
     else:
         _say(f"{dollars(usd)} is within max_cost_usd {cap:g}.")
+
+
+def show_expected(sentences: Mapping[str, str]) -> None:
+    """What a run is expected to decide; dimensions of which the same is said stand together."""
+    for sentence in dict.fromkeys(sentences.values()):
+        names = ", ".join(name for name, each in sentences.items() if each == sentence)
+        _say(f"{names}: {sentence}")
 
 
 def show_generated(manifest: Mapping[str, Any]) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, pairwise
-from math import ceil, inf, isnan, sqrt
+from math import ceil, inf
 from math import log as ln
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating import claims
 from arena_kit.rating.base import MIN_QUESTIONS, Ratings, known
+from arena_kit.rating.prospects import chance_decided, covariance, gap_variance, information
 
 Floats = NDArray[np.float64]
 Calls = NDArray[np.bool_]
@@ -148,16 +148,16 @@ class AdaptiveRounds:
         says which of them are decided, whatever the round.
         """
         worth = _worth(table, ratings)
-        before = _inverse(_laplacian(table, worth * table.made.sum(axis=1)))
-        full = _inverse(_laplacian(table, worth * table.possible.sum(axis=1)))
+        before = covariance(_information(table, worth * table.made.sum(axis=1)))
+        full = covariance(_information(table, worth * table.possible.sum(axis=1)))
         states = {(p.above, p.below): p.state for p in claims.neighbours(ratings, self.margin)}
         errors, (low, high) = claims.gap_errors(ratings), claims.neighbour_gaps(ratings)
         found = []
         for above, below in pairwise(ratings.order):
             i, j = ratings.models.index(above), ratings.models.index(below)
             gap = ratings[above].rating - ratings[below].rating
-            shrinks = min(1.0, _of_gap(full, i, j) / _of_gap(before, i, j))
-            chance = _chance(gap, float(errors[i, j]) ** 2, shrinks)
+            shrinks = min(1.0, gap_variance(full, i, j) / gap_variance(before, i, j))
+            chance = chance_decided(gap, float(errors[i, j]) ** 2, shrinks)
             state = states.get((above, below), "open")
             hopeless = state == "open" and (chance < self.hopeless_below or shrinks == 1)
             found.append(
@@ -198,18 +198,18 @@ class AdaptiveRounds:
         worth, left = _worth(table, ratings), table.left.sum(axis=1)
         low, high = np.array(table.pairs).T
         rows = np.arange(len(low))
-        information = _laplacian(table, worth * table.made.sum(axis=1))
+        known_so_far = _information(table, worth * table.made.sum(axis=1))
         allotted = np.zeros_like(left)
         turn, step = 0, max(1, size // _STEPS)
         while allotted.sum() < min(size, left.sum()):
-            spread = _inverse(information)
+            spread = covariance(known_so_far)
             moved = spread[:, low] - spread[:, high]
             own = moved[low, rows] - moved[high, rows]
             gain = (targets[turn % len(targets)] @ moved) ** 2 * worth / (1 + worth * own)
             best = int(np.argmax(np.where(allotted < left, gain, -1)))
             count = min(step, left[best] - allotted[best], size - allotted.sum())
             allotted[best] += count
-            information += _laplacian(table, np.where(rows == best, worth * count, 0.0))
+            known_so_far += _information(table, np.where(rows == best, worth * count, 0.0))
             turn += 1
         return np.asarray(allotted, np.int64)
 
@@ -232,36 +232,9 @@ def _worth(table: Table, ratings: Ratings) -> Floats:
     return np.asarray(counted * p * (1 - p), float)
 
 
-def _laplacian(table: Table, weights: Floats) -> Floats:
+def _information(table: Table, weights: Floats) -> Floats:
     """The information matrix of strengths, from the information of each pair."""
-    n = len(table.models)
     low, high = np.array(table.pairs).T
-    matrix = np.zeros((n, n))
-    matrix[low, high] = matrix[high, low] = -weights
-    np.fill_diagonal(matrix, -matrix.sum(axis=1))
-    return matrix
-
-
-def _inverse(information: Floats) -> Floats:
-    """The covariance of strengths whose mean is fixed."""
-    n = len(information)
-    return np.asarray(np.linalg.inv(information + 1 / n) - 1 / n, float)
-
-
-def _of_gap(covariance: Floats, i: int, j: int) -> float:
-    """The variance of the gap between two models."""
-    return float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
-
-
-def _chance(gap: float, variance: float, shrinks: float) -> float:
-    """How probable it is that a gap is decided once its variance has shrunk: until then it moves by
-    the variance that goes. 1 where nothing is known yet.
-    """
-    if isnan(variance):
-        return 1.0
-    level = claims.neighbour_score()
-    bar, moves = level * sqrt(shrinks * variance), sqrt((1 - shrinks) * variance)
-    if not moves:
-        return float(abs(gap) > bar)
-    after = NormalDist(gap, moves)
-    return 1 - after.cdf(bar) + after.cdf(-bar)
+    matrix = np.zeros((len(table.models),) * 2)
+    matrix[low, high] = matrix[high, low] = weights
+    return information(matrix)

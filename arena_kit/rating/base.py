@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -60,7 +61,8 @@ class Ratings:
     `traces` has a row per replay, `replicates` a row per resample of the evidence, both a
     column per model of `models` (name order). `covariance` is that of the ratings, where the
     method knows it; `fit` holds what was fitted beside them, under plain names. `engine` is what
-    computed them where that can change their last digits.
+    computed them where that can change their last digits. `notes` are sentences without which
+    the intervals would mislead.
     """
 
     method: str
@@ -74,6 +76,7 @@ class Ratings:
     covariance: NDArray[np.float64] | None = field(default=None, repr=False)
     fit: dict[str, float] = field(default_factory=dict)
     engine: str = field(default="", repr=False)
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, model: str) -> Rating:
         for rating in self.ratings:
@@ -95,6 +98,7 @@ class Ratings:
             "n_battles": self.n_battles,
             "dropped": self.dropped,
             **({"fit": self.fit} if self.fit else {}),
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
 
@@ -210,7 +214,7 @@ def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -
     label = components(len(models), a, b)
     groups = [[m for m, c in zip(models, label, strict=True) if c == g] for g in np.unique(label)]
     if len(groups) > 1:
-        shown = "; ".join(_some(group) for group in groups[:4]) + ("; …" if len(groups) > 4 else "")
+        shown = "; ".join(some(group) for group in groups[:4]) + ("; …" if len(groups) > 4 else "")
         raise RatingError(
             f"the battles fall into {len(groups)} groups of models that never met, "
             f"so no common scale exists: {shown}"
@@ -272,10 +276,11 @@ def check_separation(models: tuple[str, ...], winner: NDArray[Any], loser: NDArr
         top = int(np.argmax(above.sum(axis=1)))
         group = sorted(m for m, lost in zip(models, reach[:, top], strict=True) if lost)
         raise RatingError(
-            f"{_some(group)} never lost to the other models, directly or through "
+            f"{some(group)} never lost to the other models, directly or through "
             "others, so no finite rating exists; set a prior above 0"
         )
 
 
-def _some(names: list[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """A few names in words, and how many more there are."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -192,8 +192,8 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
     if waiting:
         more, nearest = min(waiting, key=lambda each: each[0])
         text += (
-            f"; the next, {nearest.above} above {nearest.below}, needs about {_about(more):,} more "
-            "battles"
+            f"; the next, {nearest.above} above {nearest.below}, needs about "
+            f"{two_digits(more):,} more battles"
         )
     groups = len(tiers(ratings))
     return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."
@@ -304,7 +304,7 @@ def neighbour_gaps(ratings: Ratings) -> tuple[Floats, Floats]:
     return gap - half, gap + half
 
 
-def _about(n: int) -> int:
+def two_digits(n: int) -> int:
     """A number to two digits: no forecast of battles is known better."""
     return round(n, min(0, 2 - len(str(n))))
 

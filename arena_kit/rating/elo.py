@@ -23,6 +23,7 @@ from arena_kit.rating.base import (
 )
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.critical import widening
+from arena_kit.rating.elo_arrival import caution
 from arena_kit.rating.elo_replay import (
     EloRule,
     Engine,
@@ -52,7 +53,8 @@ class PermutationElo:
     well the average is known, not how well the models are. How sure one can be of a
     rating is the evidence interval (`ci_low`, `ci_high`): whole questions are drawn again
     with replacement and rated anew. A model that lost, or won, every battle has none, as does
-    one seen on few questions: `no_interval` says why.
+    one seen on few questions: `no_interval` says why. Where K is too small for so few battles,
+    ratings are drawn towards the start and intervals do not hold the truth: `notes` says so.
 
     Parameters
     ----------
@@ -143,7 +145,7 @@ def k_sweep(
     reasons = [""] * len(log.models)
     if method.evidence_replicates:
         reasons = why_no_interval(log, games.score, MIN_QUESTIONS)
-    return {
+    rated = {
         each.k: Ratings(
             method="permutation-elo",
             settings=asdict(each),
@@ -157,6 +159,16 @@ def k_sweep(
         )
         for n, each in enumerate(methods)
     }
+    return _with_cautions(rated, method, log) if method.evidence_replicates else rated
+
+
+def _with_cautions(
+    rated: dict[float, Ratings], method: PermutationElo, log: BattleLog
+) -> dict[float, Ratings]:
+    """The same, each with a note where its intervals do not hold the truth."""
+    same = BradleyTerry(scale=method.scale, center=method.initial, inconsistent="tie")(log)
+    told = {k: caution(ratings, same) for k, ratings in rated.items()}
+    return {k: replace(each, notes=(told[k],) if told[k] else ()) for k, each in rated.items()}
 
 
 def _traces(

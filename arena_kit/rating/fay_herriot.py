@@ -70,7 +70,8 @@ class TwoRatings:
 
     Ratings are per model, in one order; `people` counts where `voted`, `judge` where `judged`.
     `shared` is the covariance of people's noise (rows) with the judge's (columns): it is not zero
-    where both decided the same battles.
+    where both decided the same battles. The mean of the models in `center`, all of them voted on,
+    is the scale's zero.
     """
 
     people: Floats
@@ -80,11 +81,12 @@ class TwoRatings:
     shared: Floats
     voted: Mask
     judged: Mask
+    center: Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combined:
-    """Ratings by people and judge together, relative to the mean of the models people rated.
+    """Ratings by people and judge together, relative to the mean of the models in the center.
 
     `surprise` is the two-sided probability of people's rating given all others and the judge's (1
     where one of both is missing), `gap` how far people's rating is from the one so predicted.
@@ -175,7 +177,7 @@ class JudgeLine:
     def at(self, variance: float) -> tuple[Floats, Floats]:
         """Ratings and their covariance for one variance of the judge's error."""
         pair, voted = self.pair, self.pair.voted
-        shown = np.eye(len(voted)) - voted / voted.sum()
+        shown = np.eye(len(voted)) - pair.center / pair.center.sum()
         judge = shown @ np.where(pair.judged, pair.judge, pair.judge[pair.judged].mean())
         slope, doubt = _slopes(self.ours, self.theirs, variance + self.spread)
         before = variance * np.eye(len(voted)) + self.known

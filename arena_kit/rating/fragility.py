@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import RatingError, check_kept
@@ -32,29 +33,35 @@ _CHALLENGERS = 3
 class Fragile:
     """Two models, and the fewest votes `removed` or `added` that would put `below` first.
 
-    None where no number of them does; `of` is how many votes there are.
+    None where no number of them does; `between` is how many votes the two have between them, `of`
+    how many there are.
     """
 
     above: str
     below: str
     removed: int | None
     added: int | None
+    between: int
     of: int
 
     @property
     def sentence(self) -> str:
         """The same in words."""
-        ways = [
-            f"{verb} {n:,} {'vote' if n == 1 else 'votes'}"
-            for verb, n in (("taking out", self.removed), ("adding", self.added))
-            if n is not None
-        ]
+        ways = [(n, verb) for n, verb in ((self.removed, "removed"), (self.added, "added")) if n]
         if not ways:
             return f"No choice of votes puts {self.below} above {self.above}."
-        told = " or ".join(ways)
-        return (
-            f"{told[0].upper()}{told[1:]} of {self.of:,} would put {self.below} above {self.above}."
-        )
+        fewest = min(n for n, _ in ways)
+        first, *more = [f"{n:,} {verb}" for n, verb in ways]
+        number, _, verb = first.partition(" ")
+        told = " or ".join([f"{number} {'vote' if number == '1' else 'votes'} {verb}", *more])
+        return f"{told} would put {self.below} above {self.above}{self._beside(fewest)}."
+
+    def _beside(self, votes: int) -> str:
+        """How much so many votes are, beside those between the two."""
+        if votes > self.between:
+            return f"; the two met {self.between:,} times" if self.between else "; they never met"
+        share = f"{100 * votes / self.between:.2g}%"
+        return f", {share} of the {self.between:,} between the two"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,40 +146,61 @@ class _Board:
 
     def turned(self, above: int, below: int) -> Fragile:
         """The fewest votes that turn one order round."""
-        influence = self.influence(above, below)
-        rows = np.argsort(-influence, kind="stable")
-        rows = rows[influence[rows] > 0]
-        most = np.cumsum(self.counts[rows])
-        worth = np.cumsum(self.counts[rows] * influence[rows])
-
-        def without(k: int) -> Cells:
-            taken = np.zeros(len(self.counts))
-            taken[rows] = np.clip(k - (most - self.counts[rows]), 0, self.counts[rows])
-            return self._changed(-taken)
-
-        worst = int(np.argmin(influence))
-
-        def with_more(k: int) -> Cells:
-            more = np.zeros(len(self.counts))
-            more[worst] = k
-            return self._changed(more)
-
-        gap = self.gap(above, below)
-        first = int(np.interp(gap, worth, most)) + 1 if len(rows) else 1
-        against = int(gap / -influence[worst]) + 1 if influence[worst] < 0 else 0
-
-        def left(cells: Cells) -> float:
-            theta = refitted(self.fit, cells, self.inverse)
-            return float(theta[above] - theta[below])
-
-        limit = int(most[-1]) - 1 if len(rows) else 0
+        influence, met = self.influence(above, below), self._met(above, below)
+        removed = self._removed(above, below, influence)
+        if removed is None:  # the most influential may be all that keeps others finite
+            removed = self._removed(above, below, np.where(met, influence, 0.0))
         return Fragile(
             above=self.models[above],
             below=self.models[below],
-            removed=_fewest(lambda k: left(without(k)), gap, min(first, limit), limit),
-            added=_fewest(lambda k: left(with_more(k)), gap, against, 100 * against + 100),
+            removed=removed,
+            added=self._added(above, below, influence),
+            between=round(self.counts[met].sum()),
             of=round(self.counts.sum()),
         )
+
+    def _removed(self, above: int, below: int, influence: Floats) -> int | None:
+        """How few of the votes that hold the order, the most influential first, turn it round."""
+        rows = np.argsort(-influence, kind="stable")
+        rows = rows[influence[rows] > 0]
+        if not len(rows):
+            return None
+        most = np.cumsum(self.counts[rows])
+        worth = np.cumsum(self.counts[rows] * influence[rows])
+
+        def left(k: int) -> float:
+            taken = np.zeros(len(self.counts))
+            taken[rows] = np.clip(k - (most - self.counts[rows]), 0, self.counts[rows])
+            return self._gap_after(above, below, -taken)
+
+        gap, limit = self.gap(above, below), int(most[-1]) - 1
+        first = int(np.interp(gap, worth, most)) + 1
+        return _fewest(left, gap, min(first, limit), limit)
+
+    def _added(self, above: int, below: int, influence: Floats) -> int | None:
+        """How few votes of the kind that speaks most against the order turn it round."""
+        worst = int(np.argmin(influence))
+        if influence[worst] >= 0:
+            return None
+
+        def left(k: int) -> float:
+            more = np.zeros(len(self.counts))
+            more[worst] = k
+            return self._gap_after(above, below, more)
+
+        gap = self.gap(above, below)
+        first = int(gap / -influence[worst]) + 1
+        return _fewest(left, gap, first, 100 * first + 100)
+
+    def _gap_after(self, above: int, below: int, votes: Floats) -> float:
+        """The gap with some votes more or fewer, by a refit."""
+        theta = refitted(self.fit, self._changed(votes), self.inverse)
+        return float(theta[above] - theta[below])
+
+    def _met(self, one: int, other: int) -> NDArray[np.bool_]:
+        """The rows in which two models met."""
+        a, b = self.votes.a, self.votes.b
+        return np.asarray(((a == one) & (b == other)) | ((a == other) & (b == one)))
 
     def _changed(self, votes: Floats) -> Cells:
         """The pairs' cells with some votes more or fewer."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import Rating, RatingError, Ratings
+from arena_kit.rating.base import NORMAL_95, Rating, RatingError, Ratings, some
 from arena_kit.rating.bradley_terry import BradleyTerry, one_thread
 from arena_kit.rating.calibration import MIN_MODELS
 from arena_kit.rating.fay_herriot import Combined, JudgeVariance, TwoRatings, combined
 from arena_kit.rating.influence import Influence, sandwich
-from arena_kit.rating.prediction_powered import powered
+from arena_kit.rating.prediction_powered import moved, powered
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +73,18 @@ class HybridRatings:
     disagreements: tuple[Disagreement, ...]
     left_out: dict[str, int]
 
+    def by_judge(self, model: str) -> float | None:
+        """Where the judge alone puts a model on the scale of people's votes; None for one that it
+        never saw.
+        """
+        if model not in self.judge.models:
+            return None
+        known = {row.model: row.rating for row in self.judge.ratings}
+        usual = float(np.mean(list(known.values())))
+        named = self.people.settings["center_on"] or self.people.models
+        middle = float(np.mean([known.get(each, usual) for each in named]))
+        return float(self.people.settings["center"]) + self.slope * (known[model] - middle)
+
     def gain(self, model: str) -> float | None:
         """How many times as many votes people alone would need for an interval as narrow; None for
         a model that people did not rate.
@@ -80,12 +92,32 @@ class HybridRatings:
         alone, both = (_width(each, model) for each in (self.people, self.ratings))
         return (alone / both) ** 2 if alone and both else None
 
+    def as_votes(self, model: str) -> float:
+        """How many votes of people on a model would give an interval as narrow as its own."""
+        gain, width = self.gain(model), _width(self.ratings, model)
+        if gain is not None:
+            return gain * self.people[model].n_battles
+        return _vote_variance(self.people) / ((width or np.inf) / (2 * NORMAL_95)) ** 2
+
+    @property
+    def judge_share(self) -> float:
+        """How much of a rating the judge makes up, on a model with the median number of votes."""
+        votes = float(np.median([row.n_battles for row in self.people.ratings]))
+        return self.worth.votes / (self.worth.votes + votes)
+
+    @property
+    def follows_people(self) -> bool:
+        """Whether the judge's ratings surely rise with people's: the slope's 95 % interval is
+        above 0.
+        """
+        return self.slope > NORMAL_95 * self.slope_se
+
     @property
     def effective_sample(self) -> float:
-        """How many human votes alone would give these intervals' mean square."""
-        widths = [(_width(self.people, m), _width(self.ratings, m)) for m in self.people.models]
-        alone, both = np.array([pair for pair in widths if None not in pair], float).T
-        return self.people.n_battles * float((alone**2).sum() / (both**2).sum())
+        """How many human votes alone would give each model that people rated such an interval; a
+        vote is on two models.
+        """
+        return sum(self.as_votes(model) for model in self.people.models) / 2
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -93,7 +125,10 @@ class HybridRatings:
             "people": self.people.as_dict()["ratings"],
             "judge": self.judge.as_dict()["ratings"],
             "powered": None if self.powered is None else self.powered.as_dict()["ratings"],
-            "worth": asdict(self.worth),
+            "by_judge": {model: self.by_judge(model) for model in self.judge.models},
+            "judge_share": self.judge_share,
+            "follows_people": self.follows_people,
+            "worth": asdict(self.worth) | {"sentence": str(self.worth)},
             "disagreements": [asdict(each) for each in self.disagreements],
             "effective_sample": self.effective_sample,
             "left_out": self.left_out,
@@ -116,7 +151,7 @@ class Hybrid:
         they are. The judge places it.
     method
         How battles become strengths, for people and judge. The mean of the models that people
-        rate is its center.
+        rate, or of those of them in `center_on`, is its center.
     """
 
     min_battles: int = 10
@@ -127,32 +162,29 @@ class Hybrid:
             raise ValueError(f"min_battles must be 1 or more, not {self.min_battles!r}")
         if self.method.ties != "half" or self.method.covariates:
             raise ValueError("method must have ties 'half' and no covariates")
-        if self.method.baseline or self.method.center_on or self.method.interval != "sandwich":
-            raise ValueError("method must have interval 'sandwich' and no baseline or center_on")
+        if self.method.baseline or self.method.interval != "sandwich":
+            raise ValueError("method must have interval 'sandwich' and no baseline")
 
     def __call__(self, human: BattleLog, judged: BattleLog) -> HybridRatings:
         """Rate all models; raises `RatingError` where that is not possible."""
         votes, left_out = self._votes(human)
         verdicts, _ = self.method.kept(judged)
-        both = sorted({*votes.models} & {*verdicts.models})
-        if len(both) < MIN_MODELS:
-            raise RatingError(
-                f"{MIN_MODELS} models must have verdicts and {self.min_battles} human battles "
-                f"(min_battles), found {len(both)}: {', '.join(both) or 'none'}"
-            )
-        people, judge = self.method(votes), self.method(judged)
+        self._refuse(human, votes, verdicts)
+        plain = replace(self.method, center_on=())
+        people, judge = plain(votes), plain(judged)
         with one_thread():
-            corrected = powered(self.method, people, votes, verdicts)
+            corrected = powered(plain, people, votes, verdicts)
             ours, theirs = Influence.of(votes, people), Influence.of(verdicts, judge)
             shared = corrected.shared(ours, theirs) if corrected else ours.shared(theirs)
-            pair = _pair(corrected.ratings if corrected else people, judge, shared)
+            center = self.method.center_on or people.models
+            pair = _pair(corrected.ratings if corrected else people, judge, shared, center)
             found = combined(pair)
-        names = _names(people, judge)
+        names, alone = _names(people, judge), _on(people, self.method.center_on)
         return HybridRatings(
-            ratings=self._ratings(names, found, people, judge),
-            people=people,
+            ratings=self._ratings(names, found, alone, judge),
+            people=alone,
             judge=judge,
-            powered=corrected.ratings if corrected else None,
+            powered=_on(corrected.ratings, self.method.center_on) if corrected else None,
             slope=found.slope,
             slope_se=found.slope_se,
             error=found.error,
@@ -160,6 +192,25 @@ class Hybrid:
             disagreements=_disagreements(names, found, pair.voted & pair.judged),
             left_out=left_out,
         )
+
+    def _refuse(self, human: BattleLog, votes: BattleLog, verdicts: BattleLog) -> None:
+        """Refuse too few models that both rate, and a center that people do not rate."""
+        both = sorted({*votes.models} & {*verdicts.models})
+        if not {*human.models} & {*verdicts.models}:
+            raise RatingError(
+                f"people and the judge share no model: people voted on {some(human.models)}; the "
+                f"judge decided on {some(verdicts.models)}"
+            )
+        if len(both) < MIN_MODELS:
+            raise RatingError(
+                f"{MIN_MODELS} models must have verdicts and {self.min_battles} human battles "
+                f"(min_battles), found {len(both)}: {', '.join(both) or 'none'}"
+            )
+        if unknown := sorted({*self.method.center_on} - {*votes.models}):
+            raise RatingError(
+                f"center_on: {some(unknown)}: not among the models with {self.min_battles} human "
+                f"battles (min_battles): {some(votes.models)}"
+            )
 
     def _votes(self, human: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The human battles among models with enough of them, and how many the others had."""
@@ -236,7 +287,25 @@ def _names(people: Ratings, judge: Ratings) -> tuple[str, ...]:
     return tuple(sorted({*people.models, *judge.models}))
 
 
-def _pair(people: Ratings, judge: Ratings, shared: Floats) -> TwoRatings:
+def _on(ratings: Ratings, models: tuple[str, ...]) -> Ratings:
+    """The ratings relative to the mean of some models; as they are where none is named."""
+    if not models:
+        return ratings
+    weight = np.isin(np.array(ratings.models, object), models) / len(models)
+    shown = np.eye(len(weight)) - weight
+    covariance = shown @ sandwich(ratings) @ shown.T
+    se = dict(zip(ratings.models, np.sqrt(np.maximum(0.0, np.diag(covariance))), strict=True))
+    middle = float(np.mean([ratings[model].rating for model in models]))
+    by = ratings.settings["center"] - middle
+    return replace(
+        ratings,
+        settings=ratings.settings | {"center_on": models},
+        ratings=tuple(moved(r, r.rating + by, float(se[r.model])) for r in ratings.ratings),
+        covariance=covariance,
+    )
+
+
+def _pair(people: Ratings, judge: Ratings, shared: Floats, center: tuple[str, ...]) -> TwoRatings:
     """Both ratings and their noise, in the order of all names."""
     names = _names(people, judge)
     voted = np.array([names.index(model) for model in people.models])
@@ -253,6 +322,7 @@ def _pair(people: Ratings, judge: Ratings, shared: Floats) -> TwoRatings:
         shared=both,
         voted=np.isin(np.arange(len(names)), voted),
         judged=np.isin(np.arange(len(names)), judged),
+        center=np.isin(np.array(names, object), center),
     )
 
 
@@ -266,11 +336,16 @@ def _worth(found: Combined, pair: TwoRatings, people: Ratings) -> Worth:
     """What the judge says about a model, in votes: one of m votes on a model leaves a variance of
     about c / m, and c is known from the models that people rate.
     """
-    counts = np.array([people[model].n_battles for model in people.models])
-    single = float(np.median(np.diag(sandwich(people)) * counts))
+    single = _vote_variance(people)
     noise = found.slope**2 * float(np.median(np.diag(pair.judge_noise)[pair.judged]))
     low, votes, high = (single / (found.error.quantile(q) + noise) for q in (0.975, 0.5, 0.025))
     return Worth(votes=votes, low=low, high=high)
+
+
+def _vote_variance(people: Ratings) -> float:
+    """The variance of a rating by one vote on its model, as the median model shows it."""
+    counts = np.array([people[model].n_battles for model in people.models])
+    return float(np.median(np.diag(sandwich(people)) * counts))
 
 
 def _disagreements(

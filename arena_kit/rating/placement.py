@@ -222,11 +222,8 @@ def _with_model(battles: BattleLog, model: str) -> NDArray[np.bool_]:
 
 def _hidden(human: BattleLog, arena: BattleLog, model: str, method: BradleyTerry) -> Rating | None:
     """The model's rating by people's own votes, on the arena's scale."""
-    names = np.array(human.models, object)
-    known = np.isin(names, [*arena.models, model])
-    log = human.select(known[human.a] & known[human.b])
     try:
-        return method(log)[model]
+        return method(human.among([*arena.models, model]))[model]
     except (RatingError, KeyError):
         return None
 

@@ -91,7 +91,7 @@ def _rated(method: BradleyTerry, people: Ratings, part: BattleLog) -> Ratings | 
 def _corrected(people: Ratings, by: dict[str, float], covariance: Floats, power: float) -> Ratings:
     """People's ratings, each less its correction, with the covariance that is left."""
     se = dict(zip(people.models, np.sqrt(np.maximum(0.0, np.diag(covariance))), strict=True))
-    rows = [_row(row, row.rating - by[row.model], float(se[row.model])) for row in people.ratings]
+    rows = [moved(row, row.rating - by[row.model], float(se[row.model])) for row in people.ratings]
     return replace(
         people,
         method="prediction-powered",
@@ -101,7 +101,7 @@ def _corrected(people: Ratings, by: dict[str, float], covariance: Floats, power:
     )
 
 
-def _row(row: Rating, rating: float, se: float) -> Rating:
+def moved(row: Rating, rating: float, se: float) -> Rating:
     """The row at another rating, its interval as much narrower as the standard error is smaller."""
     before = row.extra["se"]
     if row.ci_low is None or row.ci_high is None or not before:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -12,6 +13,7 @@ from arena_kit.judging.pairing import Pairing
 from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
 from arena_kit.rating import claims
 from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot
+from arena_kit.reporting.neighbours import SO_MANY, more_text, orders
 from arena_kit.reporting.tables import DASH, Table
 
 Rounds = Mapping[str, Sequence[Round]]
@@ -25,8 +27,14 @@ _COLOURS: dict[Standing, str] = {
 
 def standings(rounds: Rounds) -> Table:
     """Neighbours of the last round: their gap with the interval of repeated looks, and whether
-    their order is decided.
+    their order is decided, or would be with so many more calls.
     """
+    needed = {
+        (dimension, row["above"], row["below"]): more_text(row)
+        for dimension, each in rounds.items()
+        if each and (rated := each[-1].ratings)
+        for row in orders(rated, None, judged=True)
+    }
     rows = [
         {
             "dimension": dimension,
@@ -35,6 +43,7 @@ def standings(rounds: Rounds) -> Table:
             "interval": _interval(pair),
             "is": pair.standing,
             "chance with all calls": DASH if pair.standing == "decided" else f"{pair.chance:.0%}",
+            "more calls": needed.get((dimension, pair.above, pair.below)),
         }
         for dimension, each in rounds.items()
         if each
@@ -47,7 +56,7 @@ def standings(rounds: Rounds) -> Table:
         left=["order", "is"],
         nowrap=["order"],
         empty="No dimension has a rating.",
-        notes=["Intervals are at the level that decides two neighbours."],
+        notes=["Intervals are at the level that decides two neighbours.", SO_MANY],
     )
 
 
@@ -78,7 +87,8 @@ def text(rounds: Rounds, stopped: Mapping[str, str]) -> str:
         calls, rated = (each[-1].calls, each[-1].ratings) if each else (0, None)
         said = claims.sentences(rated)[:1] if rated else ()
         why = f"{calls} pairs in {len(each)} rounds; {stopped[dimension]}."
-        lines.append(f"{dimension}: {' '.join([*said, why])}")
+        told = f"{dimension}: {' '.join([*said, why])}"
+        lines += wrap(told, 88, subsequent_indent="    ")  # a report's box holds so much in a line
         lines += [
             f"  {pair.above + ' over ' + pair.below:<24} {pair.standing}"
             for pair in (each[-1].neighbours if each else ())

@@ -13,16 +13,21 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting.figures import INK, in_a_row, models_of, panels_of, plot
+from arena_kit.reporting.neighbours import orders, rests_on, table
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, ranks_text
-from arena_kit.reporting.tournament_tables import ABOUT, first_rests_on
+from arena_kit.reporting.tournament_tables import ABOUT
 
 ByDimension = Mapping[str, Ratings]
+Logs = Mapping[str, BattleLog]
 _UNRATED = "No dimension has a rating."
 
 
-def board(elo: ByDimension, strengths: ByDimension) -> Table:
+def board(
+    elo: ByDimension, strengths: ByDimension, battles: Logs | None = None, margin: float = 0.0
+) -> Table:
     """Elo and Bradley–Terry side by side, with the ranks that decided orders leave open to all
-    entrants at once; under it, what may be said about each dimension.
+    entrants at once; under it, what may be said about each dimension and, with its `battles`, how
+    few of them the first place rests on.
     """
     rows = []
     for dimension, rated in strengths.items():
@@ -47,7 +52,7 @@ def board(elo: ByDimension, strengths: ByDimension) -> Table:
         left=["entrant"],
         notes=[
             *(
-                f"{dimension}: {' '.join(claims.sentences(r))}"
+                f"{dimension}: {' '.join(_said(r, (battles or {}).get(dimension), margin))}"
                 for dimension, r in strengths.items()
             ),
             *about(strengths),
@@ -56,7 +61,24 @@ def board(elo: ByDimension, strengths: ByDimension) -> Table:
     )
 
 
-def text(strengths: ByDimension, battles: Mapping[str, BattleLog] | None = None) -> str:
+def _said(rated: Ratings, battles: BattleLog | None, margin: float) -> list[str]:
+    """What may be said about the order, and how few votes the first place rests on."""
+    fragile = rests_on(rated, battles) if battles is not None else None
+    return [*claims.sentences(rated, margin), *([fragile.first.sentence] if fragile else [])]
+
+
+def neighbours(strengths: ByDimension, battles: Logs, margin: float = 0.0) -> Table:
+    """Every two neighbours: whether their order is decided, how few votes would turn it round, and
+    how many more judge calls would decide it.
+    """
+    rows = {
+        dimension: orders(rated, rests_on(rated, battles[dimension]), margin, judged=True)
+        for dimension, rated in strengths.items()
+    }
+    return table(rows)
+
+
+def text(strengths: ByDimension, battles: Logs | None = None, margin: float = 0.0) -> str:
     """What may be said about each dimension, which neighbouring orders are decided, and how
     probable each is by itself, the same on every machine: for quoting. With the `battles` of each
     dimension also how few of them the first place rests on.
@@ -64,12 +86,10 @@ def text(strengths: ByDimension, battles: Mapping[str, BattleLog] | None = None)
     lines = []
     for dimension, rated in strengths.items():
         lines.append(dimension)
-        said = [*claims.sentences(rated)]
-        if battles and (fragile := first_rests_on(rated, battles[dimension])):
-            said.append(fragile.sentence)
-        for sentence in said:  # a report's box holds so much in a line
+        own = battles[dimension] if battles else None
+        for sentence in _said(rated, own, margin):  # a report's box holds so much in a line
             lines += wrap(sentence, 88, initial_indent="  ", subsequent_indent="    ")
-        lines += [f"  {_neighbours(rated, pair)}" for pair in claims.neighbours(rated)]
+        lines += [f"  {_neighbours(rated, pair)}" for pair in claims.neighbours(rated, margin)]
     return "\n".join([*lines, *about(strengths)])
 
 
@@ -99,7 +119,19 @@ def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], strengths: ByDimensi
         for dimension, by_k in sweep.items()
         if dimension in strengths
     ]
-    return Table(rows=rows, name="shrinkage", left=["dimension"], empty=_UNRATED)
+    return Table(
+        rows=rows,
+        name="shrinkage",
+        left=["dimension"],
+        notes=[note for dimension, by_k in sweep.items() if (note := _too_short(dimension, by_k))],
+        empty=_UNRATED,
+    )
+
+
+def _too_short(dimension: str, by_k: Mapping[float, Ratings]) -> str:
+    """At which K the replays of a dimension end before their intervals hold the truth."""
+    ks = [f"{k:g}" for k, ratings in by_k.items() if ratings.notes]
+    return f"{dimension}: intervals hold the truth too seldom at K {', '.join(ks)}." if ks else ""
 
 
 @plot(

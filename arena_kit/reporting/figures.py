@@ -22,7 +22,7 @@ from arena_kit.rating.base import Ratings
 P = ParamSpec("P")
 
 INK, SOFT, LINE = "#1f2328", "#57606a", "#d8dee4"
-ACCENT, WARM = "#0072b2", "#d55e00"
+ACCENT, WARM, MARKED = "#0072b2", "#d55e00", "#fdebd9"
 _RC: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,

@@ -2,76 +2,138 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.hybrid import HybridRatings
-from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, plot
-from arena_kit.reporting.tables import DASH, Table, interval_text, number, ranks_text
+from arena_kit.reporting.figures import ACCENT, LINE, MARKED, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.tables import DASH, Table, interval_text, number, percent, ranks_text
+from arena_kit.reporting.tournament_tables import ABOUT
+
+#: The share of a rating below which a judge is said to make up next to nothing of it.
+LITTLE = 0.1
 
 
-def board(found: HybridRatings) -> Table:
-    """The board by people and judge together, people's own ratings and PPI++ beside it."""
-    ranges = claims.rank_ranges(found.ratings)
+def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
+    """The board by people and judge together, and beside it what people alone, the judge alone
+    and PPI++ say; `model` is marked.
+    """
+    ranges = claims.rank_ranges(found.ratings, repeated=True)
     named = {each.model for each in found.disagreements}
     rows = [
         {
             "rank": rank,
             "model": row.model,
-            "rating": f"{row.rating:.0f}",
+            "together": f"{row.rating:.0f}",
             "95% interval": interval_text(row),
             "possible ranks": ranks_text(ranges[row.model]),
-            "people alone": _with_interval(found.people, row.model),
-            "prediction-powered": _with_interval(found.powered, row.model),
-            "votes": number(row.extra["votes"], ".0f"),
-            "verdicts": number(row.extra["verdicts"], ".0f"),
-            "votes' worth": number(found.gain(row.model), ".1f", " ×"),
-            "people and judge": "disagree" if row.model in named else "",
+            "people alone": _give_or_take(found.people, row.model),
+            "judge alone": number(found.by_judge(row.model), ".0f"),
+            **_powered(found, row.model),
+            "votes": f"{row.extra['votes']:,}",
+            "verdicts": f"{row.extra['verdicts']:,}",
+            **({"people and judge": "disagree" if row.model in named else ""} if named else {}),
         }
         for rank, row in enumerate(found.ratings.ratings, 1)
     ]
-    return Table(rows=rows, name="hybrid", left=["model", "people and judge"], notes=notes(found))
+    return Table(
+        rows=rows,
+        name="hybrid",
+        title=title,
+        left=["model", "people and judge"],
+        nowrap=["model", "95% interval", "people alone", "prediction-powered"],
+        marked=found.ratings.order.index(model) if model else None,
+        small=True,
+        notes=notes(found),
+    )
 
 
 def notes(found: HybridRatings) -> list[str]:
-    """What the board rests on, in sentences."""
+    """What the board rests on and what may be said about its order, in sentences."""
+    return [*_worths(found), *_intervals(found), *_who_stands_out(found), *order(found)]
+
+
+def order(found: HybridRatings) -> list[str]:
+    """What may be said about the order of the board, what it rests on and what it is about."""
+    rests_on = (
+        "Decided orders, and possible ranks, which hold for all models at once, rest on a judge "
+        "that errs on all models alike; further battles would have to be people's votes."
+    )
+    said = " ".join(claims.sentences(in_votes(found)))
+    return [said, rests_on, ABOUT[claims.about(found.ratings)]]
+
+
+def in_votes(found: HybridRatings) -> Ratings:
+    """The ratings with the number of battles that counts for claims, which ask how many more would
+    decide an order: the votes that alone would say as much, as only more votes say more.
+    """
+    return replace(found.ratings, n_battles=round(found.effective_sample))
+
+
+def _worths(found: HybridRatings) -> list[str]:
+    """What the verdicts were worth, and how much the judge has to say."""
     times = found.effective_sample / found.people.n_battles
     votes, verdicts = found.people.n_battles, found.judge.n_battles
-    hold = "These intervals hold on average over models"
-    if found.powered is not None:
-        hold += "; those that are prediction-powered hold for each model, whatever the judge does"
     effective = f"{round(found.effective_sample):,} votes alone ({times:.1f} times as many)"
-    sentences = [
+    return [
         f"{votes:,} votes and {verdicts:,} verdicts say as much as {effective}.",
         f"{str(found.worth).capitalize()}; its error is about {found.error.sd:.0f} points.",
-        f"{hold}.",
+        _say(found),
     ]
-    sentences += [
+
+
+def _say(found: HybridRatings) -> str:
+    """How much of a rating the judge makes up, in words; that of one whose ratings have nothing to
+    do with people's is next to nothing.
+    """
+    if not found.follows_people:
+        slope = f"{found.slope:.2f} ± {found.slope_se:.2f}, SE"
+        return (
+            f"Its ratings do not surely rise with people's (slope {slope}), so it has next to no "
+            "say: votes decide, and few votes are only drawn towards the mean."
+        )
+    share = found.judge_share
+    much = "next to nothing" if share < LITTLE else f"about {percent(share)} of a rating"
+    median = np.median([row.n_battles for row in found.people.ratings])
+    return f"On a model with {median:,.0f} votes (the median) it makes up {much}."
+
+
+def _intervals(found: HybridRatings) -> list[str]:
+    """Whom the intervals hold for."""
+    narrow = (
+        "± is half of a 95% interval; the judge alone stands on people's scale. No interval is "
+        "wider than by votes alone; they hold on average over models"
+    )
+    if found.powered is not None:
+        return [f"{narrow}, prediction-powered ones for each model, whatever the judge does."]
+    missing = "verdicts on battles that people voted on, and on others, of every model they rated"
+    return [f"{narrow}. Prediction-powered ones, which hold for each model, take {missing}."]
+
+
+def _who_stands_out(found: HybridRatings) -> list[str]:
+    """The models on which people and judge disagree, and those with too few votes."""
+    sentences = [
         f"{each.model}: people put it {abs(each.gap):.0f} points "
         f"{'above' if each.gap > 0 else 'below'} what the judge lets expect "
         f"(chance {each.chance:.3f}); believe the votes there."
         for each in found.disagreements
     ]
+    if not sentences:
+        sentences.append("People and judge disagree on no model more than on the others.")
     if found.left_out:
         few = ", ".join(f"{model} ({n})" for model, n in found.left_out.items())
         sentences.append(f"Too few votes to count: {few}; the judge places those it saw.")
     return sentences
 
 
-def text(found: HybridRatings) -> str:
-    """The answer, the same on every machine: for quoting and for checks."""
-    lines = [
-        f"{rank:3} {row.model:<24} {row.rating:7.1f}  {interval_text(row):>12}"
-        for rank, row in enumerate(found.ratings.ratings, 1)
-    ]
-    return "\n".join([*lines, *notes(found)])
-
-
 @plot("hybrid", "Rating of every model by people and judge together, and by people alone")
-def forest(found: HybridRatings) -> Figure:
-    """Everybody's rating with its interval, together and by people alone."""
+def forest(found: HybridRatings, model: str = "") -> Figure:
+    """Everybody's rating with its interval, together and by people alone; `model` is marked."""
     rows = list(reversed(found.ratings.ratings))
     figure, (ax,) = panels_of(
         9, 1.6 + 0.36 * len(rows), 1, "What do people and the judge say together?"
@@ -81,6 +143,8 @@ def forest(found: HybridRatings) -> Figure:
         if row.model in found.people.models:
             _bar(ax, found.people[row.model], y - 0.16, SOFT, "D")
         _bar(ax, row, y + 0.12, WARM if row.model in named else ACCENT, "o")
+        if row.model == model:
+            ax.axhspan(y - 0.46, y + 0.46, color=MARKED, zorder=0)
     for color, mark, label in (
         (ACCENT, "o", "people and judge together"),
         (SOFT, "D", "people alone"),
@@ -104,8 +168,17 @@ def _bar(ax: Axes, row: Rating, y: float, color: str, mark: str) -> None:
     ax.plot(row.rating, y, mark, color=color, markersize=4.5)
 
 
-def _with_interval(ratings: Ratings | None, model: str) -> str:
-    if ratings is None or model not in ratings.models:
+def _powered(found: HybridRatings, model: str) -> dict[str, str]:
+    """The prediction-powered cell, where there is such a column."""
+    if found.powered is None:
+        return {}
+    return {"prediction-powered": _give_or_take(found.powered, model)}
+
+
+def _give_or_take(ratings: Ratings, model: str) -> str:
+    """A rating and half the width of its 95 % interval; a dash where there is none."""
+    if model not in ratings.models:
         return DASH
     row = ratings[model]
-    return f"{row.rating:.0f} ({interval_text(row)})"
+    half = DASH if row.ci_low is None else f"{row.rating - row.ci_low:.0f}"
+    return f"{row.rating:.0f} ± {half}"

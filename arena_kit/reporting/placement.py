@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import nan
 from typing import Any
 
@@ -13,11 +14,13 @@ from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.cost import Forecast, dollars
 from arena_kit.rating import claims
-from arena_kit.rating.base import Rating
+from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.calibration import MIN_MODELS, MIN_SHARED
+from arena_kit.rating.hybrid import HybridRatings
 from arena_kit.rating.placement import Placed
+from arena_kit.reporting import hybrid
 from arena_kit.reporting.bradley_terry import share_text
-from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.figures import ACCENT, LINE, MARKED, SOFT, WARM, panels_of, plot
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text
 from arena_kit.reporting.tournament_tables import forecast_rows
 
@@ -46,7 +49,9 @@ def caution(placed: Placed) -> str:
 def board(placed: Placed, note: str = "") -> Table:
     """The leaderboard of the joint fit, the placed model marked; `note` is about the votes."""
     shown = placed.shown
-    ranges = claims.single_rank_ranges(shown)
+    ranges = claims.rank_ranges(shown, repeated=True)
+    at_once = "Possible ranks hold for all models at once"
+    alone = f"{at_once}; for {placed.model} alone: {_ranks_alone(placed)}."
     row = claims.above(shown)[shown.models.index(placed.model)]
     ahead = dict(zip(shown.models, row, strict=True)) | {placed.model: nan}
     rows = [
@@ -68,26 +73,75 @@ def board(placed: Placed, note: str = "") -> Table:
         title=f"{placed.model} among models that people voted on: {heading(placed)}",
         left=["model", "decided by"],
         marked=placed.joint.order.index(placed.model),
-        notes=[caution(placed), *([f"People's votes: {note}."] if note else [])],
+        notes=[caution(placed), alone, *([f"People's votes: {note}."] if note else [])],
     )
 
 
-def ways(placed: Placed) -> Table:
-    """The model's place by each way of placing it, beside people's own votes where there are."""
+def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
+    """The model's place by each way of placing it, beside people's own votes where there are, and
+    by both `together`.
+    """
     joint, model = placed.joint, placed.model
-    both = {
+    fits = {
         "joint fit": (placed.shown, joint),
         "others held fixed": (placed.shown_anchored, placed.anchored),
     }
     rows = [
         _way(how, shown[model], claims.single_rank_ranges(shown)[model], evidence[model])
-        for how, (shown, evidence) in both.items()
+        for how, (shown, evidence) in fits.items()
     ]
     if placed.hidden is not None:
         rows.append(_way("people's own votes, set aside", placed.hidden, None, placed.hidden))
+    if together is not None:
+        both = together.ratings
+        alone = claims.single_rank_ranges(both)[model]
+        rows.append(_way("people and judge together", both[model], alone, None))
     moved = max(abs(joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     note = f"The joint fit moves the other models by at most {moved:.1f} points."
     return Table(rows=rows, name="ways", left=["placed by"], notes=[_adds(placed), note])
+
+
+def together(model: str, found: HybridRatings | None, apart: str) -> Table:
+    """The board by people and judge together, the placed model marked, and what its place is worth
+    in votes; where there is none, `apart` says why.
+    """
+    if found is None:
+        return Table(rows=[], empty=in_votes(model, found, apart))
+    board = hybrid.board(found, f"{model} by people and judge together", model)
+    return replace(board, notes=[in_votes(model, found, apart), *board.notes])
+
+
+def in_votes(model: str, found: HybridRatings | None, apart: str) -> str:
+    """How many votes of people on the model its place is worth, in a sentence."""
+    if found is None:
+        return (
+            "It cannot be said how many votes this placement is worth, for people and judge cannot "
+            f"be rated together: {apart}."
+        )
+    votes, worth = found.ratings[model].extra["votes"], float(f"{found.as_votes(model):.2g}")
+    if votes:
+        return (
+            f"{votes:,} votes on {model} and the verdicts together are worth about {worth:,.0f} "
+            f"votes on it: {_place(found.ratings, model)}."
+        )
+    few = found.left_out.get(model)
+    nobody = f"{few} votes on {model} are too few to count" if few else f"No vote on {model} counts"
+    return (
+        f"{nobody}; its place by this judge, brought to people's scale, is worth about "
+        f"{worth:,.0f} votes on it: {_place(found.ratings, model)}."
+    )
+
+
+def _place(ratings: Ratings, model: str) -> str:
+    """The rating, its interval, and the ranks that are possible for this model alone."""
+    ranks = ranks_text(claims.single_rank_ranges(ratings)[model])
+    row = ratings[model]
+    return f"{row.rating:.0f} ({interval_text(row)}), possible ranks of it alone {ranks}"
+
+
+def _ranks_alone(placed: Placed) -> str:
+    """The ranks that are possible for the placed model, named beforehand."""
+    return ranks_text(claims.single_rank_ranges(placed.shown)[placed.model])
 
 
 def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Table:
@@ -160,10 +214,9 @@ def calibration(placed: Placed) -> Table:
     )
 
 
-def text(placed: Placed) -> str:
+def text(placed: Placed, together: HybridRatings | None = None) -> str:
     """The answer, the same on every machine: for quoting and for checks."""
     shown, model = placed.shown, placed.model
-    ranks = ranks_text(claims.single_rank_ranges(shown)[model])
     rank = shown.order.index(model) + 1
     says = "this is where this judge puts it; how far that is from people is not known"
     if placed.judge_error is not None:
@@ -173,14 +226,20 @@ def text(placed: Placed) -> str:
         "others held fixed": placed.shown_anchored[model],
         "evidence alone": placed.joint[model],
         "people's own votes": placed.hidden,
+        "people and judge": None if together is None else together.ratings[model],
     }
     lines = [
         f"  {how:<18} {row.rating:7.1f}  {interval_text(row):>12}"
         for how, row in rows.items()
         if row is not None
     ]
-    placed_at = f"{model} is placed at rank {rank} of {len(shown.models)} (possible: {ranks})"
-    return "\n".join([f"{placed_at} by {placed.n_judged} judged battles:", says, *lines])
+    placed_at = f"{model} is placed at rank {rank} of {len(shown.models)}"
+    heads = [
+        f"{placed_at} by {placed.n_judged} judged battles:",
+        f"possible ranks of it alone: {_ranks_alone(placed)}",
+        says,
+    ]
+    return "\n".join([*heads, *lines])
 
 
 @plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
@@ -200,7 +259,7 @@ def forest(placed: Placed, note: str = "") -> Figure:
     _bar(ax, placed.shown_anchored[model], at - 0.08, WARM, "s", "others held fixed")
     if placed.hidden is not None:
         _bar(ax, placed.hidden, at - 0.3, SOFT, "D", "by people's own votes, set aside")
-    ax.axhspan(at - 0.46, at + 0.46, color="#fdebd9", zorder=0)
+    ax.axhspan(at - 0.46, at + 0.46, color=MARKED, zorder=0)
     ax.axvline(placed.joint.settings["center"], color=LINE, linewidth=1, zorder=0)
     ax.set_yticks(range(len(rows)), [row.model for row in rows])
     ax.set_ylim(-0.7, len(rows) - 0.2)
@@ -242,13 +301,13 @@ def _adds(placed: Placed) -> str:
 
 
 def _way(
-    how: str, row: Rating, ranks: tuple[int, int] | None, evidence: Rating
+    how: str, row: Rating, ranks: tuple[int, int] | None, evidence: Rating | None
 ) -> dict[str, object]:
     return {
         "placed by": how,
         "rating": f"{row.rating:.0f}",
         "95% interval": interval_text(row),
-        "evidence alone": interval_text(evidence),
-        "possible ranks": ranks_text(ranks),
+        "evidence alone": interval_text(evidence) if evidence else None,
+        "possible ranks of it alone": ranks_text(ranks),
         "battles": row.n_battles,
     }

@@ -233,7 +233,7 @@ class Table:
         """The table with styles of single cells, which great-tables has for HTML alone."""
         from great_tables import loc, style
 
-        bold, one_line = style.text(weight="600"), style.css("white-space: nowrap")
+        bold, one_line = style.text(weight="600"), style.css("white-space: nowrap;")
         if self.bold:
             table = table.tab_style(bold, loc.body(columns=list(self.bold)))
         if self.nowrap:

@@ -51,7 +51,8 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
                         ha="center", fontsize=8.5)  # fmt: skip
         ax.axvline(rated.settings["initial"], color=LINE, linewidth=1, zorder=0)
         ax.set_yticks(y, [rating.model for rating in rows])
-        ax.set(title=dimension, xlabel="Elo (bar: 95% evidence interval)")
+        bar = "95% interval, too narrow" if rated.notes else "95% evidence interval"
+        ax.set(title=dimension, xlabel=f"Elo (bar: {bar})")
         ax.set_ylim(-0.6, len(rows) - 0.2)
         ax.tick_params(length=0)
     return figure

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
+from textwrap import wrap
 
-from arena_kit.battles.log import BattleLog
 from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Prompt, Response
@@ -15,9 +15,7 @@ from arena_kit.judging.quality import Check, PositionBias, served_warning
 from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts import settlement_counts, status_counts
 from arena_kit.rating import claims
-from arena_kit.rating.base import RatingError, Ratings
-from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.fragility import Fragile, fragility
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.stability import Stability
 from arena_kit.reporting.tables import Shown, Table, facts, interval_text, number, percent
 
@@ -106,6 +104,7 @@ def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> T
         notes=[
             *(f"Not rated on {dimension}: {why}" for dimension, why in unrated.items()),
             *_without_interval(ratings),
+            *cautions(ratings),
         ],
     )
 
@@ -120,6 +119,11 @@ def _without_interval(ratings: Mapping[str, Ratings]) -> list[str]:
     ]
 
 
+def cautions(ratings: Mapping[str, Ratings]) -> list[str]:
+    """What the ratings say about themselves: intervals that hold the truth too seldom."""
+    return [f"{dimension}: {note}" for dimension, rated in ratings.items() for note in rated.notes]
+
+
 def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> str:
     """The ranking as text, the same on every machine: for quoting and for checks."""
     lines = []
@@ -129,6 +133,8 @@ def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> st
             f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {interval_text(rating):>12}"
             for rank, rating in enumerate(rated.ratings, 1)
         ]
+        for note in rated.notes:  # a report's box holds so much in a line
+            lines += wrap(note, 88, initial_indent="  ", subsequent_indent="    ")
     lines += [f"not rated on {dimension}: {why}" for dimension, why in unrated.items()]
     return "\n".join(lines)
 
@@ -276,16 +282,6 @@ def _ordered(pair: Stability) -> str:
         return f"at every K tried (from {pair.lowest_k_tried:.3g})"
     above = "" if pair.ordered_everywhere else ", but not at every K of the sweep"
     return f"down to K {pair.smallest_ordered_k:.3g}{above}"
-
-
-def first_rests_on(strengths: Ratings, battles: BattleLog) -> Fragile | None:
-    """How few votes would change the first place of Bradley–Terry's ratings; None under settings
-    for which that cannot be asked (an own model of ties, covariates, soft outcomes).
-    """
-    try:
-        return fragility(battles, BradleyTerry(**strengths.settings)).first
-    except RatingError:
-        return None
 
 
 def readiness_table(checks: Sequence[Check]) -> Table:

@@ -20,6 +20,7 @@ from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, Ratings, kinds, known
 from arena_kit.rating.stability import Stability
 from arena_kit.reporting import tournament_tables
+from arena_kit.reporting.neighbours import orders, rests_on
 
 WINRATE_COLUMNS = (
     "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",
@@ -64,6 +65,7 @@ def write_results(
     *,
     dimensions: Sequence[str],
     default_k: float,
+    margin: float = 0.0,
 ) -> None:
     """battles.jsonl, elo_results.json, elo_per_perm.npz, bradley_terry.json and
     pairwise_winrates.csv.
@@ -73,7 +75,8 @@ def write_results(
     results = elo_results(primary, sweep, dimensions, default_k)
     results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in dimensions}
     write_json(folder / "elo_results.json", results)
-    write_json(folder / "bradley_terry.json", bradley_terry(strengths, battles, dimensions))
+    claims_of = bradley_terry(strengths, battles, dimensions, margin)
+    write_json(folder / "bradley_terry.json", claims_of)
     with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
         np.savez(out, **_traces(primary))
     write_csv(folder / "pairwise_winrates.csv", pairwise_winrates(battles), WINRATE_COLUMNS)
@@ -132,7 +135,8 @@ def elo_results(
     primary: RatingsByDimension, sweep: Sweep, dimensions: Sequence[str], default_k: float
 ) -> dict[str, Any]:
     """Ratings per dimension and K; `se` and `ci95_*` come from the resampled questions,
-    `order_sem` is the shuffle's. A dimension without a rating is empty.
+    `order_sem` is the shuffle's. A dimension without a rating is empty. `notes` says of which
+    dimensions the intervals hold the truth too seldom, and why.
     """
     return {
         "default_k": default_k,
@@ -141,34 +145,43 @@ def elo_results(
             d: {f"{k:g}": _entries(ratings) for k, ratings in sweep.get(d, {}).items()}
             for d in dimensions
         },
+        "notes": {d: list(rated.notes) for d, rated in primary.items() if rated.notes},
     }
 
 
 def bradley_terry(
-    strengths: RatingsByDimension, battles: BattleLog, dimensions: Sequence[str]
+    strengths: RatingsByDimension,
+    battles: BattleLog,
+    dimensions: Sequence[str],
+    margin: float = 0.0,
 ) -> dict[str, Any]:
     """Per dimension: ratings with intervals and possible ranks, what may be said about the order,
     how probable it is that one entrant is above another (for one pair named beforehand), and the
     settings. A dimension without a rating is empty.
     """
     logs = battles.by_dimension()
-    return {d: _strengths(strengths[d], logs[d]) if d in strengths else {} for d in dimensions}
+    return {
+        d: _strengths(strengths[d], logs[d], margin) if d in strengths else {} for d in dimensions
+    }
 
 
-def claimed(strengths: Ratings, battles: BattleLog) -> dict[str, Any]:
+def claimed(
+    strengths: Ratings, battles: BattleLog, margin: float = 0.0, *, judged: bool = False
+) -> dict[str, Any]:
     """What may be said about the order of Bradley–Terry's ratings, and how few votes the first
-    place rests on (`fragility`, None where that cannot be asked).
+    place rests on (`fragility`, None where that cannot be asked); neighbours as `orders` has them.
     """
-    fragile = tournament_tables.first_rests_on(strengths, battles)
-    rests_on = asdict(fragile) | {"sentence": fragile.sentence} if fragile else None
-    return claims.summary(strengths) | {"fragility": rests_on}
+    fragile = rests_on(strengths, battles)
+    first = asdict(fragile.first) | {"sentence": fragile.first.sentence} if fragile else None
+    pairs = orders(strengths, fragile, margin, judged=judged)
+    return claims.summary(strengths, margin) | {"neighbours": pairs, "fragility": first}
 
 
-def _strengths(ratings: Ratings, battles: BattleLog) -> dict[str, Any]:
+def _strengths(ratings: Ratings, battles: BattleLog, margin: float) -> dict[str, Any]:
     above = claims.above(ratings)
     return ratings.as_dict() | {
         "ratings": rows_with_ranks(ratings),
-        "claims": claimed(ratings, battles),
+        "claims": claimed(ratings, battles, margin, judged=True),
         "above": {
             a: {b: known(above[i, j]) for j, b in enumerate(ratings.models) if i != j}
             for i, a in enumerate(ratings.models)
@@ -176,14 +189,9 @@ def _strengths(ratings: Ratings, battles: BattleLog) -> dict[str, Any]:
     }
 
 
-def rows_with_ranks(ratings: Ratings, *, single: bool = False) -> list[dict[str, Any]]:
-    """A row per model, best first, with the ranks that decided orders leave open to all at once;
-    `single` ones are for one model named beforehand.
-    """
-    if single:
-        ranges = claims.single_rank_ranges(ratings)
-    else:
-        ranges = claims.rank_ranges(ratings, repeated=True)
+def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:
+    """A row per model, best first, with the ranks that decided orders leave open to all at once."""
+    ranges = claims.rank_ranges(ratings, repeated=True)
     return [row.as_dict() | {"ranks": ranges[row.model]} for row in ratings.ratings]
 
 

@@ -55,6 +55,7 @@ class RunParams(Strict):
     base_url: Annotated[str, AfterValidator(service_address)] = ""
     key_variable: str = Field(default="", pattern=VARIABLE)
     n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)
+    margin: float = Field(default=_ROUNDS.margin, ge=0)
     limit_pairs: int = Field(default=0, ge=0)
     only_entrant: str = ""
     offline: bool = False
@@ -77,7 +78,6 @@ class RunParams(Strict):
 class AdaptiveParams(RunParams):
     """What a tournament in rounds may be told besides; see `AdaptiveRounds`."""
 
-    margin: float = Field(default=_ROUNDS.margin, ge=0)
     first_share: float = Field(default=_ROUNDS.first_share, gt=0, le=1)
     round_share: float = Field(default=_ROUNDS.round_share, gt=0, le=1)
     hopeless_below: float = Field(default=_ROUNDS.hopeless_below, ge=0, lt=1)

@@ -18,6 +18,7 @@ from arena_kit.judging.cost import dollars
 from arena_kit.judging.records import Judgment
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, RatingError, Ratings
+from arena_kit.rating.hybrid import HybridRatings
 from arena_kit.rating.placement import Placed
 from arena_kit.reporting import placement, tournament_tables
 from arena_kit.reporting.tables import Shown
@@ -32,6 +33,7 @@ from arena_kit.runs.battles import (
     human_votes,
     judges_of,
 )
+from arena_kit.runs.hybrid import hybrid_summary, placed_together
 from arena_kit.runs.parameters import PlacementParams, parameters_in
 from arena_kit.runs.record import Record, Recorded, find_root
 from arena_kit.runs.settings import validated
@@ -109,6 +111,26 @@ class PlacementStudy(Recorded):
                 if not (self.run and place.soft):
                     raise
                 return replace(place, soft=False)(self.human, judged)
+
+    @cached_property
+    def _both(self) -> HybridRatings | RatingError:
+        """All models by votes and verdicts together, or why that is not possible."""
+        try:
+            return placed_together(self.placed, self.human, self.judged)
+        except RatingError as error:
+            return error
+
+    @property
+    def together(self) -> HybridRatings | None:
+        """All models by people and judge together, votes on the placed one included; None where
+        that is not possible, and `apart` says why.
+        """
+        return self._both if isinstance(self._both, HybridRatings) else None
+
+    @property
+    def apart(self) -> str:
+        """Why people and judge cannot be rated together; empty where they can."""
+        return str(self._both) if isinstance(self._both, RatingError) else ""
 
     @property
     def judge_model(self) -> str:
@@ -244,7 +266,7 @@ class PlacementStudy(Recorded):
                 write_battles(folder / "judged.jsonl", self.judged)
             write_battles(folder / "battles.jsonl", self._written())
             write_json(folder / "elo_ratings.json", self._elo_ratings())
-            write_json(folder / "placement.json", placement_summary(placed))
+            write_json(folder / "placement.json", placement_summary(placed) | self._in_votes())
             write_csv(
                 folder / "bootstrap_ratings.csv",
                 _resamples(placed.joint),
@@ -287,6 +309,14 @@ class PlacementStudy(Recorded):
             return battles
         return battles.select(_judged_rows(battles))
 
+    def _in_votes(self) -> dict[str, Any]:
+        """What people and judge say together, for JSON; None where they cannot be."""
+        found = self.together
+        return {
+            "together": found and hybrid_summary(found),
+            "in_votes": placement.in_votes(self.params.model, found, self.apart),
+        }
+
     def _elo_ratings(self) -> dict[str, Any]:
         params = self.params
         names = ("model", "rating", "ci_low", "ci_high", "n_battles")
@@ -309,11 +339,14 @@ class PlacementStudy(Recorded):
 def placement_summary(placed: Placed) -> dict[str, Any]:
     """Both ways of placing with rank ranges and probabilities, by the evidence alone, and the
     board as it is shown, which holds what is known of the judge's error; plain values for JSON.
+    `ranks` hold for all models at once, `ranks_alone` for the placed model, named beforehand.
     """
+    ways = {"joint": placed.joint, "anchored": placed.anchored, "board": placed.shown}
     return {
         "model": placed.model,
-        "joint": rows_with_ranks(placed.joint, single=True),
-        "anchored": rows_with_ranks(placed.anchored, single=True),
+        "joint": rows_with_ranks(placed.joint),
+        "anchored": rows_with_ranks(placed.anchored),
+        "ranks_alone": {way: claims.single_rank_ranges(r)[placed.model] for way, r in ways.items()},
         "above": {
             "joint": _above(placed.joint, placed.model),
             "anchored": _above(placed.anchored, placed.model),
@@ -327,7 +360,7 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
         "board": {
             "heading": placement.heading(placed),
             "caution": placement.caution(placed),
-            "ratings": rows_with_ranks(placed.shown, single=True),
+            "ratings": rows_with_ranks(placed.shown),
             "above": _above(placed.shown, placed.model),
         },
         "left_out": placed.left_out,

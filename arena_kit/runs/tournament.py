@@ -286,6 +286,7 @@ class Study(Recorded):
                 self.strengths,
                 dimensions=self.dimensions,
                 default_k=self.method.k,
+                margin=self.params.margin,
             )
             rating = self.record.read()["rating"]
             engines = {dimension: each.engine for dimension, each in self.ratings.items()}

@@ -381,6 +381,15 @@ def test_a_mask_selects_like_its_indices(records: list[Battle], data: st.DataObj
     assert list(BattleLog.from_battles(records).select(mask).to_battles()) == kept
 
 
+def test_battles_among_some_models() -> None:
+    """Only battles with both sides named are left, and a name that nobody has changes nothing."""
+    pairs = [("x", "y"), ("y", "z"), ("z", "x"), ("y", "x")]
+    log = BattleLog.from_battles(Battle(model_a=a, model_b=b, winner=Outcome.TIE) for a, b in pairs)
+    left = log.among(["x", "y", "nobody"])
+    assert [(b.model_a, b.model_b) for b in left.to_battles()] == [("x", "y"), ("y", "x")]
+    assert left.models == ("x", "y")
+
+
 def test_selecting_leaves_the_log_alone() -> None:
     """A selection is a new log; the one it came from keeps its rows and models."""
     log = BattleLog.from_battles([battle("ash", "beech"), battle("beech", "cherry")])

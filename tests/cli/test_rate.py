@@ -18,6 +18,7 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.main import main
 from arena_kit.cli.rate import METHODS
+from arena_kit.cli.terminal import show_board
 from arena_kit.runs.record import open_record
 from arena_kit.runs.settings import validated
 from tests.samples import ROOT, SMALL, copy_workspace, log_of, won
@@ -94,12 +95,107 @@ def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> Non
     write_battles(tmp_path / "votes.jsonl", log_of(won("ann", "bob", 12, 8)))
     words = ("rate", tmp_path / "votes.jsonl", "--method", "bradley-terry", "--json")
     assert json.loads(call(*words).stdout)["claims"]["fragility"] == {
-        "above": "ann", "below": "bob", "removed": 5, "added": 5, "of": 20,
-        "sentence": "Taking out 5 votes or adding 5 votes of 20 would put bob above ann.",
+        "above": "ann", "below": "bob", "removed": 5, "added": 5, "between": 20, "of": 20,
+        "sentence": "5 votes removed or 5 added would put bob above ann, 25% of the 20 between "
+        "the two.",
     }  # fmt: skip
+    assert "5 votes removed or 5 added would put bob above ann" in call(*words[:-1]).stdout
     write_battles(tmp_path / "votes.jsonl", log_of(won("ann", "bob", 12, 8, 4)))
     davidson = json.loads(call(*words, "--set", "ties=davidson").stdout)["claims"]
     assert davidson["fragility"] is None
+
+
+def test_rate_says_what_open_orders_rest_on_and_need(led: Path) -> None:
+    """Bob won 31 of 100 battles and cy 30: one more win of cy over bob makes them even and two turn
+    them round, as two wins of bob less do. The decided order is not listed.
+    """
+    words = ("rate", led, "--method", "bradley-terry")
+    found = json.loads(call(*words, "--json").stdout)
+    waiting = found["claims"]["neighbours"][1]
+    assert (waiting["above"], waiting["below"], waiting["state"]) == ("bob", "cy", "open")
+    assert (waiting["removed"], waiting["added"]) == (2, 2)
+    table = call(*words).stdout
+    assert re.search(r"bob over cy +│ +\d+ │ +2 │ +2 │ +[\d,]+ │", table)
+    assert "ann over bob" not in table
+
+
+def test_rate_counts_judge_calls_of_a_record(pilot: Path) -> None:
+    """A record's battles are pairs that a judge saw in both orders, so each is two calls, and more
+    where some pairs gave no battle.
+    """
+    words = ("rate", pilot, "--method", "bradley-terry", "--json")
+    for said in json.loads(call(*words).stdout)["claims"].values():
+        for pair in said["neighbours"]:
+            assert pair["more"] is None or pair["calls"] >= 2 * pair["more"]
+
+
+def test_the_board_of_a_run_says_how_fragile_and_how_far(
+    pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the end of a run the terminal says what bradley_terry.json has: the votes the first place
+    rests on and the judge calls that open orders need; and what Elo says of its own intervals. A
+    record from before, which has none of it, is shown all the same.
+    """
+    show_board(pilot)
+    told = capsys.readouterr().out
+    claimed = json.loads((pilot / "bradley_terry.json").read_text())
+    notes = json.loads((pilot / "elo_results.json").read_text())["notes"]
+    assert notes, "a few prompts at K 16 leave Elo on its way"
+    for dimension, (note,) in notes.items():
+        assert f"{dimension}: {note}" in told
+    for each in claimed.values():
+        assert each["claims"]["fragility"]["sentence"] in told
+        waiting = [pair for pair in each["claims"]["neighbours"] if pair["state"] == "open"]
+        assert all(f"{pair['above']} over {pair['below']}: " in told for pair in waiting)
+    old = tmp_path / "old"
+    shutil.copytree(pilot, old)
+    for each in claimed.values():
+        del each["claims"]["fragility"]
+        for pair in each["claims"]["neighbours"]:
+            del pair["calls"]
+    (old / "bradley_terry.json").write_text(json.dumps(claimed))
+    show_board(old)
+    assert "judge calls" not in capsys.readouterr().out
+
+
+def test_a_margin_of_a_run_is_that_of_its_claims(tmp_path: Path) -> None:
+    """The parameter `margin` is in the claims of the record: within 5,000 points all that is open
+    is equivalent.
+    """
+    root = copy_workspace(tmp_path / "workspace")
+    with chdir(root), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ARENA_KIT_RUNS", raising=False)
+        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+        record = Study.open("pilot", **SMALL, margin=5000).save().path
+    for each in json.loads((record / "bradley_terry.json").read_text()).values():
+        assert each["claims"]["margin"] == 5000
+        states = {pair["state"] for pair in each["claims"]["neighbours"]}
+        assert states <= {"decided", "equivalent"}
+
+
+def test_rate_names_equivalent_neighbours(led: Path) -> None:
+    """With a margin of 500 points bob and cy, 14 apart, are equivalent; a margin is for
+    Bradley–Terry alone.
+    """
+    words = ("rate", led, "--method", "bradley-terry", "--margin", "500")
+    found = json.loads(call(*words, "--json").stdout)["claims"]
+    assert [each["state"] for each in found["neighbours"]] == ["decided", "equivalent"]
+    assert found["margin"] == 500
+    assert "equivalent within 500 points: 1" in call(*words).stdout
+    refused = call("rate", led, "--margin", "5")
+    assert refused.exit_code == 2
+    assert "--margin needs --method bradley-terry" in refused.stderr
+
+
+def test_rate_says_where_elo_has_not_arrived(led: Path) -> None:
+    """100 battles a model at K 1 leave Elo near its start; table and JSON say what that does to its
+    intervals.
+    """
+    words = ("rate", led, "--set", "k=1", "--set", "n_perms=20", "--set", "evidence_replicates=50")
+    (note,) = json.loads(call(*words, "--json").stdout)["notes"]
+    assert note.startswith("Elo's evidence intervals hold the truth in about ")
+    assert "at K 1 so few battles take ratings only" in note
+    assert note in call(*words).stdout
 
 
 def test_other_methods_claim_no_order(led: Path) -> None:

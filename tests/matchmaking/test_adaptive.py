@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from arena_kit import Rating, Ratings
-from arena_kit.matchmaking.adaptive import AdaptiveRounds, Table, _chance
+from arena_kit.matchmaking.adaptive import AdaptiveRounds, Table
 from arena_kit.rating.base import MIN_QUESTIONS
+from arena_kit.rating.prospects import chance_decided
 
 MODELS = ("ash", "birch", "cedar", "dogwood")
 UNIT = 400 / ln(10)
@@ -139,7 +140,7 @@ def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation(
     variance, level = 100.0, 2.807  # of two neighbours: the 99.5 % point of the range, over root 2
     after = gap + rng.normal(0, np.sqrt((1 - shrinks) * variance), 400_000)
     simulated = np.mean(np.abs(after) > level * np.sqrt(shrinks * variance))
-    assert _chance(gap, variance, shrinks) == pytest.approx(simulated, abs=0.003)
+    assert chance_decided(gap, variance, shrinks) == pytest.approx(simulated, abs=0.003)
 
 
 def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() -> None:

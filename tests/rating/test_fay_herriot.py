@@ -36,6 +36,7 @@ def two(seed: int, n: int = 6, judge_noise: float = 0.0, error: float = 25.0) ->
         shared=np.zeros((n, n)),
         voted=everyone,
         judged=everyone,
+        center=everyone,
     )
 
 
@@ -145,7 +146,7 @@ def blup(pair: TwoRatings, slope: float, variance: float) -> tuple[np.ndarray, n
         [np.zeros((n, 2)), variance * np.eye(n), np.zeros((n, 2 * n))],
         [np.zeros((2 * n, 2 + n)), noises],
     ])  # fmt: skip
-    shown = (np.eye(n) - pair.voted / pair.voted.sum()) @ truth
+    shown = (np.eye(n) - pair.center / pair.center.sum()) @ truth
     gain = shown @ scale @ said.T @ np.linalg.inv(said @ scale @ said.T)
     return gain @ pair.people[pair.voted], (shown - gain @ said) @ scale @ shown.T
 
@@ -161,7 +162,12 @@ def test_noise_that_both_share_and_models_without_votes() -> None:
     people_noise, judge_noise = keep @ both[:8, :8] @ keep, both[8:, 8:]
     shared = keep @ both[:8, 8:]
     pair = replace(
-        pair, voted=voted, people_noise=people_noise, judge_noise=judge_noise, shared=shared
+        pair,
+        voted=voted,
+        center=voted,
+        people_noise=people_noise,
+        judge_noise=judge_noise,
+        shared=shared,
     )
     rating, spread = JudgeLine.of(pair, 0.5).at(300.0)
     expected, left = blup(pair, 0.5, 300.0)
@@ -189,3 +195,16 @@ def test_a_judge_that_rates_all_alike_says_nothing_about_who_is_better() -> None
     found = combined(replace(pair, judge=np.zeros(6)))
     assert np.isfinite(found.covariance).all()
     assert list(np.argsort(found.rating)) == list(np.argsort(pair.people))
+
+
+def test_the_center_may_be_some_models() -> None:
+    """Relative to the mean of the first four models, ratings and covariance are those of one large
+    normal distribution, contrast by contrast.
+    """
+    pair = replace(two(3, judge_noise=20.0), center=np.arange(6) < 4)
+    line = JudgeLine.of(pair, 0.5)
+    rating, covariance = line.at(400.0)
+    expected, spread = blup(pair, 0.5, 400.0)
+    assert rating == pytest.approx(expected, abs=0.01)
+    assert covariance == pytest.approx(spread, abs=0.5)
+    assert rating[:4].mean() == pytest.approx(0, abs=1e-9)

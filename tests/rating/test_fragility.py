@@ -27,7 +27,9 @@ def test_two_models_by_hand() -> None:
     """
     for ties in (0, 7):
         found = fragility(counted(("x", "y", 30, 10, ties)))
-        assert found.first == Fragile(above="x", below="y", removed=21, added=21, of=40 + ties)
+        assert found.first == Fragile(
+            above="x", below="y", removed=21, added=21, between=40 + ties, of=40 + ties
+        )
         assert found.neighbours == (found.first,)
 
 
@@ -68,6 +70,19 @@ def test_the_first_place_may_fall_to_another_than_the_second() -> None:
     assert found.first.removed < 10
 
 
+def test_votes_that_keep_a_third_finite_are_not_the_only_ones() -> None:
+    """The most influential votes are two wins of the last model, without which it has no rating;
+    wins of the first over the second turn the two round all the same, as a refit confirms.
+    """
+    rows = [("a", "b", 60, 40, 0), ("a", "z", 99, 0, 0), ("b", "z", 98, 2, 0)]
+    (found, _) = fragility(counted(*rows)).neighbours
+    assert (found.above, found.below) == ("a", "b")
+    assert found.removed is not None
+    for fewer, turned in ((found.removed, True), (found.removed - 1, False)):
+        left = BradleyTerry(prior=0)(counted(("a", "b", 60 - fewer, 40, 0), *rows[1:]))
+        assert (left.order[0] == "b") is turned
+
+
 def test_what_cannot_be_told_is_refused() -> None:
     """Ties of their own, covariates and soft outcomes have no votes to count."""
     log = counted(("x", "y", 3, 2, 2))
@@ -78,11 +93,18 @@ def test_what_cannot_be_told_is_refused() -> None:
 
 
 def test_in_words() -> None:
-    """The sentence names both ways, and says where there is none."""
-    found = Fragile(above="x", below="y", removed=1, added=1200, of=40_000)
+    """The sentence names both ways, how much that is of the votes between the two, and says where
+    there is no way.
+    """
+    found = Fragile(above="x", below="y", removed=3, added=5, between=750, of=40_000)
     assert found.sentence == (
-        "Taking out 1 vote or adding 1,200 votes of 40,000 would put y above x."
+        "3 votes removed or 5 added would put y above x, 0.4% of the 750 between the two."
     )
+    one = replace(found, removed=None, added=1)
+    assert one.sentence == "1 vote added would put y above x, 0.13% of the 750 between the two."
+    far = replace(found, removed=1200, added=None)
+    assert far.sentence == "1,200 votes removed would put y above x; the two met 750 times."
+    assert replace(far, between=0).sentence.endswith("would put y above x; they never met.")
     never = replace(found, removed=None, added=None)
     assert never.sentence == "No choice of votes puts y above x."
 

@@ -254,6 +254,52 @@ def test_results_are_plain_and_carry_their_settings() -> None:
     assert above[best, worst] > 0.99
 
 
+def test_a_center_of_ones_own() -> None:
+    """Relative to the mean of the other 11 models, a model is 12/11 as far from the center as
+    relative to all 12, by hand: x − (sum − x) / 11 = 12/11 · (x − sum / 12). So are the ends of its
+    intervals, alone and together, and its standard error; gaps between models stay as they are.
+    """
+    board = Board(13)
+    human, judged = board.human(900), board.judged()
+    plain = Hybrid()(human, judged)
+    others = tuple(m for m in board.names if m != "m04")
+    moved = Hybrid(method=BradleyTerry(center_on=others))(human, judged)
+    assert plain.powered is not None
+    assert moved.powered is not None
+    for one, other in (
+        (plain.people, moved.people),
+        (plain.powered, moved.powered),
+        (plain.ratings, moved.ratings),
+    ):
+        for name in ("rating", "ci_low", "ci_high"):
+            before, after = (getattr(each["m04"], name) - 1000 for each in (one, other))
+            assert after == pytest.approx(before * 12 / 11, abs=1e-6), name
+        assert other["m04"].extra["se"] == pytest.approx(one["m04"].extra["se"] * 12 / 11)
+        assert claims.gaps(other).low == pytest.approx(claims.gaps(one).low, abs=1e-6)
+        assert np.mean([other[m].rating for m in others]) == pytest.approx(1000)
+    by = [plain.by_judge("m04"), moved.by_judge("m04")]
+    assert by[1] - 1000 == pytest.approx((by[0] - 1000) * 12 / 11)
+    with pytest.raises(RatingError, match="center_on: oak: not among the models with 10 human"):
+        Hybrid(method=BradleyTerry(center_on=("m01", "oak")))(human, judged)
+
+
+def test_a_model_in_votes() -> None:
+    """A model without votes is worth the votes that would leave its standard error, c / se² with c
+    the median variance times votes; one with votes its own times what they gained.
+    """
+    board = Board(4)
+    found = Hybrid()(without(board.human(3000), "m05"), board.judged())
+    people = found.people
+    single = np.median([people[m].extra["se"] ** 2 * people[m].n_battles for m in people.models])
+    se = width(found, "m05") / (2 * 1.959964)
+    assert found.as_votes("m05") == pytest.approx(single / se**2, rel=1e-5)
+    gained = (width(found, "m03", alone=True) / width(found, "m03")) ** 2
+    assert found.as_votes("m03") == pytest.approx(people["m03"].n_battles * gained)
+    middle = np.median([row.n_battles for row in people.ratings])
+    assert found.judge_share == pytest.approx(1 / (1 + middle / found.worth.votes))
+    assert found.follows_people
+
+
 def test_what_is_refused() -> None:
     """Too few models that both rated, and settings that have no meaning here, are refused in one
     sentence.
@@ -263,6 +309,9 @@ def test_what_is_refused() -> None:
     few = without(judged, *board.names[4:])
     with pytest.raises(RatingError, match=r"5 models must have verdicts and 10 human .* found 4"):
         Hybrid()(human, few)
+    strangers = replace(judged, models=tuple(f"x{i:02d}" for i in range(12)))
+    with pytest.raises(RatingError, match=r"share no model: people voted on m00, .* on x00, x01"):
+        Hybrid()(human, strangers)
     with pytest.raises(ValueError, match="min_battles must be 1 or more, not 0"):
         Hybrid(min_battles=0)
     with pytest.raises(ValueError, match="ties 'half'"):

@@ -1,6 +1,6 @@
 """Intervals mean what they say: samples drawn where the truth is known.
 
-The tables in `docs/intervals.md` come from the same simulation, with a thousand samples.
+The tables in `docs/intervals.md` come from the same simulation, with 500 samples.
 """
 
 from __future__ import annotations

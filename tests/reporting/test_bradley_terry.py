@@ -101,7 +101,8 @@ def test_the_board_shows_both_ratings() -> None:
         assert row[6] == "60"
 
 
-MIXED = METHOD(log(won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)))
+MIXED_LOG = log(won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6))
+MIXED = METHOD(MIXED_LOG)
 
 
 def unfolded(text: str) -> list[str]:
@@ -157,13 +158,35 @@ def test_what_may_be_said_stands_first() -> None:
     assert lines[-1] == "Claims are about prompts like these, not only those that were asked."
     battles = log(won("ann", "bob", 12, 8))
     told = unfolded(bradley_terry.text({"taste": METHOD(battles)}, {"taste": battles}))
-    assert told[3] == "  Taking out 5 votes or adding 5 votes of 20 would put bob above ann."
+    rests_on = "5 votes removed or 5 added would put bob above ann, 25% of the 20 between the two."
+    assert told[3] == f"  {rests_on}"
+    shown = bradley_terry.board({}, {"taste": METHOD(battles)}, {"taste": battles})
+    assert rests_on in shown.notes[0]
     under = bradley_terry.board({}, {"sight": MIXED}).text.splitlines()[-2:]
     assert under == [f"sight: {lines[1].strip()} {lines[2].strip()}", lines[-1]]
     alone = replace(METHOD, cluster="battle")(TRIO)
     assert bradley_terry.text({"taste": alone, "sight": MIXED}).splitlines()[-2:] == [
         "Claims are about these prompts; others may order the models otherwise.", lines[-1],
     ]  # fmt: skip
+
+
+def test_neighbours_say_how_fragile_and_how_far() -> None:
+    """Each two neighbours have the votes that turn them round, and open ones the calls that would
+    decide them. 12 to 8 on questions of their own are 0.41 log odds with a variance of 1/12 + 1/8
+    times 20/19; read as Student's t with 19 degrees of freedom, that is a score of 0.85. To become
+    2.81 it takes as many times the battles as the square of their ratio, and two calls for each.
+    """
+    battles = log(won("ann", "bob", 12, 8))
+    rated = METHOD(battles)
+    (row,) = bradley_terry.neighbours({"taste": rated}, {"taste": battles}).rows
+    assert (row["order"], row["is"]) == ("ann over bob", "open")
+    assert (row["votes removed"], row["or added"]) == ("5", "5")
+    z = norm.isf(student_t.sf(math.log(12 / 8) / math.sqrt((1 / 12 + 1 / 8) * 20 / 19), 19))
+    bar = studentized_range.ppf(0.995, 2, 1e6) / math.sqrt(2)
+    calls = 2 * 20 * ((bar / z) ** 2 - 1)
+    assert float(str(row["more judge calls"]).replace(",", "")) == pytest.approx(calls, rel=0.02)
+    decided = bradley_terry.neighbours({"sight": MIXED}, {"sight": MIXED_LOG}).rows[0]
+    assert (decided["is"], decided["more judge calls"]) == ("decided", None)
 
 
 @pytest.mark.parametrize(
@@ -255,13 +278,14 @@ def board_rows(placed: Placed) -> list[list[str]]:
 
 
 def test_the_leaderboard_of_a_placement() -> None:
-    """The board has everybody best first, with interval, possible ranks, the chance that the
-    placed model is above, battles and who decided; the placed model alone is marked.
+    """The board has everybody best first, with interval, the ranks possible to all at once, the
+    chance that the placed model is above, battles and who decided; the placed model alone is
+    marked, and a note has its ranks for it alone.
     """
     placed = placed_among("ann", "bob", "cy", NEW)
     shown = placement.board(placed, "cast in 2023")
     rows = board_rows(placed)
-    ranges = claims.single_rank_ranges(placed.joint)
+    ranges = claims.rank_ranges(placed.joint, repeated=True)
     chance = claims.above(placed.joint)[placed.joint.models.index(NEW)]
     assert [row[:2] for row in rows] == [[str(n), m] for n, m in enumerate(placed.joint.order, 1)]
     for row in rows:
@@ -274,6 +298,8 @@ def test_the_leaderboard_of_a_placement() -> None:
         assert row[5] == ("–" if own else told)
         assert row[6:] == [str(rating.n_battles), "judge" if own else "people"]
     assert "People's votes: cast in 2023." in shown.html
+    alone = ranks_text(claims.single_rank_ranges(placed.joint)[NEW])
+    assert f"hold for all models at once; for {NEW} alone: {alone}." in shown.text
     marked = [row for row in re.findall(r"<tr.*?</tr>", shown.html, re.DOTALL) if "#fdebd9" in row]
     assert len(marked) == 1
     assert f">{NEW}<" in marked[0]
@@ -305,7 +331,8 @@ def test_the_answer_in_words() -> None:
     placed = placed_among("ann", "bob", "cy", NEW)
     told = placement.text(placed)
     rank = placed.joint.order.index(NEW) + 1
-    assert told.startswith(f"{NEW} is placed at rank {rank} of 4 (possible: ")
+    assert told.startswith(f"{NEW} is placed at rank {rank} of 4 by ")
+    assert "\npossible ranks of it alone: " in told
     assert f"by {placed.n_judged} judged battles" in told
     assert placed.hidden is not None
     for rating in (placed.joint[NEW], placed.anchored[NEW], placed.hidden):
@@ -356,7 +383,7 @@ def test_few_verdicts(tmp_path: Path) -> None:
     assert own[3:6] == ["–", "–", "–"]
     assert all(row[5] == "–" for row in board_rows(placed))
     assert "nan" not in placement.ways(placed).html
-    assert "(possible: –)" in placement.text(placed)
+    assert "possible ranks of it alone: –\n" in placement.text(placed)
     assert drawn(placement.forest(placed), tmp_path).startswith(b"\x89PNG")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from html import unescape
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from arena_kit import BattleLog, Hybrid, Source
+from arena_kit import BattleLog, Hybrid, Source, claims
 from arena_kit.rating.hybrid import HybridRatings
 from arena_kit.reporting import hybrid
+from arena_kit.reporting.tables import ranks_text
 from tests.samples import shared_log
 
 NAMES = ("<b>bold</b>", *(f"m{i:02d}" for i in range(1, 11)), "new")
@@ -45,8 +47,12 @@ def test_every_model_has_a_row() -> None:
     rows = hybrid.board(found).rows
     assert [row["model"] for row in rows] == list(found.ratings.order)
     by_name = {row["model"]: row for row in rows}
-    assert by_name["m03"]["rating"] == f"{found.ratings['m03'].rating:.0f}"
-    assert f"{found.people['m03'].rating:.0f} (" in str(by_name["m03"]["people alone"])
+    assert by_name["m03"]["together"] == f"{found.ratings['m03'].rating:.0f}"
+    alone = found.people["m03"]
+    half = (alone.ci_high - alone.ci_low) / 2
+    assert by_name["m03"]["people alone"] == f"{alone.rating:.0f} ± {half:.0f}"
+    ranges = claims.rank_ranges(found.ratings, repeated=True)
+    assert by_name["m03"]["possible ranks"] == ranks_text(ranges["m03"])
     assert by_name["new"]["people alone"] == by_name["new"]["prediction-powered"] == "–"
     assert by_name["new"]["votes"] == "0"
     assert [m for m in by_name if by_name[m]["people and judge"]] == ["m05"]
@@ -63,7 +69,8 @@ def test_sentences_say_what_it_rests_on() -> None:
     assert "m05: people put it" in said
     assert "below what the judge lets expect" in said
     assert "Too few votes to count: m07 (4);" in said
-    assert hybrid.text(found).splitlines()[0].split()[1] == found.ratings.order[0]
+    assert "possible ranks, which hold for all models at once" in said
+    assert "Claims are about prompts like these" in said
 
 
 def test_names_are_escaped_in_the_table() -> None:
@@ -78,3 +85,15 @@ def test_the_picture_names_everybody(label: str) -> None:
     """The picture shows every model, and says what each mark is."""
     plot = hybrid.forest(rated())
     assert label in [each.get_text() for each in plot.figure.findobj(Text)]
+
+
+def test_the_placed_model_is_marked() -> None:
+    """Every cell of the model's row is highlighted, those that stay on one line included."""
+    page = hybrid.board(rated(), model="m04").html
+    rows = re.findall(r"<tr.*?</tr>", page, re.DOTALL)
+    (marked,) = [row for row in rows if "#fdebd9" in row]
+    assert ">m04<" in marked
+    cells = re.findall(r"<td[^>]*>", marked)
+    assert all("#fdebd9" in cell for cell in cells)
+    for cell in cells:
+        assert "nowrap" not in cell or re.search(r"nowrap;.*background-color", cell), cell

@@ -26,6 +26,7 @@ from arena_kit import (
     PlacementStudy,
     RatingError,
     Study,
+    placement,
     read_battles,
     write_battles,
 )
@@ -352,6 +353,64 @@ def test_placement_summary(record: Path) -> None:
     assert found["left_out"] == {"rare": 25}
     assert found["calibration"]["n_shared"] >= 200
     assert found["hidden_human_rating"]["n_battles"] == 50
+
+
+def test_people_and_judge_together(home: Path, record: Path) -> None:
+    """placement.json has all six models by votes and verdicts together, on the placement's scale,
+    whose center is the mean of the others: the votes on the placed model count, its interval is
+    narrower than by them alone, and a sentence says how many votes that is worth.
+    """
+    found = loaded(record / "placement.json")
+    together = {row["model"]: row for row in found["together"]["ratings"]}
+    assert set(together) == {"new", *NAMES}
+    assert np.mean([row["rating"] for row in found["together"]["people"]
+                    if row["model"] != "new"]) == pytest.approx(1000)  # fmt: skip
+    new, alone = together["new"], found["hidden_human_rating"]
+    assert (new["votes"], alone["n_battles"]) == (50, 50)
+    assert abs(new["rating"] - 1050) < 60, "planted"
+    assert new["ci_high"] - new["ci_low"] < alone["ci_high"] - alone["ci_low"]
+    worth = re.search(r"^50 votes on new .* worth about (\d+) votes on it:", found["in_votes"])
+    assert worth is not None
+    assert int(worth[1]) > 50
+    assert [each["model"] for each in found["together"]["disagreements"]] == []
+    assert found["ranks_alone"].keys() == {"joint", "anchored", "board"}
+    (placed,) = [row["ranks"] for row in found["board"]["ratings"] if row["model"] == "new"]
+    best, worst = found["ranks_alone"]["board"]
+    assert placed[0] <= best <= worst <= placed[1], "all at once is no narrower"
+
+
+def test_a_model_without_votes_is_worth_votes(home: Path) -> None:
+    """Without votes on the model the sentence says how many its place by the judge is worth: as
+    many as leave its standard error, by the median variance of a vote on the others.
+    """
+    written(home / "others.csv", [b for b in votes() if "new" not in (b.model_a, b.model_b)])
+    study = opened(home, human="others.csv")
+    both = study.together
+    assert both is not None
+    assert both.ratings["new"].extra["votes"] == 0
+    people, row = both.people, both.ratings["new"]
+    one = np.median([people[m].extra["se"] ** 2 * people[m].n_battles for m in people.models])
+    expected = one / ((row.ci_high - row.ci_low) / (2 * 1.959964)) ** 2
+    told = loaded(study.save().path / "placement.json")["in_votes"]
+    assert told.startswith("No vote on new counts; its place by this judge")
+    (number,) = re.findall(r"worth about (\d+) votes on it", told)
+    assert int(number) == pytest.approx(expected, rel=0.05)
+
+
+def test_people_and_judge_apart(home: Path) -> None:
+    """A judge that saw only three others leaves a record that says why its place cannot be told in
+    votes, in the report's table as well.
+    """
+    known = ("new", *NAMES[:3])
+    few = [b for b in verdicts() if b.model_a in known and b.model_b in known]
+    written(home / "few.jsonl", few)
+    study = opened(home, judged="few.jsonl", soft=False)
+    assert study.together is None
+    why = "5 models must have verdicts and 10 human battles (min_battles), found 4"
+    assert why in placement.together("new", study.together, study.apart).text
+    found = loaded(study.save().path / "placement.json")
+    assert found["together"] is None
+    assert why in found["in_votes"]
 
 
 def test_a_record_as_judged(home: Path) -> None:

@@ -1,0 +1,294 @@
+"""`rate --verdicts`: people's votes and a judge's verdicts on one board, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from arena_kit import BattleLog, Source, read_battles, write_battles
+from arena_kit.battles.log import Labels
+from arena_kit.cli.main import main
+from tests import naive
+from tests.samples import shared_log
+
+NAMES = ("[red]m00", *(f"m{i:02d}" for i in range(1, 10)))
+SKILL = np.linspace(-225, 225, 10)
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, ["rate", *map(str, words)], env={"COLUMNS": "200"})
+
+
+def rated(*words: str | Path) -> dict[str, Any]:
+    done = call(*words, "--json")
+    assert done.exit_code == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+class Planted:
+    """Ten models 50 points apart; people decide the first 700 battles, a judge all 5,000."""
+
+    def __init__(self, seed: int = 1, battles: int = 5000) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.a = self.rng.integers(0, 10, battles)
+        self.b = (self.a + self.rng.integers(1, 10, battles)) % 10
+
+    def log(self, skill: np.ndarray, source: Source) -> BattleLog:
+        chance = 1 / (1 + 10 ** ((skill[self.b] - skill[self.a]) / 400))
+        lost = (self.rng.random(len(self.a)) > chance).astype(int)
+        return shared_log(self.a, self.b, lost, NAMES, source)
+
+    def votes(self, n: int = 700) -> BattleLog:
+        return self.log(SKILL, Source.HUMAN).select(np.arange(n))
+
+    def verdicts(self, skill: np.ndarray | None = None) -> BattleLog:
+        return self.log(SKILL if skill is None else skill, Source.LLM_JUDGE)
+
+
+def of(log: BattleLog, dimension: str) -> BattleLog:
+    return replace(log, dimension=Labels.of([dimension] * len(log)))
+
+
+def written(path: Path, *logs: BattleLog) -> Path:
+    write_battles(path, logs[0] if len(logs) == 1 else BattleLog.joined(*logs))
+    return path
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of votes and of verdicts; one judge puts m07 far too high, one tosses coins."""
+    folder, planted = tmp_path_factory.mktemp("hybrid"), Planted()
+    written(folder / "votes.csv", planted.votes())
+    written(folder / "verdicts.jsonl", planted.verdicts())
+    written(folder / "partial.jsonl", planted.verdicts(SKILL + 500 * (np.arange(10) == 7)))
+    written(folder / "coins.parquet", planted.verdicts(0 * SKILL))
+    return folder
+
+
+def test_json_has_everything(home: Path) -> None:
+    """`--json` holds the board with ranks for all at once, people alone, judge alone and PPI++, the
+    exchange rate, who stands out, and what may be said about the order.
+    """
+    found = rated(home / "votes.csv", "--verdicts", home / "verdicts.jsonl")
+    assert found["method"] == "hybrid"
+    assert [row["model"] for row in found["ratings"]] == list(reversed(NAMES))
+    for row in found["ratings"]:
+        best, worst = row["ranks"]
+        assert best <= 10 - NAMES.index(row["model"]) <= worst
+        assert row["verdicts"] > 800
+        assert row["ci_low"] < row["rating"] < row["ci_high"]
+    for name in ("people", "judge", "powered"):
+        assert {row["model"] for row in found[name]} == {*NAMES}
+    assert set(found["by_judge"]) == {*NAMES}
+    assert found["claims"]["about"] == "prompts_like_these"
+    assert found["claims"]["tiers"][0][0] == "m09"
+    assert found["disagreements"] == []
+    assert found["worth"]["low"] < found["worth"]["votes"] < found["worth"]["high"]
+    assert found["effective_sample"] > 1000, "a judge without errors adds to the votes"
+    assert found["left_out"] == {}
+    assert found["follows_people"]
+
+
+def test_people_alone_are_a_naive_fit(home: Path) -> None:
+    """The column of people alone is a naive Bradley–Terry fit of the votes file alone."""
+    log = read_battles(home / "votes.csv")
+    games = [(int(a), int(b), 1.0 - w) for a, b, w in zip(log.a, log.b, log.outcome, strict=True)]
+    fit = naive.bradley_terry(games, 10, 0.0)
+    found = rated(home / "votes.csv", "--verdicts", home / "verdicts.jsonl")
+    for row in found["people"]:
+        expected = 1000 + fit[log.models.index(row["model"])] - np.mean(fit)
+        assert row["rating"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_board_in_the_terminal(home: Path) -> None:
+    """The terminal shows all four ratings of every model, the exchange rate and what the claims are
+    about; a name that looks like markup is shown as it is.
+    """
+    done = call(home / "votes.csv", "--verdicts", home / "verdicts.jsonl")
+    assert done.exit_code == 0, done.stderr
+    shown = done.stdout
+    assert "people and judge together (700 votes, 5,000 verdicts)" in shown
+    for column in ("together", "possible ranks", "people alone", "judge alone", "prediction-po"):
+        assert column in shown
+    assert "[red]m00" in shown
+    assert re.search(
+        r"This judge is worth about [\d,]+ votes per model \([\d,]+ to [\d,]+\)", shown
+    )
+    assert re.search(r"700 votes and 5,000 verdicts say as much as [\d,]+ votes alone", shown)
+    assert "Claims are about prompts like these" in shown
+    assert "disagree on no model" in shown
+
+
+def test_a_model_on_which_they_disagree_is_named(home: Path) -> None:
+    """Where the judge puts one model 500 points too high, the board marks and names it."""
+    words = (home / "votes.csv", "--verdicts", home / "partial.jsonl")
+    assert [each["model"] for each in rated(*words)["disagreements"]] == ["m07"]
+    shown = call(*words).stdout
+    (row,) = [line for line in shown.splitlines() if "│ m07" in line]
+    assert "disagree" in row
+    assert re.search(r"m07: people put it \d+ points below what the judge lets expect", shown)
+
+
+def test_a_judge_that_tosses_coins_has_no_say(home: Path) -> None:
+    """Its board says so in words; no interval is wider than by votes alone, and no rating further
+    from people's than half of that interval.
+    """
+    words = (home / "votes.csv", "--verdicts", home / "coins.parquet")
+    assert "so it has next to no say: votes decide" in call(*words).stdout
+    found = rated(*words)
+    assert not found["follows_people"]
+    alone = {row["model"]: row for row in found["people"]}
+    for row in found["ratings"]:
+        people = alone[row["model"]]
+        wide = people["ci_high"] - people["ci_low"]
+        assert row["ci_high"] - row["ci_low"] <= wide * 1.000001
+        assert abs(row["rating"] - people["rating"]) < wide / 2
+
+
+def test_many_votes_leave_the_judge_little_to_say(tmp_path: Path) -> None:
+    """With 8,000 votes on a model, a judge that errs by 60 points makes up next to nothing."""
+    planted = Planted(4, battles=40_000)
+    theirs = SKILL + planted.rng.normal(0, 60, 10)
+    human = written(tmp_path / "votes.parquet", planted.votes(40_000))
+    judged = written(tmp_path / "verdicts.parquet", planted.verdicts(theirs))
+    shown = call(human, "--verdicts", judged).stdout
+    assert re.search(r"votes \(the median\) it makes up next to nothing", shown)
+    assert "Prediction-powered ones, which hold for each model, take verdicts on" in shown
+
+
+def test_votes_and_verdicts_in_one_file(home: Path, tmp_path: Path) -> None:
+    """One file of both is parted by who decided; a file with a column per voter by the columns."""
+    expected = rated(home / "votes.csv", "--verdicts", home / "verdicts.jsonl")
+    votes, verdicts = read_battles(home / "votes.csv"), read_battles(home / "verdicts.jsonl")
+    mixed = written(tmp_path / "mixed.jsonl", votes, verdicts)
+    assert rated(mixed, "--verdicts", mixed)["ratings"] == expected["ratings"]
+    label = np.array(["model_a", "model_b"])
+    lines = ["question_id,model_a,model_b,human,gpt"]
+    for row, theirs in zip(verdicts.to_battles(), label[verdicts.outcome], strict=True):
+        lines.append(f"{row.question_id},{row.model_a},{row.model_b},model_a,{theirs}")
+    for k, vote in enumerate(label[votes.outcome], 1):
+        lines[k] = lines[k].replace(",model_a,", f",{vote},", 1)
+    (tmp_path / "columns.csv").write_text("\n".join(lines[: 1 + len(votes)]))
+    (tmp_path / "all.csv").write_text("\n".join(lines))
+    words = ("--winner", "human", "--verdicts", tmp_path / "all.csv", "--verdicts-winner", "gpt")
+    assert rated(tmp_path / "columns.csv", *words)["ratings"] == expected["ratings"]
+
+
+def test_settings(home: Path) -> None:
+    """`--set` changes Bradley–Terry's settings and `min_battles`: a model with fewer is listed
+    and placed by the judge.
+    """
+    words = (home / "votes.csv", "--verdicts", home / "verdicts.jsonl")
+    plain = rated(*words)
+    moved = rated(*words, "--method", "bradley-terry", "--set", "center=1500")
+    assert moved["ratings"][0]["rating"] == pytest.approx(plain["ratings"][0]["rating"] + 500)
+    votes = read_battles(home / "votes.csv")
+    mine = np.flatnonzero((votes.a == 3) | (votes.b == 3))
+    few = written(home / "few_votes.csv", votes.select(np.setdiff1d(np.arange(700), mine[30:])))
+    assert rated(few, *words[1:])["left_out"] == {}
+    found = rated(few, *words[1:], "--set", "min_battles=31")
+    assert found["left_out"] == {votes.models[3]: 30}
+    assert {row["model"] for row in found["ratings"]} == {*NAMES}
+    assert "votes that a model needs to count; default: 10" in call("--help").stdout
+
+
+def test_dimensions(home: Path, tmp_path: Path) -> None:
+    """Votes without a dimension take the one that is named; dimensions that both have make a board
+    each, one that only the judge has is said to be unrated.
+    """
+    votes, verdicts = read_battles(home / "votes.csv"), read_battles(home / "verdicts.jsonl")
+    coins = read_battles(home / "coins.parquet")
+    judged = written(tmp_path / "judged.jsonl", of(verdicts, "tone"), of(coins, "wit"))
+    expected = rated(home / "votes.csv", "--verdicts", home / "verdicts.jsonl")["ratings"]
+    words = ("--verdicts", judged)
+    assert rated(home / "votes.csv", *words, "--dimension", "tone")["ratings"] == expected
+    named = written(tmp_path / "named.jsonl", of(votes, "tone"))
+    done = call(named, *words)
+    assert done.exit_code == 0
+    assert "wit is not rated: only the judge decided on this dimension" in done.stderr
+    assert "tone (700 votes, 5,000 verdicts)" in done.stdout
+    found = rated(named, *words)
+    assert found["dimensions"]["tone"]["ratings"] == expected
+    assert set(found["unrated"]) == {"wit"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (
+            ["--method", "glicko2"],
+            "--method glicko2 does not apply with --verdicts, .* bradley-ter",
+        ),
+        (
+            ["--set", "ties=davidson"],
+            "--set: people and judge together: method must have ties 'half'",
+        ),
+        (["--set", "interval=basic"], "must have interval 'sandwich' and no baseline"),
+        (["--set", "min_battles=0"], "min_battles must be 1 or more, not 0"),
+        (["--set", "k=4"], "unknown key 'k'; allowed: scale, center"),
+        (["--dimension", "wit"], r"several\.jsonl: no dimension 'wit'; found: grace, tone"),
+        ([], r"several\.jsonl: has several dimensions \(grace, tone\), and .*votes\.csv does not"),
+        (["--judge-model", "ann"], r"several\.jsonl: no judge_model 'ann'; found: bob"),
+    ],
+)
+def test_refused(home: Path, words: list[str], why: str) -> None:
+    """Settings, methods, dimensions and judges that do not apply are refused in one sentence."""
+    verdicts = read_battles(home / "verdicts.jsonl").of_source(Source.LLM_JUDGE, "bob")
+    written(home / "several.jsonl", of(verdicts, "grace"), of(verdicts, "tone"))
+    done = call(home / "votes.csv", "--verdicts", home / "several.jsonl", *words)
+    assert done.exit_code == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert re.search(why, line), line
+
+
+def test_models_that_do_not_meet(home: Path, tmp_path: Path) -> None:
+    """Verdicts on other models, on too few, or by people, and votes as their own verdicts, are
+    refused in one sentence that names what came.
+    """
+    verdicts = read_battles(home / "verdicts.jsonl")
+    other = replace(verdicts, models=tuple(f"x{i}" for i in range(10)))
+    few = verdicts.select((verdicts.a < 4) & (verdicts.b < 4))
+    plain = replace(read_battles(home / "votes.csv"), source=None)
+    files = {
+        "other.jsonl": (other, r"share no model: people voted on .*m01.*; the judge decided on x0"),
+        "few.jsonl": (few, r"5 models must have verdicts and 10 human battles .* found 4: "),
+        "votes.jsonl": (read_battles(home / "votes.csv"), "all battles have source 'human'"),
+    }
+    for name, (log, why) in files.items():
+        done = call(home / "votes.csv", "--verdicts", written(tmp_path / name, log))
+        assert done.exit_code == 2, name
+        (line,) = done.stderr.strip().splitlines()
+        assert re.search(why, line), line
+    same = written(tmp_path / "plain.csv", plain)
+    done = call(same, "--verdicts", same)
+    assert "column 'winner' cannot be both the votes and the verdicts" in done.stderr
+    done = call(same, "--judge-model", "ann")
+    assert "--judge-model: only with --verdicts" in done.stderr
+
+
+def test_real_votes_and_a_judge(data: Path, tmp_path: Path) -> None:
+    """Every 27th vote of Chatbot Arena and GPT-4's 26,919 verdicts say as much as 2.5 times those
+    votes, and their board is nearer to people's ratings by all 26,919 votes.
+    """
+    file = data / "chatbot_arena_27k" / "battles.csv.gz"
+    log = read_battles(file, winner="human")
+    every = rated(file, "--winner", "human", "--method", "bradley-terry")["ratings"]
+    truth = {row["model"]: row["rating"] for row in every}
+    some = written(tmp_path / "votes.jsonl", log.select(np.arange(0, len(log), 27)))
+    found = rated(some, "--verdicts", file, "--verdicts-winner", "gpt-4-0125-preview")
+    assert sum(row["votes"] for row in found["ratings"]) == 2 * 997
+    assert found["effective_sample"] > 2.5 * 997
+    both, alone = (
+        np.mean([(row["rating"] - truth[row["model"]]) ** 2 for row in found[name]])
+        for name in ("ratings", "people")
+    )
+    assert len(truth) == len(found["ratings"]) == 20
+    assert both < alone / 1.5

@@ -1,0 +1,147 @@
+"""`arena-kit cost` says what the money is expected to decide."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from scipy.stats import norm, studentized_range
+from scipy.stats import t as student_t
+
+from arena_kit import Study, claims
+from arena_kit.cli.main import main
+from arena_kit.rating.prospects import DESIGN_EFFECT
+from tests.samples import copy_workspace
+
+DIMENSIONS = ["factuality", "calibration", "clinical_utility"]
+STRATA = {"open_recall": 4, "vignette": 10, "curated": 6}
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, ["cost", *map(str, words)])
+
+
+@pytest.fixture(scope="module")
+def piloted(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A small pilot in a workspace of its own."""
+    root = copy_workspace(tmp_path_factory.mktemp("expected") / "workspace")
+    with chdir(root), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ARENA_KIT_RUNS", raising=False)
+        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+        study = Study.open("pilot", strata=STRATA, n_perms=20)
+        study.save()
+    return study
+
+
+@pytest.fixture
+def pilot(piloted: Study, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """The same, from within its workspace."""
+    monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
+    monkeypatch.chdir(piloted.root)
+    return piloted
+
+
+def expected(*words: object) -> dict[str, Any]:
+    done = call(*words, "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)["expected"]
+    assert list(found) == DIMENSIONS
+    return found
+
+
+def test_without_a_record_the_gap_that_is_decided(workspace: Path) -> None:
+    """143 prompts between four entrants decide, on half of all occasions, a gap as large as the bar
+    in standard errors: 400 / ln 10 times the root of 2 over 4 x 143 / 4 and the design effect.
+    """
+    found = expected("headline")["calibration"]
+    z = studentized_range.ppf(0.995, 2, 1e6) / math.sqrt(2)
+    error = 400 / math.log(10) * math.sqrt(DESIGN_EFFECT * 2 / 143)
+    half = student_t.isf(norm.sf(z), 142) * error
+    assert found["gap_decided_in_50_percent"] == pytest.approx(half, rel=1e-3)
+    assert found["design_effect_assumed"] == DESIGN_EFFECT
+    assert (found["record"], found["neighbours"]) == (None, [])
+    told = call("headline").stdout
+    assert f"calibration, clinical_utility: a gap of {half:.0f} points" in told
+
+
+def test_too_few_prompts_decide_nothing(workspace: Path) -> None:
+    """Two pairs say nothing about an order, and the command says so."""
+    told = call("headline", "-p", "limit_pairs", "2").stdout
+    assert "no order can be decided: prompts judged: 1, needed: 10." in told
+
+
+def test_by_an_earlier_record(pilot: Study) -> None:
+    """The latest record of the tournament tells by its own neighbours; what it decided with room to
+    spare is expected to stay so, an even pair is not, and more prompts make the errors smaller by
+    about the root of their number.
+    """
+    found = expected("headline")
+    assert found == expected("headline", "--from", pilot.record.path)
+    for dimension, rated in pilot.strengths.items():
+        told = found[dimension]
+        assert told["record"] == f"{pilot.record.path.name} (judge {pilot.plan.judge.model})"
+        pairs = [(each["above"], each["below"]) for each in told["neighbours"]]
+        assert pairs == list(zip(rated.order, rated.order[1:], strict=False))
+        chances = [each["chance"] for each in told["neighbours"]]
+        assert told["expected_decided"] == pytest.approx(sum(chances))
+        sizes = [each["gap"] / each["error"] for each in told["neighbours"]]
+        assert chances[int(np.argmax(sizes))] == max(chances)
+        errors = claims.gap_errors(rated)
+        for each in told["neighbours"]:
+            at = rated.models.index(each["above"]), rated.models.index(each["below"])
+            prompts = {"factuality": (16, 93)}.get(dimension, (20, 143))
+            less = math.sqrt(prompts[0] / prompts[1])
+            assert each["error"] == pytest.approx(less * errors[at], rel=0.1)
+    text = call("headline").stdout
+    assert all(each["sentence"] in text for each in found.values())
+
+
+def test_the_same_run_is_expected_to_decide_what_it_decided(pilot: Study) -> None:
+    """Where the ledger answers everything, the chances are what the record found."""
+    found = expected("pilot", "-p", "strata", json.dumps(STRATA))
+    for dimension, rated in pilot.strengths.items():
+        states = [pair.state == "decided" for pair in claims.neighbours(rated)]
+        assert [each["chance"] == 1 for each in found[dimension]["neighbours"]] == states
+
+
+def test_the_embedded_judge_says_nothing_about_another(pilot: Study) -> None:
+    """A record of the embedded judge is taken for a paid one only where it is named."""
+    file = "params/headline_claude.yaml"
+    assert {each["record"] for each in expected("--params", file).values()} == {None}
+    named = expected("--params", file, "--from", pilot.record.path)
+    own = expected("headline")
+    for dimension in DIMENSIONS:
+        assert named[dimension]["record"]
+        for fresh, same in zip(
+            named[dimension]["neighbours"], own[dimension]["neighbours"], strict=True
+        ):
+            assert fresh["error"] == pytest.approx(same["error"])
+            assert fresh["chance"] != same["chance"], "other verdicts may move the gap further"
+
+
+def test_a_placement_decides_no_order(pilot: Study) -> None:
+    """--from is for tournaments, and something that is no record is refused in a sentence."""
+    done = call("placement", "--from", pilot.record.path)
+    assert done.exit_code == 2
+    assert "--from is for tournaments" in done.output
+    done = call("headline", "--from", pilot.root / "params")
+    assert done.exit_code == 2
+    assert "not a run record" in done.output
+
+
+def test_a_record_of_other_entrants_is_refused(pilot: Study, tmp_path: Path) -> None:
+    """A record that was named and rates nobody of this tournament is not passed over in silence."""
+    other = tmp_path / "other"
+    shutil.copytree(pilot.record.path, other)
+    battles = other / "battles.jsonl"
+    battles.write_text(battles.read_text().replace('"aspen"', '"oak"'))
+    done = call("headline", "--from", other)
+    assert done.exit_code == 2
+    assert f"{other}: has no dimension that rates all of" in done.output
