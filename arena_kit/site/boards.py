@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,18 +91,20 @@ def boards_of(record: Path) -> list[Board]:
 _RANK = Column(key="rank", label="Rank")
 _RATING = Column(key="rating", label="Rating", help="Bradley–Terry rating")
 _INTERVAL = Column(key="interval", label="95 % interval", help="What the evidence leaves open")
+_RANKS = Column(key="ranks", label="Possible ranks", help="Of all models at once")
 _BATTLES = Column(key="battles", label="Battles", help="Battles that count")
 
 
 def _tournament(record: Path) -> Iterator[Board]:
-    elo = read_json(record / "elo_results.json")["primary"]
+    elo = read_json(record / "elo_results.json")
     manifest, strengths = open_record(record), read_json(record / "bradley_terry.json")
     unrated = manifest.get("unrated") or {}
     for dimension in manifest["dimensions"]:
         rated = strengths.get(dimension)
         why = [f"Not rated: {unrated[dimension]}."] if dimension in unrated else []
         if rated:
-            yield _dimension(dimension, rated, elo.get(dimension, {}), why)
+            board = _dimension(dimension, rated, elo["primary"].get(dimension, {}), why)
+            yield replace(board, notes=[*board.notes, *elo.get("notes", {}).get(dimension, [])])
         else:
             yield Board(name=dimension, columns=(), rows=(), sentences=why or ["Not rated."])
 
@@ -126,7 +128,7 @@ def _dimension(
         name=name,
         columns=(
             _RANK, _RATING, _INTERVAL,
-            Column(key="ranks", label="Possible ranks", help="Of all models at once"),
+            _RANKS,
             Column(key="tier", label="Tier", help="Each tier is decidedly above the next"),
             Column(key="elo", label="Elo", help="Permutation Elo and its evidence interval"),
             _BATTLES,
@@ -148,12 +150,13 @@ def _placement(placement: Mapping[str, Any]) -> Board:
         )
         for rank, row in enumerate(shown["ratings"], 1)
     ]
-    ranks = Column(key="ranks", label="Possible ranks", help="For one model named beforehand")
+    at_once = "ranks_alone" in placement  # records before had ranks of each model alone
+    ranks = replace(_RANKS, help=_RANKS.help if at_once else "For one model named beforehand")
     return Board(
         name=f"{placement['model']}: {shown['heading']}",
         columns=(_RANK, _RATING, _INTERVAL, ranks, _BATTLES),
         rows=rows,
-        sentences=[shown["caution"]] if shown["caution"] else [],
+        sentences=[each for each in (shown["caution"], placement.get("in_votes")) if each],
         notes=_without_interval(shown["ratings"]),
     )
 

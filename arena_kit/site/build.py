@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, read_json, read_text, write_json, write_text
+from arena_kit.files import DataError, read_json, write_json, write_text
 from arena_kit.site.boards import boards_of
 from arena_kit.site.opponents import opponents_of
 from arena_kit.site.overview import attempt, facts_of, overview
-from arena_kit.site.pages import RunPage, site_files
+from arena_kit.site.pages import RunPage, first_files, run_files
 from arena_kit.site.reading import reading_of
 
 #: Lists the files that a site made, which are all that making it again replaces or removes, and
@@ -47,10 +47,10 @@ def build_site(records: Sequence[Path], out: Path, people: BattleLog | None = No
         Votes of people on the same prompts, to hold judges' verdicts against.
     """
     before, nonce = _made_before(out)
-    pages = [run_page(record, people) for record in records]
-    pages.sort(key=lambda page: (page.run.started_at, page.run.id), reverse=True)
-    _refuse_twins(pages)
-    made = dict(_all_files(pages, nonce))
+    read = [run_page(record, people) for record in records]
+    read.sort(key=lambda page: (page.run.started_at, page.run.id), reverse=True)
+    _refuse_twins(read)
+    pages, made = _rendered(read, nonce)
     _refuse_foreign(out, before, made)
     write_json(out / LIST, {"files": sorted({*before, *made}), "nonce": nonce})
     for name, text in made.items():
@@ -64,10 +64,10 @@ def build_site(records: Sequence[Path], out: Path, people: BattleLog | None = No
 def run_page(record: Path, people: BattleLog | None = None) -> RunPage:
     """All that a site shows of a record; what it cannot show it says."""
     run = overview(record)
-    boards, no_board = attempt(record, boards_of)
-    reading, no_reading = attempt(record, lambda path: reading_of(path, people))
-    opponents, _ = attempt(record, lambda path: opponents_of(path, reading))
-    facts, _ = attempt(record, facts_of)
+    boards, no_board = attempt(record, boards_of, record)
+    reading, no_reading = attempt(record, reading_of, record, people)
+    opponents, _ = attempt(record, opponents_of, record, reading)
+    facts, _ = attempt(record, facts_of, record)
     report = record / "report.html"
     if reading is not None:
         reading = replace(reading, no_texts=_without_folders(reading.no_texts, record))
@@ -90,11 +90,16 @@ def _without_folders(sentence: str, record: Path) -> str:
     return sentence
 
 
-def _all_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str]]:
-    yield from site_files(pages, nonce)
+def _rendered(pages: Sequence[RunPage], nonce: str) -> tuple[list[RunPage], dict[str, str]]:
+    """The pages that can be shown, others with the reason alone, and all files of the site."""
+    shown: list[RunPage] = []
+    made: dict[str, str] = {}
     for page in pages:
-        if page.report:
-            yield f"{page.slug}/report.html", read_text(page.report)
+        texts, why = attempt(page.run.path, run_files, page, nonce)
+        made |= {f"{page.slug}/{name}": text for name, text in (texts or {}).items()}
+        unshown = RunPage(run=page.run, no_board=_without_folders(why, page.run.path))
+        shown.append(page if texts is not None else unshown)
+    return shown, dict(first_files(shown, nonce)) | made
 
 
 def _refuse_twins(pages: Sequence[RunPage]) -> None:

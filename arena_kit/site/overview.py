@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from arena_kit.files import DataError, read_json
 from arena_kit.judging.cost import dollars
@@ -13,6 +13,7 @@ from arena_kit.policy.constants import Phase
 from arena_kit.reporting.tables import ranks_text, span
 from arena_kit.runs.record import open_record
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -79,16 +80,18 @@ def overview(record: Path) -> Overview:
         "status": str(manifest.get("status") or "unknown"),
         "usd": _spent(manifest),
     }
-    answer, why_not = attempt(record, lambda path: tuple(_answer(path, manifest)))
+    answer, why_not = attempt(record, _answers, record, manifest)
     return Overview(**facts, answer=answer or (), why_not=why_not or _no_answer(manifest))
 
 
-def attempt(record: Path, read: Callable[[Path], T]) -> tuple[T | None, str]:
+def attempt(
+    record: Path, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> tuple[T | None, str]:
     """What `read` makes of a record, or None and a sentence: a record may be older than this
     version, cut short, or somebody else's.
     """
     try:
-        return read(record), ""
+        return read(*args, **kwargs), ""
     except DataError as error:
         return None, str(error)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -151,7 +154,11 @@ def _no_answer(manifest: Mapping[str, Any]) -> str:
     return "" if manifest.get("status") == "finished" else "This run has not finished."
 
 
-def _answer(record: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
+def _answers(record: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(_each_answer(record, manifest))
+
+
+def _each_answer(record: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     """The answer of a record's notebook, from the artifact that holds it."""
     for name in ("readiness.json", "k_sweep.json"):
         if (record / name).is_file():

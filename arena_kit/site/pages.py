@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_kit import __version__
+from arena_kit.files import read_text
 from arena_kit.site.boards import Board, BoardRow
 from arena_kit.site.opponents import OpponentTable
 from arena_kit.site.overview import Overview
@@ -61,20 +62,24 @@ def slug(name: str) -> str:
     return f"{re.sub(r'[^a-z0-9]+', '-', name.lower())[:40].strip('-')}-{digest}".lstrip("-")
 
 
-def site_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str]]:
-    """Path and text of every file of the site, but for reports, which are copied. Scripts and
-    styles that do not have the `nonce` are refused by each page's content security policy.
+def first_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str]]:
+    """Path and text of the first page and of what all pages need. Scripts and styles that do not
+    have the `nonce` are refused by each page's content security policy.
     """
     for name in _ASSETS:
         yield f"assets/{name}", files(__package__).joinpath("assets", name).read_text("utf-8")
     yield "index.html", _rendered("index", root="", nonce=nonce, pages=pages)
-    for page in pages:
-        for name, text in _run_files(page, nonce):
-            yield f"{page.slug}/{name}", text
+
+
+def run_files(page: RunPage, nonce: str) -> dict[str, str]:
+    """Texts of all files of one run by their paths in its folder."""
+    return dict(_run_files(page, nonce))
 
 
 def _run_files(page: RunPage, nonce: str) -> Iterator[tuple[str, str]]:
     shared = {"nonce": nonce, "page": page}
+    if page.report:
+        yield "report.html", read_text(page.report)
     if page.boards:
         links = {model: f"models/{slug(model)}.html" for model in page.models}
         yield "index.html", _rendered("run", root="../", links=links, **shared)

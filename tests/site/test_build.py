@@ -191,7 +191,7 @@ def test_a_verdict_that_cannot_be_used_can_be_read(record: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bradley_terry.json", "elo_results.json", "battles.jsonl"])
 @pytest.mark.parametrize("content", ["", "{}", '{"tone": 1}', "\xff"])
-def test_a_damaged_record_is_a_sentence(
+def test_a_damaged_artifact_is_a_sentence(
     record: Path, tmp_path: Path, name: str, content: str
 ) -> None:
     """Whatever stands in an artifact, the site is made, and says what it cannot show."""
@@ -200,3 +200,14 @@ def test_a_damaged_record_is_a_sentence(
     whole = name == "battles.jsonl" or (name, content) == ("bradley_terry.json", "{}")
     assert whole or built.no_board
     assert (tmp_path / "out" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("model", [5, None, ["ash"], {"ash": 1}])
+def test_a_name_of_another_type_is_a_sentence(record: Path, tmp_path: Path, model: object) -> None:
+    """A name that is no text is found out where pages are made, and told on the first page."""
+    strengths = json.loads((record / "bradley_terry.json").read_text())
+    strengths["tone"]["ratings"][0]["model"] = model
+    (record / "bradley_terry.json").write_text(json.dumps(strengths))
+    (built,) = build_site([record], tmp_path / "out").pages
+    assert "not as this version writes them" in built.no_board
+    assert "not as this version writes them" in (tmp_path / "out" / "index.html").read_text()
