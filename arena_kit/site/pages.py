@@ -47,6 +47,11 @@ class RunPage:
         return slug(self.run.id)
 
     @property
+    def shown(self) -> bool:
+        """Whether it has a page of its own."""
+        return bool(self.boards or self.reading)
+
+    @property
     def models(self) -> list[str]:
         """All models of its boards, the best of the first board first."""
         return list(dict.fromkeys(row.model for board in self.boards for row in board.rows))
@@ -80,7 +85,7 @@ def _run_files(page: RunPage, nonce: str) -> Iterator[tuple[str, str]]:
     shared = {"nonce": nonce, "page": page}
     if page.report:
         yield "report.html", read_text(page.report)
-    if page.boards:
+    if page.shown:
         links = {model: f"models/{slug(model)}.html" for model in page.models}
         yield "index.html", _rendered("run", root="../", links=links, **shared)
     for model in page.models:

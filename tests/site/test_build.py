@@ -15,7 +15,7 @@ from arena_kit.site.build import LIST, build_site
 from arena_kit.site.pages import slug
 from arena_kit.site.reading import ReadBattle, reading_of
 from arena_kit.site.texts import safe_html
-from tests.samples import log_of
+from tests.samples import Elements, log_of
 from tests.site.handmade import Handmade
 
 SMALL = Handmade(
@@ -111,6 +111,18 @@ def test_every_kind_of_record_is_listed(site: Path) -> None:
     assert "DataError: no such prompt" in index
     assert str(site.parent) not in index
     assert not (site / "broken").exists()
+
+
+def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) -> None:
+    """Each address in a page is a file of the site, also where a run has battles and no board."""
+    (record / "bradley_terry.json").unlink()
+    alone = build_site([record], tmp_path / "out").index.parent
+    pages = [*site.rglob("*.html"), *alone.rglob("*.html")]
+    assert len(pages) > 30
+    for page in pages:
+        for name, value in Elements(page.read_text()).attributes:
+            if name in ("href", "src") and not value.startswith("#"):
+                assert (page.parent / value.partition("#")[0]).is_file(), (page, value)
 
 
 def test_boards_are_those_of_the_artifacts(workspace_of_runs: Path) -> None:

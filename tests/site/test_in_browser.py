@@ -137,6 +137,24 @@ def test_the_keyboard_is_enough(page: Browser, site: Path) -> None:
     assert page.text("#place").startswith("2 of")
 
 
+def test_a_battle_comes_into_view(page: Browser, site: Path) -> None:
+    """On a phone, where the list stands over the battle, a step and a choice in the list show the
+    battle from its beginning; Back leads to the one before.
+    """
+    page.size(390, 700)
+    page.go(site / "pilot" / "battles.html")
+    page.until(READY)
+    top = "document.querySelector('#battle').getBoundingClientRect().top"
+    page.click("#battles li:nth-child(2) a")
+    page.until(f"Math.abs({top}) < 20")
+    page.run("window.scrollBy(0, 900)")
+    page.press("ArrowRight")
+    page.until("document.querySelector('#place').textContent.startsWith('3 of')")
+    page.until(f"Math.abs({top}) < 20")
+    page.run("history.back()")
+    page.until("document.querySelector('#place').textContent.startsWith('2 of')")
+
+
 def test_landmarks_and_names_for_screen_readers(page: Browser, site: Path) -> None:
     """Every page has one main part, one first heading, and a name for every field and button."""
     for name in ("index.html", "pilot/index.html", "pilot/models/aspen.html", "pilot/battles.html"):

@@ -105,6 +105,7 @@
     let matches = [];
     let current = -1;
     let page = 0;
+    let moved = false; // whether the battle was chosen by a step or in the list
 
     const model = (index) => data.models[index];
     const outcome = (n) => data.outcomes[data.outcome[n]];
@@ -192,7 +193,9 @@
 
     function step(by) {
       const next = matches[matches.indexOf(current) + by];
-      if (next !== undefined) location.hash = address(next);
+      if (next === undefined) return;
+      moved = true;
+      location.hash = address(next);
     }
 
     async function show() {
@@ -204,7 +207,10 @@
       if (at < 0) return $("text").replaceChildren();
       try {
         const parts = await view(n);
-        if (n === current) $("text").replaceChildren(...parts);
+        if (n !== current) return;
+        $("text").replaceChildren(...parts);
+        if (moved) reveal($("battle"));
+        moved = false;
       } catch (error) {
         if (n === current) $("text").replaceChildren(make("p", { className: "why", textContent: error.message }));
       }
@@ -234,11 +240,13 @@
     }
 
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("reset", () => { location.hash = "battle="; });
+    form.addEventListener("reset", () => location.replace("#battle="));
     form.addEventListener("input", () => {
       matches = data.id.map((_, n) => n).filter(admitted());
-      location.hash = matches.length ? address(matches[0]) : `${address(0).split("battle=")[0]}battle=`;
+      const none = `${address(0).split("battle=")[0]}battle=`;
+      location.replace(matches.length ? address(matches[0]) : none); // no step of the history
     });
+    $("battles").addEventListener("click", () => { moved = true; });
     $("previous").addEventListener("click", () => step(-1));
     $("next").addEventListener("click", () => step(1));
     $("earlier").addEventListener("click", () => { page -= 1; list(); });
@@ -251,6 +259,11 @@
     window.addEventListener("hashchange", () => isState() && follow());
     follow();
     performance.mark("arena-kit-ready");
+  }
+
+  function reveal(element) {
+    const { top } = element.getBoundingClientRect();
+    if (top < 0 || top > window.innerHeight * 0.6) element.scrollIntoView();
   }
 
   function said(name, html, kind) {
