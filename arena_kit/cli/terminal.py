@@ -328,7 +328,7 @@ def show_runs(runs: Sequence[Overview]) -> None:
 
 def _facts(run: Overview) -> str:
     ended = ", ".join(filter(None, [run.status, run.cost]))
-    lines = [run.id, run.date and f"{run.date} UTC", run.mode, run.judge, ended]
+    lines = [run.id, run.date and f"{run.date} UTC", run.mode, run.judge, ended, run.note]
     return "\n".join(filter(None, lines))
 
 

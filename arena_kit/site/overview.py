@@ -19,7 +19,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Facts of one run, and its answer in sentences; `why_not` says why there is none."""
+    """Facts of one run, and its answer in sentences; `why_not` says why there is none, `note` what
+    is to be known about people's votes in it.
+    """
 
     path: Path
     mode: str
@@ -27,6 +29,7 @@ class Overview:
     judge: str
     status: str
     usd: float | None
+    note: str = ""
     answer: tuple[str, ...] = ()
     why_not: str = ""
 
@@ -79,6 +82,7 @@ def overview(record: Path) -> Overview:
         "judge": _judge(manifest),
         "status": str(manifest.get("status") or "unknown"),
         "usd": _spent(manifest),
+        "note": votes_note(manifest),
     }
     answer, why_not = attempt(record, _answers, record, manifest)
     return Overview(**facts, answer=answer or (), why_not=why_not or _no_answer(manifest))
@@ -127,8 +131,8 @@ def _noted(manifest: Mapping[str, Any]) -> str | None:
 
 def votes_note(manifest: Mapping[str, Any]) -> str:
     """What a run says of the votes of people that it has, such as that they are simulated."""
-    votes = manifest.get("human_battles") or manifest.get("battles") or {}
-    return str(votes.get("note") or "")
+    votes = manifest.get("human_battles") or manifest.get("battles")
+    return str(votes.get("note") or "") if isinstance(votes, dict) else ""
 
 
 def _unreadable(record: Path, why: str) -> Overview:

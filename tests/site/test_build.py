@@ -109,6 +109,7 @@ def test_every_kind_of_record_is_listed(site: Path) -> None:
     assert "broken" in index
     assert "not valid JSON" in index
     assert "DataError: no such prompt" in index
+    assert index.count("votes: simulated, no person voted") == 2
     assert str(site.parent) not in index
     assert not (site / "broken").exists()
 
