@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help pilot headline adaptive k_sweep placement policy_validity test test-all faults faults-long emulator live-probe lint types notebooks lab bench clean
+.PHONY: help pilot headline adaptive k_sweep placement policy_validity judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ adaptive: .venv/base  ## judge in rounds, only until the order is decided
 
 k_sweep: .venv/base  ## does the order depend on K?
 	$(BIN)/arena-kit run k_sweep
+
+judge_report: .venv/base  ## how good is the judge: agreement, bias, canaries, price
+	$(BIN)/arena-kit run judge_report
 
 placement: .venv/base  ## place a judged model among models that people voted on
 	$(BIN)/arena-kit run placement

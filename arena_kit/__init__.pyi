@@ -13,7 +13,7 @@ from arena_kit.files import DataError as DataError
 from arena_kit.judging.prompts import Pair as Pair
 from arena_kit.judging.prompts import Prompt as Prompt
 from arena_kit.judging.prompts import Response as Response
-from arena_kit.judging.quality import readiness as readiness
+from arena_kit.judging.quality.judge import JudgeQuality as JudgeQuality
 from arena_kit.judging.records import Judgment as Judgment
 from arena_kit.judging.records import Settlement as Settlement
 from arena_kit.judging.records import Status as Status
@@ -38,6 +38,8 @@ from arena_kit.rating.placement import Placement as Placement
 from arena_kit.reporting import adaptive as adaptive
 from arena_kit.reporting import board_tables as board_tables
 from arena_kit.reporting import bradley_terry as bradley_terry
+from arena_kit.reporting import judge_quality as judge_quality
+from arena_kit.reporting import judge_report as judge_report
 from arena_kit.reporting import model_page as model_page
 from arena_kit.reporting import placement as placement
 from arena_kit.reporting import tables as tables
@@ -47,7 +49,9 @@ from arena_kit.reporting import weekly_plots as weekly_plots
 from arena_kit.reporting import weekly_tables as weekly_tables
 from arena_kit.runs.adaptive import AdaptiveStudy as AdaptiveStudy
 from arena_kit.runs.inputs import record_texts as record_texts
+from arena_kit.runs.judge_report import JudgeStudy as JudgeStudy
 from arena_kit.runs.placement import PlacementStudy as PlacementStudy
+from arena_kit.runs.settings import read_gate as read_gate
 from arena_kit.runs.settings import read_policy as read_policy
 from arena_kit.runs.tournament import Study as Study
 from arena_kit.runs.validity import PolicyStudy as PolicyStudy

@@ -6,7 +6,8 @@
     .venv/bin/python benchmarks/claims.py seasons      # false "decided" over 80 looks
     .venv/bin/python benchmarks/claims.py policy       # the same under policy v2's own votes
 
-`--worlds` says how many samples each table is made of, `--seed` which. Models meet on questions
+`--worlds` says how many samples each table is made of, `--seed` which; `--rows` picks rows of the
+last table, which takes seconds per world. Models meet on questions
 and before voters, each of which may suit a model more or less. With p the chance that the first
 side is better there, a battle is a tie with probability 1.4 p (1 - p), and the rest is shared so
 that its expected score is p. The truth is the population value of Bradley–Terry: its fit to the
@@ -19,7 +20,10 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from math import log as ln
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +34,7 @@ from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import World, planted
+from arena_kit.policy.constants import Decide
 from arena_kit.rating.critical import normal_score, span_scores
 from arena_kit.rating.evidence import Cluster
 
@@ -39,6 +44,9 @@ Ints = NDArray[np.int32]
 SEED = 20
 EVERY, VOTES, TOP = 250, 20_000, 8
 SHOWN = (2_500, 5_000, 10_000, 20_000)
+SHOWN_POLICY = (2_500, 4_500, 5_000, 10_000, 20_000)
+#: The bar of single gaps that earlier simulations went by, beside the level of the package.
+SINGLE = 2.58
 #: Resampling is slow: one world in so many measures its intervals.
 BOOTSTRAP_EVERY = 10
 
@@ -364,6 +372,7 @@ class Arenas:
         self.contrast = np.eye(models)[self.pairs[0]] - np.eye(models)[self.pairs[1]]
         self.table = np.zeros((worlds, prompts, self.pairs.shape[1], 3))
         self.rating = np.zeros((worlds, models))
+        self.score = np.zeros((worlds, models, models))
         self.clear = np.zeros((worlds, models, models), bool)
 
     def log(self, world: int) -> BattleLog:
@@ -385,12 +394,14 @@ class Arenas:
         gap = self.rating[:, :, None] - self.rating[:, None, :]
         known = (error > 0) & (df >= 9)
         score = normal_score(np.divide(gap, error, out=0 * gap, where=known), np.maximum(df, 9))
+        finite = self._finite(won, lost)[:, None, None]
+        self.score = np.where(finite, score, 0.0)
         place = (-self.rating).argsort(axis=1).argsort(axis=1)
         span = np.abs(place[:, :, None] - place[:, None, :])
         clear = score > np.array(span_scores(gap.shape[1], claims.DECIDED))[span]
         while (further := clear | (clear.astype(float) @ clear > 0)).sum() > clear.sum():
             clear = further
-        self.clear = clear & self._finite(won, lost)[:, None, None]
+        self.clear = clear & finite
 
     def truth(self, expected: Floats) -> Floats:
         """The population value of the ratings: the fit to all pairs' expected scores, each as often
@@ -469,6 +480,7 @@ class Looks:
         claimed = ("top", "board", "first", "tiers", "ranks")
         self.false = {name: np.zeros(worlds, bool) for name in claimed}
         self.shares: dict[int, float] = {}
+        self.single: dict[int, float] = {}
 
     def look(self, arenas: Arenas, truth: Floats, votes: int) -> NDArray[np.bool_]:
         """Check all claims; which neighbours of the top are open, by their places."""
@@ -495,13 +507,14 @@ class Looks:
         ):
             self.false[name] |= failed
         near = np.arange(TOP - 1)
-        if votes in SHOWN:
-            self.shares[votes] = in_order(clear, true_order)[:, near, near + 1].mean()
+        self.shares[votes] = in_order(clear, true_order)[:, near, near + 1].mean()
+        above = in_order(arenas.score > SINGLE, true_order)
+        self.single[votes] = above[:, near, near + 1].mean()
         return np.asarray(~clear_here[:, near, near + 1])
 
     def row(self, title: str) -> list[str]:
         """A row of the table of seasons."""
-        decided = " / ".join(f"{100 * each:.0f}" for each in self.shares.values())
+        decided = " / ".join(f"{100 * self.shares[votes]:.0f}" for votes in SHOWN)
         return [title, *(share(each) for each in self.false.values()), decided]
 
 
@@ -609,41 +622,96 @@ def print_seasons(worlds: int, seed: int) -> None:
 
 
 POLICY_WORLDS = {
-    "policy v2's own votes": World(matchups=VOTES, newcomers=0),
-    "the same, near-tied models": World(matchups=VOTES, newcomers=0, skill_sd=20.0),
-    "the same, prompt effects of 150": World(matchups=VOTES, newcomers=0, prompt_sd=150.0),
+    "": World(matchups=VOTES, newcomers=0),
+    ", near-tied models": World(matchups=VOTES, newcomers=0, skill_sd=20.0),
+    ", prompt effects of 150": World(matchups=VOTES, newcomers=0, prompt_sd=150.0),
 }
+POLICIES = {
+    "policy v2, its four lanes": Policy(decide=Decide(share=0.0)),
+    "policy v2 and the decide lane": Policy(),
+}
+POLICY_HEAD = (
+    "seasons with a false claim, of all",
+    "decided, top 8",
+    "decided, whole board",
+    "first",
+    "tiers",
+    "rank ranges",
+    "true top-8 neighbours decided at " + " / ".join(f"{n:,}" for n in SHOWN_POLICY),
+    f"the same where single gaps of {SINGLE:g} SE decide",
+    "exposure within its bound, % (at the end; all looks of full windows)",
+    "most shown model, times an equal share",
+)
 
 
-def policy_votes(world: World, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """The truth of an arena, and its votes at every look, by pair and outcome: matchups that
-    policy v2 draws, 15 prompts, one voter in ten at random; both-bad votes are left out.
+class Played(NamedTuple):
+    """A season: the truth, its votes at every look by pair and outcome, and how far exposures were
+    off what was due, and above an equal share, at most.
+    """
+
+    truth: Floats
+    votes: Floats
+    deviation: Floats
+    most: Floats
+
+
+def policy_votes(world: World, policy: Policy, rng: np.random.Generator) -> Played:
+    """An arena whose matchups a policy draws: 15 prompts, one voter in ten at random; both-bad
+    votes are left out.
     """
     for_world, for_arena = rng.spawn(2)
     found = planted(world, for_world)
     place = {model: i for i, model in enumerate(found.models)}
     n = len(place)
-    looks = np.zeros((VOTES // EVERY, n * (n - 1) // 2, 3))
-    for vote in played(found, Arena(Policy(), (), found.prompts, rng=for_arena)):
+    looks, exposure = np.zeros((VOTES // EVERY, n * (n - 1) // 2, 3)), []
+    arena = Arena(policy, (), found.prompts, rng=for_arena)
+    for vote in played(found, arena):
         a, b = place[vote.matchup.model_a], place[vote.matchup.model_b]
         outcome = OUTCOMES.index(vote.outcome)
+        if vote.number % EVERY == EVERY - 1:
+            due = arena.scheduler.exposure_due(arena.ratings)
+            rows = arena.scheduler.coverage().fairness(due)
+            most = max(row.exposure / row.equal_target for row in rows)
+            exposure.append((max(abs(row.deviation or 0.0) for row in rows), most))
         if outcome == BOTH_BAD:
             continue
         if a > b:
             a, b, outcome = b, a, (B_WINS, A_WINS, TIE)[outcome]
         looks[vote.number // EVERY, a * (2 * n - a - 1) // 2 + b - a - 1, outcome] += 1
-    return found.truth, looks
+    return Played(found.truth, looks, *np.array(exposure).T)
 
 
-def print_policy(worlds: int, seed: int) -> None:
+def print_policy(worlds: int, seed: int, chosen: Sequence[int] = ()) -> None:
     """False claims where policy v2 draws the votes; it takes seconds per world."""
     rows = []
-    for number, (title, world) in enumerate(POLICY_WORLDS.items(), 99):
-        rngs = [np.random.default_rng([seed, number, i]) for i in range(worlds)]
-        truths, votes = zip(*(policy_votes(world, rng) for rng in rngs), strict=True)
-        rows.append(looked_at(np.array(truths), np.array(votes)).row(title))
-        print(f"… {' | '.join(rows[-1])}", file=sys.stderr, flush=True)
-    print_table(SEASON_HEAD, rows)
+    for number, ((title, policy), (kind, world)) in enumerate(
+        product(POLICIES.items(), POLICY_WORLDS.items())
+    ):
+        if not chosen or number in chosen:
+            at = 99 + list(POLICY_WORLDS).index(kind)
+            rngs = [np.random.default_rng([seed, at, i]) for i in range(worlds)]
+            found = [policy_votes(world, policy, rng) for rng in rngs]
+            rows.append(policy_row(title + kind, found, policy))
+            print(f"… {' | '.join(rows[-1])}", file=sys.stderr, flush=True)
+    print_table(POLICY_HEAD, rows)
+
+
+def policy_row(title: str, found: Sequence[Played], policy: Policy) -> list[str]:
+    """A row of the table of seasons whose votes a policy draws."""
+    truth, votes, deviation, most = (np.array(each) for each in zip(*found, strict=True))
+    looks = looked_at(truth, votes)
+    full = policy.exposure.window // EVERY - 1
+    within = deviation <= policy.exposure.tolerance + 1e-9
+    return [
+        title,
+        *(f"{each.sum()} of {len(each)}" for each in looks.false.values()),
+        *(
+            " / ".join(f"{100 * shares[votes]:.0f}" for votes in SHOWN_POLICY)
+            for shares in (looks.shares, looks.single)
+        ),
+        f"{100 * within[:, -1].mean():.0f}; {100 * within[:, full:].mean():.1f}",
+        f"{most[:, full:].mean():.1f}",
+    ]
 
 
 def looked_at(truth: Floats, votes: Floats) -> Looks:
@@ -672,11 +740,14 @@ def main() -> None:
     parser.add_argument("sections", nargs="+", choices=SECTIONS)
     parser.add_argument("--worlds", type=int, default=0, help="samples per row")
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--rows", type=int, nargs="*", help="rows of `policy`, from 0")
     given = parser.parse_args()
     for name in given.sections:
         section, usual = SECTIONS[name]
         worlds = given.worlds or usual
         print(f"{name}: {worlds:,} worlds per row, seed {given.seed}\n", flush=True)
+        if given.rows and name == "policy":
+            section = partial(print_policy, chosen=given.rows)
         section(worlds, given.seed)
 
 

@@ -1,6 +1,7 @@
 """Is every model shown as often as it is due, with newcomers and with many models? Simulated.
 
     .venv/bin/python benchmarks/exposure.py
+    .venv/bin/python benchmarks/exposure.py --four-lanes    # without the decide lane
 
 Per arena: the largest deviation from the exposure due at the end of each of 20 seeds, and how many
 seeds lie within the policy's tolerance (19 must, but in the last arena, which is shown for what
@@ -18,7 +19,7 @@ import numpy as np
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import Planted, World, planted
-from arena_kit.policy.constants import Policy
+from arena_kit.policy.constants import Decide, Policy
 from arena_kit.policy.coverage import ExposureFairness
 
 #: Arenas, and the seeds of 20 that must end within the tolerance.
@@ -30,6 +31,7 @@ WORLDS = {
     World(models=40, newcomers=4, matchups=6000): 0,
 }
 SEEDS, EVERY = 20, 100
+POLICY = Policy(decide=Decide(share=0.0)) if "--four-lanes" in sys.argv else Policy()
 AGES = (100, 200, 300, 500, 700, 1000, 1500, 2000)
 
 
@@ -85,7 +87,7 @@ class Measured:
 
 def measured(world: World) -> int:
     """Play and print one world in all seeds, seeded as `arena-kit simulate` seeds them."""
-    found = Measured(Policy())
+    found = Measured(POLICY)
     for seed in range(SEEDS):
         for_world, for_policy, _ = np.random.default_rng(seed).spawn(3)
         found.play(planted(world, for_world), for_policy)

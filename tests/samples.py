@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
@@ -20,15 +21,17 @@ import numpy as np
 import pytest
 import yaml
 
-from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Source
+from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
 from arena_kit.battles.log import Labels
+from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response
-from arena_kit.judging.records import Judgment, Settlement, Status
+from arena_kit.judging.records import Judgment, Settlement, Slot, Status, Verdict
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.terms import AskingTerms, Pace
 from arena_kit.judging.tournament import Material
+from arena_kit.judging.verdicts import presentations, settle
 from tests.emulator import Emulator
 
 ROOT = Path(__file__).parents[1]
@@ -88,6 +91,28 @@ MATERIAL = Material(
 
 def statuses(judgments: list[Judgment]) -> list[Status]:
     return [v.status for j in judgments for v in (j.forward, j.backward)]
+
+
+def settled(
+    *said: tuple[Slot | Status, Slot | Status], dimension: str = "tone", questions: int = 0
+) -> list[Judgment]:
+    """One judgment of ash and beech for each two answers, forward and backward, on a prompt of its
+    own, or with as many prompts as are asked for, in turn.
+    """
+    found = []
+    for i, answers in enumerate(said):
+        prompt = f"q{i % questions if questions else i}"
+        pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a="ash", entrant_b="beech")
+        forward, backward = (
+            Verdict(
+                presentation=shown,
+                status=answer if isinstance(answer, Status) else Status.OK,
+                winner=answer if isinstance(answer, Slot) else None,
+            )
+            for shown, answer in zip(presentations(pair), answers, strict=True)
+        )
+        found.append(settle(forward, backward))
+    return found
 
 
 def outcomes(judgments: list[Judgment]) -> list[tuple[Pair, Settlement, str | None]]:
@@ -167,6 +192,40 @@ def sizes(emulator: Emulator) -> list[int]:
 
 def verdict(winner: str) -> str:
     return json.dumps({"justification": "It is.", "winner": winner})
+
+
+# Canaries known by heart
+
+SHIPPED = ("factuality", "calibration", "clinical_utility")
+
+
+def rubrics_of(*dimensions: str) -> dict[str, Rubric]:
+    return {d: Rubric(dimension=d, version="1", text=f"Prefer more {d}.") for d in dimensions}
+
+
+@cache
+def _key(dimension: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Answers that are the better ones on a dimension, and those that are as good as the other."""
+    canaries = canary_pairs(rubrics_of(*SHIPPED), salt=b"", suite="full").canaries
+    own = [canary for canary in canaries if canary.dimension == dimension]
+    better = frozenset(canary.better for canary in own if not canary.alike)
+    return better, frozenset(canary.better for canary in own if canary.alike)
+
+
+def by_heart(dimension: str, first: str, second: str) -> str:
+    """The right verdict on a canary, by the answers' texts; on others by the alphabet."""
+    better, alike = _key(dimension)
+    if {first, second} & alike or first == second:
+        return "tie"
+    if {first, second} & better:
+        return "A" if first in better else "B"
+    return "A" if first < second else "B"
+
+
+def by_heart_whatever_is_asked(first: str, second: str) -> str:
+    """The right verdict on the first dimension on which one answer is the better one."""
+    knows = (d for d in SHIPPED if {first, second} & _key(d)[0])
+    return by_heart(next(knows, SHIPPED[0]), first, second)
 
 
 # Votes and verdicts for ratings
@@ -312,6 +371,36 @@ def season(n: int = 3000, models: int = 6, seed: int = 0) -> BattleLog:
         won = rng.choice(["a", "b", "-", "!"], p=[0.8 * p, 0.8 * (1 - p), 0.15, 0.05])
         rows.append((f"m{i}", f"m{j}", str(won), f"q{rng.integers(12):02}"))
     return votes_on(*rows)
+
+
+def rated_by_hand(
+    ratings: dict[str, float], se: float | dict[str, float] = 10.0, *, df: float | None = None
+) -> Ratings:
+    """Independent ratings with these standard errors; NaN marks a model without an interval."""
+    models = tuple(sorted(ratings))
+    errors = se if isinstance(se, dict) else dict.fromkeys(models, se)
+    rows = [
+        Rating(
+            model=model,
+            rating=value,
+            ci_low=None if math.isnan(errors[model]) else value - 2 * errors[model],
+            ci_high=None if math.isnan(errors[model]) else value + 2 * errors[model],
+            n_battles=1000,
+            extra={"df": df},
+        )
+        for model, value in ratings.items()
+    ]
+    return Ratings(
+        method="by hand",
+        settings={},
+        ratings=tuple(sorted(rows, key=lambda row: -row.rating)),
+        n_battles=1000,
+        dropped={},
+        models=models,
+        traces=np.empty((0, len(models))),
+        replicates=np.empty((0, len(models))),
+        covariance=np.diag([errors[model] ** 2 for model in models]),
+    )
 
 
 def timed(votes: BattleLog, days: float = 21.0) -> BattleLog:

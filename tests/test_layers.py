@@ -48,7 +48,10 @@ PURE = (
     "judging.rendering",
     "judging.parsing",
     "judging.verdicts",
+    "judging.agreement",
     "judging.quality",
+    "judging.gate",
+    "judging.drift",
 )
 
 

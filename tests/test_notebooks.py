@@ -33,7 +33,15 @@ def tags(cell: Any) -> set[str]:
 
 def test_all_there() -> None:
     """The notebooks of a judged tournament, of a placement and of the validity report exist."""
-    known = ["adaptive", "headline", "k_sweep", "pilot", "placement", "policy_validity"]
+    known = [
+        "adaptive",
+        "headline",
+        "judge_report",
+        "k_sweep",
+        "pilot",
+        "placement",
+        "policy_validity",
+    ]
     assert [path.stem for path in NOTEBOOKS] == known
 
 

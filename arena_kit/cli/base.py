@@ -62,9 +62,10 @@ def _warn(message: Warning | str, *_where: object) -> None:
 def _service_code(error: RuntimeError) -> int:
     """The exit code of an error of a paid service; other errors are ours and go on."""
     from arena_kit.judging.cost import CostError
+    from arena_kit.judging.gate import UnfitJudgeError
     from arena_kit.judging.judges.base import PausedError, ServiceError
 
-    if isinstance(error, CostError | PausedError):
+    if isinstance(error, CostError | PausedError | UnfitJudgeError):
         return REFUSED
     if isinstance(error, ServiceError):
         return FAILED

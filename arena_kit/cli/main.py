@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 
 from arena_kit.cli import (
+    cascade,
     export,
     import_responses,
     imports,
     ledger,
     rate,
     records,
+    rejudge,
     runs,
     show,
     simulate,
@@ -20,8 +22,8 @@ from arena_kit.cli import (
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
-    "export", "import_responses", "imports", "ledger", "main", "rate", "records", "runs", "show",
-    "simulate",
+    "cascade", "export", "import_responses", "imports", "ledger", "main", "rate", "records",
+    "rejudge", "runs", "show", "simulate",
 ]  # fmt: skip
 
 

@@ -14,16 +14,19 @@ from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors, record_
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
 from arena_kit.files import DataError
+from arena_kit.judging.panels import Voting, panel
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
 from arena_kit.rating.glicko2 import Glicko2
+from arena_kit.rating.judge_aware import JudgeAware
 
-Method = PermutationElo | BradleyTerry | Glicko2
+Method = PermutationElo | BradleyTerry | Glicko2 | JudgeAware
 METHODS: dict[str, type[Method]] = {
     "permutation-elo": PermutationElo,
     "bradley-terry": BradleyTerry,
     "glicko2": Glicko2,
+    "judge-aware": JudgeAware,
 }
 DEFAULT_METHOD = "permutation-elo"
 #: Settings that are several names, separated by commas.
@@ -66,6 +69,12 @@ def _default(value: object, kind: object) -> str:
 @click.option("--margin", type=click.FloatRange(min=0), default=0.0, metavar="POINTS",
               help="Call neighbours equivalent whose gap surely lies within so many points "
               "(bradley-terry).")  # fmt: skip
+@click.option("--also", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+              help="A further battles file or record, such as another judge's on the same pairs; "
+              "may be repeated.")  # fmt: skip
+@click.option("--panel", "voting", type=click.Choice(["majority", "weighted"]),
+              help="Let the judges in the files vote on every pair, and rate what they say "
+              "together; --method judge-aware fits them jointly instead.")  # fmt: skip
 @click.option("--verdicts", type=click.Path(path_type=Path), metavar="VERDICTS",
               help="A judge's battles file or run record: people's votes in FILE and these make "
               "one board.")  # fmt: skip
@@ -82,6 +91,8 @@ def rate(
     changes: tuple[str, ...],
     dimension: str | None,
     margin: float,
+    also: tuple[Path, ...],
+    voting: Voting | None,
     verdicts: Path | None,
     verdicts_winner: str,
     judge_model: str,
@@ -95,12 +106,15 @@ def rate(
     A file with several dimensions is rated one by one. A run record, or the battles.jsonl
     inside, is rated with that record's settings, so its ratings come out again; with
     --method bradley-terry, on the scale and center of its report. Only that method says which
-    orders are decided, how few votes they rest on and how many more the open ones need.
+    orders are decided, how few votes they rest on and how many more the open ones need. Several
+    judges on the same pairs vote as a --panel, or are told apart by --method judge-aware.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.battles import battles_file, battles_of, manifest_of
 
     if verdicts is not None:
+        if also or voting:
+            raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")
         if margin:
             raise DataError("--margin is for a board by itself, not for one with --verdicts")
         rate_together(
@@ -110,13 +124,19 @@ def rate(
         return
     refuse_alone(verdicts_winner, judge_model)
     spec = _method(file, method, changes)
-    battles = battles_of(
-        file,
-        covariates=getattr(spec, "covariates", ()),
-        format=how.format,
-        columns=how.columns,
-        dimension=dimension,
-    )
+    every = [
+        battles_of(
+            each,
+            covariates=getattr(spec, "covariates", ()),
+            format=how.format,
+            columns=how.columns,
+            dimension=dimension,
+        )
+        for each in (file, *also)
+    ]
+    battles = BattleLog.joined(*every) if also else every[0]
+    jury = panel(battles, voting) if voting else None
+    battles = jury.battles if jury else battles
     _warn_if_long(spec, len(battles))
     logs = battles.by_dimension()
     if margin and not isinstance(spec, BradleyTerry):
@@ -124,8 +144,11 @@ def rate(
     results, unrated = _rate_each(spec, logs)
     claims = _claims(results, logs, margin, judged="judge" in manifest_of(battles_file(file)))
     if as_json:
-        echo(json.dumps(_rated_json(results, unrated, claims), indent=2, allow_nan=False))
+        told = _rated_json(results, unrated, claims) | ({"panel": jury.as_dict()} if jury else {})
+        echo(json.dumps(told, indent=2, allow_nan=False))
         return
+    for sentence in jury.sentences if jury else ():
+        echo(sentence)
     for name, why in unrated.items():
         echo(f"{name} is not rated: {why}", err=True)
     terminal.show_ratings(results, claims)
@@ -134,21 +157,21 @@ def rate(
 def _claims(
     results: dict[str, Ratings], logs: dict[str, BattleLog], margin: float, *, judged: bool
 ) -> dict[str, dict[str, Any]]:
-    """What may be said about the order of every dimension; nothing by methods other than
-    Bradley–Terry.
+    """What may be said about the order of every dimension; nothing by Elo and
+    Glicko-2.
     """
     from arena_kit.runs.artifacts import claimed
 
     return {
         name: claimed(ratings, logs[name], margin, judged=judged)
         for name, ratings in results.items()
-        if ratings.method == "bradley-terry"
+        if ratings.method in ("bradley-terry", "judge-aware")
     }
 
 
 def _warn_if_long(method: Method, n_battles: int) -> None:
     """Say beforehand what a large file costs, and how to have it cheaper."""
-    if isinstance(method, BradleyTerry):
+    if isinstance(method, BradleyTerry | JudgeAware):
         return
     replays = method.evidence_replicates
     if isinstance(method, PermutationElo):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from arena_kit.judging.cost import Forecast
     from arena_kit.runs.plan import Plan
 
-_overrides = click.option(
+with_overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
     help="Set one parameter; may be repeated and wins over the file.",
 )  # fmt: skip
@@ -58,7 +58,7 @@ def _notebooks() -> Lists:
               help="YAML file of parameters (default: params/NAME.yaml).")  # fmt: skip
 @click.option("--from-record", type=click.Path(path_type=Path, file_okay=False),
               help="Repeat the verdicts of a record on the inputs that it kept.")  # fmt: skip
-@_overrides
+@with_overrides
 @click.option("--offline", is_flag=True,
               help="Use cached verdicts only; refuse (exit 3) when one is missing.")  # fmt: skip
 @click.option("--runs-dir", type=click.Path(path_type=Path, file_okay=False),
@@ -88,7 +88,7 @@ def run(
     from arena_kit.runs.record import find_root
 
     given = dict(overrides) | ({"offline": "true"} if offline else {})
-    _finish(
+    finish(
         lambda: run_notebook(
             name,
             root=find_root(),
@@ -97,7 +97,7 @@ def run(
             overrides=given,
             runs_dir=runs_dir,
             ask_again=Status(ask_again) if ask_again else None,
-            say=_say,
+            say=say,
             progress=sys.stderr.isatty() and not as_json,
         ),
         as_json=as_json,
@@ -106,7 +106,7 @@ def run(
 
 @main.command()
 @click.argument("record", type=click.Path(path_type=Path, file_okay=False))
-@_overrides
+@with_overrides
 @_ask_again
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest instead of the table.")
 @plain_errors
@@ -120,26 +120,30 @@ def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: b
     from arena_kit.runs.notebooks import resume_notebook
     from arena_kit.runs.record import find_root
 
-    _finish(
+    finish(
         lambda: resume_notebook(
             record,
             root=find_root(),
             overrides=dict(overrides),
             ask_again=Status(ask_again) if ask_again else None,
-            say=_say,
+            say=say,
             progress=sys.stderr.isatty() and not as_json,
         ),
         as_json=as_json,
     )
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell the user what is not a result."""
     echo(text, err=True)
 
 
-def _finish(work: Callable[[], object], *, as_json: bool) -> None:
-    """Run a notebook and print its board, or why there is none and how to go on."""
+def finish(work: Callable[[], object], *, as_json: bool, shown: str = "manifest.json") -> None:
+    """Run a notebook and print its board, or one of its artifacts as JSON; or why there is none
+    and how to go on.
+    """
     from arena_kit.cli import terminal
+    from arena_kit.files import read_json
     from arena_kit.runs.notebooks import RunFailedError
     from arena_kit.runs.record import Record
 
@@ -155,7 +159,7 @@ def _finish(work: Callable[[], object], *, as_json: bool) -> None:
     if not isinstance(record, Record):
         raise TypeError(record)
     if as_json:
-        echo(json.dumps(record.read(), indent=2, sort_keys=True))
+        echo(json.dumps(read_json(record.path / shown), indent=2, sort_keys=True))
         return
     terminal.show_board(record.path)
     echo(f"report: {record.path / 'report.html'}")
@@ -169,7 +173,7 @@ def _finish(work: Callable[[], object], *, as_json: bool) -> None:
 @click.option("--from", "record", type=click.Path(path_type=Path, file_okay=False),
               help="Earlier run record by which to say what is expected to be decided (default: "
               "the latest of the same tournament).")  # fmt: skip
-@_overrides
+@with_overrides
 @_json
 @plain_errors
 def cost(

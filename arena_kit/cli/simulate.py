@@ -75,9 +75,12 @@ def simulate(
 
     Both meet the same models, prompts and voters, so they are compared seed by seed: how
     close each order is to the truth, how evenly models and prompts are covered, when the
-    board may be called officially stable, and how often that is false. A claim is false when
-    neighbours in the declared top truly stand the other way round by more than 20 points.
-    The baseline publishes Elo; its RD and label are what the policy would say of its votes.
+    rules are kept, so that the board may be called officially stable, and how often that is
+    false: when neighbours in the declared top truly stand the other way round by more than 20
+    points. Beside it stands which orders of the top are decided, and how often one of them is
+    false by however little, or two equivalent models lie apart by more than the policy's
+    margin. The baseline publishes Elo; its RD and label are what the policy would say of its
+    votes.
     """
     world = _world(settings)
     _check(seeds=(seeds, 1), seed=(seed, 0), every=(every, 1), jobs=(jobs, 0))
@@ -175,14 +178,16 @@ def _as_dict(
 
 
 def _run_dict(run: Run) -> dict[str, Any]:
-    """A run with its metrics; every claim says whether it is false."""
+    """A run with its metrics; every claim of either kind says whether it is false."""
     from arena_kit.reporting.simulation import METRICS
 
     values = asdict(run) | {metric.key: metric.of(run) for metric in METRICS}
-    values["claims"] = len(run.claims)
+    values["claims"], values["orders"] = len(run.claims), len(run.orders)
     for row, at in zip(values["checkpoints"], run.checkpoints, strict=True):
         if at.claim is not None:
             row["claim"] |= {"false": at.claim.false, "strictly_false": at.claim.strictly_false}
+        if at.order is not None:
+            row["order"] |= {"claimed": at.order.claimed, "false": at.order.false}
     return values
 
 

@@ -12,30 +12,38 @@ from rich.text import Text
 
 from arena_kit.files import read_json, visible
 from arena_kit.judging.cost import Forecast, dollars
-from arena_kit.judging.quality import served_sentence
+from arena_kit.judging.quality.statuses import served_sentence
 from arena_kit.policy.constants import Phase
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting import neighbours
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text, span
-from arena_kit.reporting.tournament_tables import ABOUT, forecast_rows, missing_text
+from arena_kit.reporting.tournament_tables import ABOUT, barred_text, forecast_rows, missing_text
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
+from arena_kit.runs.rejudge import ARTIFACT
 from arena_kit.site.overview import Overview
 
+_FEW = 3  # models of a tier that are named
 _SHOWN_FLIPS = 10
 _SHOWN_ORDERS = 10
 _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
 def show_board(record: Path) -> None:
-    """The leaderboard of a run record."""
+    """The leaderboard of a run record, or what a judge report found."""
+    if (record / "judges.json").is_file():
+        for sentence in read_json(record / "judges.json")["answer"]:
+            _say(sentence)
+        return
     if (record / "elo_ratings.json").is_file():
         _show_placement(record)
     elif (record / "leaderboard.json").is_file():
         _show_policy(read_json(record / "leaderboard.json"))
     elif (record / "elo_results.json").is_file():
         _show_tournament(record)
+    if (record / "judge_gate.json").is_file():
+        _say(read_json(record / "judge_gate.json")["sentence"])
 
 
 def _show_placement(record: Path) -> None:
@@ -78,7 +86,17 @@ def _show_policy(board: Mapping[str, Any]) -> None:
         return
     status = board["status"]
     aside = "" if status["published"] else " (computed, not published)"
-    _say(f"{status['status']}{aside}: {'; '.join(status['reasons'])}")
+    _say(f"Rules kept: {status['status']}{aside}: {'; '.join(status['reasons'])}")
+    if "order_decided" in board:  # records of earlier versions do not have it
+        _say(f"Order decided{aside}: {board['order_decided']['sentence']}")
+    if board.get("tiers"):
+        _say(f"Tiers, each decidedly above all later ones: {'; '.join(map(_tier, board['tiers']))}")
+
+
+def _tier(models: Sequence[str]) -> str:
+    """A tier by its models, or by how many there are."""
+    few = len(models) <= _FEW
+    return ", ".join(models) if few else f"{len(models)} models, {models[0]} to {models[-1]}"
 
 
 def _validity(row: Mapping[str, Any]) -> dict[str, str]:
@@ -118,7 +136,14 @@ def _show_tournament(record: Path) -> None:
             left=["entrant"],
         )
     )
-    for sentence in (*_cautions(results), *_claimed(record), *_left_out(manifest)):
+    said = (
+        *_cautions(results),
+        *_claimed(record),
+        *_probed(manifest),
+        *_left_out(manifest),
+        *_rejudged(record),
+    )
+    for sentence in said:
         _say(sentence)
 
 
@@ -147,12 +172,27 @@ def _in_words(said: Mapping[str, Any]) -> str:
     ]).strip()  # fmt: skip
 
 
+def _probed(manifest: Mapping[str, Any]) -> list[str]:
+    """What canaries and sentinels said of the judge, where they were asked."""
+    told = (manifest.get(name) or {} for name in ("preflight", "drift"))
+    return [" ".join(each["sentences"]) for each in told if each]
+
+
+def _rejudged(record: Path) -> list[str]:
+    """What changed against the record whose pairs were judged again; nothing for other runs."""
+    file = record / ARTIFACT
+    return list(read_json(file)["sentences"]) if file.is_file() else []
+
+
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:
-    """What a tournament did without: responses that are missing, the judge that was asked."""
+    """What a tournament did without: responses that are missing, battles of the judge's own
+    family, the judge that was asked.
+    """
     dropped = manifest["dropped"]
     lost = missing_text(dropped["missing_responses"], dropped["prompts"], dropped["pairs"])
+    barred = barred_text(dropped.get("own_family", {}))  # records before had none
     served = served_sentence(manifest.get("served_by_others") or {})
-    return [sentence for sentence in (lost, served) if sentence]
+    return [sentence for sentence in (lost, barred, served) if sentence]
 
 
 def show_ratings(results: Mapping[str, Ratings], claimed: Mapping[str, Mapping[str, Any]]) -> None:

@@ -6,9 +6,9 @@ Intervals leave out one question at a time (the jackknife): verdicts on one ques
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import nan, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,8 +81,8 @@ def agreement(
     return Agreement(
         ties=ties,
         agreed=round(float(np.trace(total))),
-        rate=_jackknifed(tables, _rates),
-        kappa=_jackknifed(tables, _kappas),
+        rate=_shared(tables, _rates),
+        kappa=jackknifed(tables, _kappas, n=round(float(total.sum()))),
     )
 
 
@@ -112,7 +112,7 @@ def share_of(named: ArrayLike, clusters: ArrayLike | None = None) -> Share:
     """The share of rows that are true, with an interval clustered like those of agreement."""
     flags = np.asarray(named, bool)
     groups = np.arange(len(flags)) if clusters is None else np.asarray(clusters)
-    return _jackknifed(_tables(np.where(flags, 0, 1), np.zeros(len(flags), int), groups), _firsts)
+    return _shared(_tables(np.where(flags, 0, 1), np.zeros(len(flags), int), groups), _firsts)
 
 
 def alpha(ratings: ArrayLike, *, level: Level = "nominal") -> float:
@@ -122,20 +122,43 @@ def alpha(ratings: ArrayLike, *, level: Level = "nominal") -> float:
     Values of an `ordinal` alpha are ordered by size. NaN where no two voters differ anywhere and
     only one value was ever given.
     """
-    values = np.asarray(ratings, float)
-    known, codes = np.unique(values[~np.isnan(values)], return_inverse=True)
-    table = np.full(values.shape, -1)
-    table[~np.isnan(values)] = codes
-    counts = np.stack([(table == code).sum(axis=0) for code in range(len(known))], axis=1)
-    counts = counts[counts.sum(axis=1) >= 2].astype(float)
-    units = counts.sum(axis=1)
-    pairs = counts.T @ (counts / (units - 1)[:, None]) - np.diag(
-        (counts / (units - 1)[:, None]).sum(axis=0)
+    return float(_alphas(_coincidences(ratings).sum(axis=0)[None], level)[0])
+
+
+def alpha_share(
+    ratings: ArrayLike, clusters: ArrayLike | None = None, *, level: Level = "nominal"
+) -> Share:
+    """The same with an interval, from leaving out one cluster of units at a time."""
+    parts = _coincidences(ratings)
+    groups = np.arange(len(parts)) if clusters is None else np.asarray(clusters)
+    return jackknifed(
+        sums(parts, groups),
+        lambda tables: _alphas(tables, level),
+        n=round(float(parts.sum())),
     )
-    totals = pairs.sum(axis=1)
-    apart = _apart(totals, level)
-    expected = totals @ apart @ totals / (totals.sum() - 1) if totals.sum() > 1 else 0.0
-    return float(1 - (pairs * apart).sum() / expected) if expected else nan
+
+
+def _coincidences(ratings: ArrayLike) -> Floats:
+    """Per unit, how often each two values were given by two voters; a square table each."""
+    values = np.asarray(ratings, float)
+    known = np.unique(values[~np.isnan(values)])
+    counts = np.stack([(values == value).sum(axis=0) for value in known], axis=1).astype(float)
+    units = counts.sum(axis=1)
+    counts[units < 2] = 0.0
+    share = counts / np.maximum(units - 1, 1)[:, None]
+    tables: Floats = counts[:, :, None] * share[:, None, :]
+    tables -= np.eye(len(known))[None] * share[:, None, :]
+    return tables
+
+
+def _alphas(tables: Floats, level: Level) -> Floats:
+    totals = tables.sum(axis=2)
+    apart = np.stack([_apart(each, level) for each in totals])
+    met = np.einsum("kij,kij->k", tables, apart)
+    by_chance = np.einsum("ki,kij,kj->k", totals, apart, totals)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        alphas: Floats = 1 - met * (totals.sum(axis=1) - 1) / by_chance
+    return np.where(by_chance > 0, alphas, nan)
 
 
 def _apart(totals: Floats, level: Level) -> Floats:
@@ -155,7 +178,17 @@ def _keys(log: BattleLog) -> list[tuple[object, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def _tables(one: NDArray[np.int_], two: NDArray[np.int_], groups: NDArray[np.int_]) -> Floats:
+def sums(parts: Floats, groups: NDArray[np.integer[Any]]) -> Floats:
+    """Parts added up per cluster; `groups` says which cluster each belongs to."""
+    names, place = np.unique(groups, return_inverse=True)
+    total = np.zeros((len(names), *parts.shape[1:]))
+    np.add.at(total, place, parts)
+    return total
+
+
+def _tables(
+    one: NDArray[np.int_], two: NDArray[np.int_], groups: NDArray[np.integer[Any]]
+) -> Floats:
     """A 3 x 3 table of what was said per cluster."""
     if not len(one):
         return np.zeros((0, 3, 3))
@@ -179,30 +212,44 @@ def _kappas(tables: Floats) -> Floats:
     shares = tables / tables.sum(axis=(1, 2), keepdims=True)
     by_chance = (shares.sum(axis=1) * shares.sum(axis=2)).sum(axis=1)
     agreed = np.trace(shares, axis1=1, axis2=2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        kappas: Floats = (agreed - by_chance) / (1 - by_chance)
+    kappas: Floats = (agreed - by_chance) / (1 - by_chance)
     return kappas
 
 
-def _jackknifed(tables: Floats, statistic: Callable[[Floats], Floats]) -> Share:
-    """A statistic of all tables together, its interval from leaving out one cluster at a time."""
-    total, clusters = tables.sum(axis=0), len(tables)
-    n = round(float(total.sum()))
-    value = float(statistic(total[None])[0]) if n else nan
+def jackknifed(parts: Floats, statistic: Callable[[Floats], Floats], *, n: int) -> Share:
+    """A statistic of all parts together, a part per cluster, with an interval from leaving out one
+    at a time. `statistic` takes a stack of sums of parts; `n` is how many verdicts they hold.
+    """
+    total, clusters = parts.sum(axis=0), len(parts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(statistic(total[None])[0]) if n else nan
+        without = statistic(total[None] - parts) if clusters > 1 else np.empty(0)
     if not np.isfinite(value):
         return Share(value=None, ci_low=None, ci_high=None, n=n)
     if clusters < 2:
         return Share(value=value, ci_low=None, ci_high=None, n=n)
-    rest = total[None] - tables
-    without = statistic(rest[rest.sum(axis=(1, 2)) > 0])
     without = without[np.isfinite(without)]
     se = sqrt((clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum()))
-    half = _t_quantile(clusters - 1) * se
+    half = t_quantile(clusters - 1) * se
     low, high = max(-1.0, value - half), min(1.0, value + half)
     return Share(value=value, ci_low=low, ci_high=high, n=n)
 
 
-def _t_quantile(freedom: int) -> float:
+def _shared(tables: Floats, statistic: Callable[[Floats], Floats]) -> Share:
+    """A share by the jackknife. One of 0 or 1 does not vary when a cluster is left out: its other
+    end is then what as many independent clusters leave possible (with 0 of 30, 3 of 30: Clopper
+    and Pearson's one-sided bound).
+    """
+    found = jackknifed(tables, statistic, n=round(float(tables.sum())))
+    if found.ci_low is None or found.value not in (0.0, 1.0):
+        return found
+    possible = 1 - 0.05 ** (1 / len(tables))
+    low, high = (0.0, possible) if found.value == 0 else (1 - possible, 1.0)
+    return replace(found, ci_low=low, ci_high=high)
+
+
+def t_quantile(freedom: int) -> float:
+    """What a 95 % interval takes of standard errors."""
     from scipy.stats import t
 
     return float(t.ppf(0.975, freedom))

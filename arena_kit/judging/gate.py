@@ -6,10 +6,17 @@ Whatever is measured of a judge (order effects, canaries, agreement with people 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
+
+#: How many reasons a sentence names.
+_SAID = 2
+
+
+class UnfitJudgeError(RuntimeError):
+    """A paid run does not start, or stops: its judge was measured and is not usable."""
 
 
 class Level(StrEnum):
@@ -47,7 +54,8 @@ class Measure:
 class Rule:
     """What a measure must keep: a least or a most, for trust and for any use at all.
 
-    `text` is what is measured, in words. Fewer than `min_n` verdicts never make a judge trusted.
+    `text` is what is measured, in words. Fewer than `min_n` verdicts never make a judge trusted,
+    and fail it only where the whole interval is beyond use.
     """
 
     text: str
@@ -57,11 +65,14 @@ class Rule:
     min_n: int = 1
 
     def __post_init__(self) -> None:
+        if not (0 <= self.trusted <= 1 and 0 <= self.usable <= 1):
+            raise ValueError(
+                f"trusted and usable must be from 0 to 1, not {self.trusted:g} and {self.usable:g}"
+            )
         stricter = self.trusted >= self.usable if self.least else self.trusted <= self.usable
         if not stricter:
             raise ValueError(
-                f"{self.text}: trusted ({self.trusted:g}) must ask for no less than usable "
-                f"({self.usable:g})"
+                f"trusted ({self.trusted:g}) must ask for no less than usable ({self.usable:g})"
             )
 
     def keeps(self, value: float, limit: float) -> bool:
@@ -80,16 +91,21 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self.measure) | {"level": str(self.level), "reason": self.reason}
+        limits = {name: getattr(self.rule, name) for name in ("least", "trusted", "usable")}
+        return asdict(self.measure) | limits | {"level": str(self.level), "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A judge's level, and every finding behind it, worst first."""
+    """A judge's level, and every finding behind it, worst first; `note` is said with it, and
+    `unmeasured` names the rules that nothing was measured for.
+    """
 
     judge: str
     level: Level
     findings: tuple[Finding, ...]
+    note: str = ""
+    unmeasured: tuple[str, ...] = ()
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -101,7 +117,7 @@ class Gate:
     @property
     def sentence(self) -> str:
         """The first line of a report: the level, and its first reasons."""
-        return _sentence(self)
+        return f"{_sentence(self)} {self.note}".rstrip()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -109,16 +125,26 @@ class Gate:
             "judge": self.judge,
             "level": str(self.level),
             "sentence": self.sentence,
+            "unmeasured": list(self.unmeasured),
             "findings": [finding.as_dict() for finding in self.findings],
         }
 
 
-def gate(judge: str, measures: Iterable[Measure], rules: Mapping[str, Rule]) -> Gate:
+def gate(
+    judge: str, measures: Iterable[Measure], rules: Mapping[str, Rule], *, note: str = ""
+) -> Gate:
     """Hold what was measured of a judge against the rules; nothing measured is no trust."""
     findings = [_finding(measure, rules[measure.rule]) for measure in measures]
     findings.sort(key=lambda finding: -finding.level.badness)
     level = findings[0].level if findings else Level.CAUTION
-    return Gate(judge=judge, level=level, findings=tuple(findings))
+    measured = {finding.measure.rule for finding in findings}
+    return Gate(
+        judge=judge,
+        level=level,
+        findings=tuple(findings),
+        note=note,
+        unmeasured=tuple(name for name in rules if name not in measured),
+    )
 
 
 def _finding(measure: Measure, rule: Rule) -> Finding:
@@ -129,29 +155,47 @@ def _finding(measure: Measure, rule: Rule) -> Finding:
 
 
 def _level(measure: Measure, rule: Rule) -> tuple[Level, str]:
-    """Failed where the number itself is beyond use; trusted only where the interval is within."""
+    """Failed where the number is beyond use, and enough verdicts or the whole interval say so;
+    trusted only where the interval is within.
+    """
     word, value = "at least" if rule.least else "at most", measure.value
     if value is None:
         return Level.CAUTION, "not measured"
     shown = f"{value:.1%} of {measure.n}"
+    usable = f"{word} {rule.usable:.0%} is usable"
+    best, worst = (measure.high, measure.low) if rule.least else (measure.low, measure.high)
     if not rule.keeps(value, rule.usable):
-        return Level.FAILED, f"{shown}, {word} {rule.usable:.0%} is usable"
+        surely = best is not None and not rule.keeps(best, rule.usable)
+        enough = surely or measure.n >= rule.min_n
+        why = f"{shown}, {usable}" + ("" if enough else f", but it takes {rule.min_n} to tell")
+        return Level.FAILED if enough else Level.CAUTION, why
     if not rule.keeps(value, rule.trusted):
         return Level.CAUTION, f"{shown}, {word} {rule.trusted:.0%} is trusted"
     if measure.n < rule.min_n:
         return Level.CAUTION, f"{shown}, trust takes {rule.min_n} or more"
-    end = measure.low if rule.least else measure.high
-    if end is not None and not rule.keeps(end, rule.usable):
-        return (
-            Level.CAUTION,
-            f"{shown}, but {end:.1%} is possible and {word} {rule.usable:.0%} is usable",
-        )
+    if worst is not None and not rule.keeps(worst, rule.usable):
+        return Level.CAUTION, f"{shown}, but {worst:.1%} is possible and {usable}"
     return Level.TRUSTED, f"{shown}, {word} {rule.trusted:.0%} is trusted"
 
 
 def _sentence(gate: Gate) -> str:
     if gate.level is Level.TRUSTED:
-        return f"The judge {gate.judge} is trusted: all {len(gate.findings)} checks are met."
-    reasons = gate.reasons or ("nothing was measured",)
-    more = f"; {len(reasons) - 2} more" if len(reasons) > 2 else ""
-    return f"The judge {gate.judge} is {gate.level}: {'; '.join(reasons[:2])}{more}."
+        missing = f"; not measured: {', '.join(gate.unmeasured)}" if gate.unmeasured else ""
+        n = len(gate.findings)
+        return f"The judge {gate.judge} is trusted: all {n} checks are met{missing}."
+    reasons = list(_by_rule(gate)) or ["nothing was measured"]
+    more = f"; {len(reasons) - _SAID} more" if len(reasons) > _SAID else ""
+    return f"The judge {gate.judge} is {gate.level}: {'; '.join(reasons[:_SAID])}{more}."
+
+
+def _by_rule(gate: Gate) -> Iterator[str]:
+    """Why the judge is no better, a reason per rule: the worst dimension, and where else."""
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in gate.findings:
+        if finding.level is gate.level:
+            by_rule.setdefault(finding.measure.rule, []).append(finding)
+    for own in by_rule.values():
+        pick = min if own[0].rule.least else max
+        worst = pick(own, key=lambda finding: finding.measure.value or 0.0)
+        others = [f.measure.dimension for f in own if f is not worst and f.measure.dimension]
+        yield worst.reason + (f" (also on {', '.join(others)})" if others else "")

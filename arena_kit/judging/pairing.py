@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal
 
@@ -21,13 +21,15 @@ class Pairing:
     """The pairs to judge, and what could not be paired for want of a response.
 
     `dropped_prompts` lists the prompts left out whole (listwise), `dropped_pairs` counts
-    the pairs lost in each dimension, and `missing` names the absent responses.
+    the pairs lost in each dimension, and `missing` names the absent responses. `barred` counts
+    the pairs that the judge must not judge.
     """
 
     pairs: tuple[Pair, ...]
     missing: tuple[tuple[str, str], ...]
     dropped_prompts: tuple[str, ...]
     dropped_pairs: dict[str, int]
+    barred: dict[str, int] = field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
         """Pairs per dimension."""
@@ -64,6 +66,7 @@ def build_pairs(
     missing: Missing = "listwise",
     limit: int = 0,
     only: str = "",
+    barred: Collection[str] = (),
 ) -> Pairing:
     """Every two entrants on every prompt, for each dimension.
 
@@ -81,6 +84,8 @@ def build_pairs(
         Keeps the first so many pairs of each dimension; 0 keeps all.
     only
         The entrant that every pair must hold; empty pairs everybody with everybody.
+    barred
+        Entrants that no pair may hold.
     """
     if len(set(entrants)) < 2:
         raise DataError(f"a tournament needs two or more entrants, got {', '.join(entrants) or 0}")
@@ -93,6 +98,7 @@ def build_pairs(
     incomplete = {prompt_id for _, prompt_id in absent}
     pairs: list[Pair] = []
     lost: dict[str, int] = {}
+    own: dict[str, int] = {}
     for dimension, needs_gold in dimensions.items():
         wanted = [
             Pair(dimension=dimension, prompt_id=prompt.prompt_id, entrant_a=a, entrant_b=b)
@@ -101,17 +107,21 @@ def build_pairs(
             for a, b in combinations(sorted(set(entrants)), 2)
             if not only or only in (a, b)
         ]
-        kept = [pair for pair in wanted if _has_both(pair, have, incomplete, missing)]
-        lost[dimension] = len(wanted) - len(kept)
+        allowed = [p for p in wanted if not {p.entrant_a, p.entrant_b} & {*barred}]
+        kept = [pair for pair in allowed if _has_both(pair, have, incomplete, missing)]
+        own[dimension] = len(wanted) - len(allowed)
+        lost[dimension] = len(allowed) - len(kept)
         pairs += kept[:limit] if limit else kept
     if not pairs:
-        raise DataError(f"no pair can be judged: {len(absent)} responses are missing")
+        aside = f", {sum(own.values())} pairs are of the judge's own family" if barred else ""
+        raise DataError(f"no pair can be judged: {len(absent)} responses are missing{aside}")
     whole = sorted(incomplete) if missing == "listwise" else []
     return Pairing(
         pairs=tuple(pairs),
         missing=tuple(absent),
         dropped_prompts=tuple(whole),
         dropped_pairs=lost,
+        barred=own if barred else {},
     )
 
 

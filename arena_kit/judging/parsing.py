@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic_core import from_json
 
 from arena_kit.judging.doubt import Doubts, own_object, without_fences
-from arena_kit.judging.records import Slot
+from arena_kit.judging.records import GRADED_LABELS, Margin, Slot
 
 _LONGEST = 200_000
 _TAIL = 3_000
@@ -93,14 +93,33 @@ _EQUAL = re.compile(
     r"|\bit(?:'s| is) a tie\b|(?<!not )\bequally (?:good|helpful|bad)\b",
     re.IGNORECASE,
 )
+_GRADES = dict(
+    zip(
+        GRADED_LABELS,
+        (
+            (Slot.A, Margin.MUCH),
+            (Slot.A, Margin.BETTER),
+            (Slot.TIE, Margin.NONE),
+            (Slot.B, Margin.BETTER),
+            (Slot.B, Margin.MUCH),
+        ),
+        strict=True,
+    )
+)
+_GRADE = r"(?P<label>A\s*>\s*>\s*B|A\s*[>=]\s*B|B\s*>\s*>\s*A|B\s*>\s*A)"
+_GRADE_VALUE = re.compile(rf"[\s\[]*{_GRADE}[\s\]]*", re.IGNORECASE)
+_GRADE_FORMAL = re.compile(rf"\[\[\s*{_GRADE}\s*\]\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read from a text; `winner` None means that no verdict could be."""
+    """What was read from a text; `winner` None means that no verdict could be. `margin` is that
+    of a graded verdict.
+    """
 
     winner: Slot | None
     justification: str = ""
+    margin: Margin | None = None
 
 
 def read_verdict(text: str) -> Reading:
@@ -121,6 +140,51 @@ def read_verdict(text: str) -> Reading:
     winner = _slot(own[-1]["winner"])
     later = {each.slot for each in _statements(_FORMAL, rest[-_TAIL:]) if each.meant}
     return _read_object(own[-1], winner if later <= {winner} else None)
+
+
+def read_graded(text: str) -> Reading:
+    """The graded verdict in a judge's text, or none where it is absent, doubtful or contradicts
+    itself; a winner without a grade is none, for how much better it is would be a guess.
+
+    A JSON object whose `winner` is a label (`A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`) settles it, else
+    such labels in double brackets do, as they stand in what the writer states.
+    """
+    text = text[-_LONGEST:]
+    if whole := _whole_object(text):
+        return _graded(_grade(whole["winner"]), whole)
+    own, rest = _objects(text)
+    later = _grades_stated(rest[-_TAIL:])
+    if not own:
+        grade = next(iter(later)) if len(later) == 1 else None
+        return _graded(grade, {"justification": text.strip()[-_TAIL:]})
+    grade = _grade(own[-1]["winner"])
+    slots = {each.slot for each in _statements(_FORMAL, rest[-_TAIL:]) if each.meant}
+    agrees = grade is not None and later <= {grade} and slots <= {grade[0]}
+    return _graded(grade if agrees else None, own[-1])
+
+
+def _graded(grade: tuple[Slot, Margin] | None, verdict: dict[str, object]) -> Reading:
+    winner, margin = grade or (None, None)
+    justification = str(verdict.get("justification", ""))
+    return Reading(winner=winner, margin=margin, justification=justification)
+
+
+def _grade(value: object) -> tuple[Slot, Margin] | None:
+    """The winner and the margin that a whole value names."""
+    match = _GRADE_VALUE.fullmatch(value) if isinstance(value, str) else None
+    return _GRADES["".join(match["label"].upper().split())] if match else None
+
+
+def _grades_stated(tail: str) -> set[tuple[Slot, Margin]]:
+    """The grades in double brackets that the writer states and means."""
+    tail = without_fences(tail)
+    doubts = Doubts.about(tail)
+    grades = {
+        _grade(match["label"])
+        for match in _GRADE_FORMAL.finditer(tail)
+        if doubts.stated(match.start(), match.span(), match.end())
+    }
+    return {grade for grade in grades if grade}
 
 
 def _read_object(verdict: dict[str, object], winner: Slot | None) -> Reading:

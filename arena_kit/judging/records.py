@@ -17,17 +17,29 @@ from typing import Protocol
 
 from arena_kit.judging.prompts import Pair
 
-#: The JSON schema of a verdict, for judges that can be held to one.
-VERDICT_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {
-        "justification": {"type": "string"},
-        "winner": {"type": "string", "enum": ["A", "B", "tie"]},
-    },
-    "required": ["justification", "winner"],
-    "additionalProperties": False,
+#: What a verdict may say, and what a graded one may.
+PLAIN_LABELS = ("A", "B", "tie")
+GRADED_LABELS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
+
+
+def verdict_schema(*, graded: bool) -> dict[str, object]:
+    """The JSON schema of a verdict, for judges that can be held to one."""
+    labels = GRADED_LABELS if graded else PLAIN_LABELS
+    return {
+        "type": "object",
+        "properties": {
+            "justification": {"type": "string"},
+            "winner": {"type": "string", "enum": list(labels)},
+        },
+        "required": ["justification", "winner"],
+        "additionalProperties": False,
+    }
+
+
+_FORMATS = {
+    graded: hashlib.sha256(json.dumps(verdict_schema(graded=graded)).encode()).hexdigest()
+    for graded in (False, True)
 }
-_FORMAT = hashlib.sha256(json.dumps(VERDICT_SCHEMA).encode()).hexdigest()
 
 
 class Status(StrEnum):
@@ -49,6 +61,14 @@ class Slot(StrEnum):
     A = "A"
     B = "B"
     TIE = "tie"
+
+
+class Margin(StrEnum):
+    """By how much a graded verdict puts one response above the other."""
+
+    MUCH = "much better"
+    BETTER = "better"
+    NONE = "tie"
 
 
 class Settlement(StrEnum):
@@ -101,7 +121,9 @@ class JudgeRequest:
     """A rendered presentation: everything a judge may see is in `system` and `user`.
 
     `presentation` identifies the request to our side only; `boundary` fences the texts
-    in `user`. `attempt` counts re-asks after an answer that could not be read.
+    in `user`. `attempt` counts re-asks after an answer that could not be read, and `look` the
+    times that a sentinel is asked again on purpose, which an earlier answer must not save.
+    `graded` asks by how much the better response is better, too.
     """
 
     presentation: Presentation
@@ -109,10 +131,13 @@ class JudgeRequest:
     user: str
     boundary: str
     attempt: int = 1
+    look: int = 0
+    graded: bool = False
 
     @property
     def request_id(self) -> str:
-        return f"{self.presentation.request_id}#{self.attempt}"
+        look = f"@{self.look}" if self.look else ""
+        return f"{self.presentation.request_id}#{self.attempt}{look}"
 
     @property
     def seed(self) -> None:
@@ -123,9 +148,9 @@ class JudgeRequest:
         shown = self.presentation
         return {
             "position": int(shown.first != shown.pair.entrant_a),
-            "format": _FORMAT,
+            "format": _FORMATS[self.graded],
             "attempt": self.attempt,
-        }
+        } | ({"look": self.look} if self.look else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +174,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One judge's answer to one presentation, read."""
+    """One judge's answer to one presentation, read; `margin` is a graded one's, else None."""
 
     presentation: Presentation
     status: Status
     winner: Slot | None = None
+    margin: Margin | None = None
     justification: str = ""
     raw_text: str = ""
     judge_model: str = ""
@@ -189,6 +215,7 @@ class Verdict:
             "status": str(self.status),
             "winner": None if self.winner is None else str(self.winner),
             "winning_entrant": self.winning_entrant,
+            **({} if self.margin is None else {"margin": str(self.margin)}),
             "justification": self.justification,
             "raw_text": self.raw_text,
             "judge_model": self.judge_model,

@@ -56,12 +56,15 @@ class OfflineError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """What judging reads: prompts and responses by id, rubrics by dimension."""
+    """What judging reads: prompts and responses by id, rubrics by dimension; `graded` asks by
+    how much the better response is better.
+    """
 
     prompts: Mapping[str, Prompt]
     responses: Mapping[tuple[str, str], Response]
     rubrics: Mapping[str, Rubric]
     salt: bytes
+    graded: bool = False
 
     def requests(self, pairs: Sequence[Pair]) -> list[JudgeRequest]:
         """The rendered requests of all pairs, in both orders."""
@@ -72,6 +75,7 @@ class Material:
                 responses=self.responses,
                 rubric=self.rubrics[pair.dimension],
                 salt=self.salt,
+                graded=self.graded,
             )
             for pair in pairs
             for presentation in presentations(pair)
@@ -97,6 +101,28 @@ def judge_pairs(
     """
     with garbage_collection_disabled():
         requests = material.requests(pairs)
+    return judge_requests(
+        requests,
+        judge,
+        ledger,
+        offline=offline,
+        max_attempts=max_attempts,
+        terms=terms,
+        on_progress=on_progress,
+    )
+
+
+def judge_requests(
+    requests: Sequence[JudgeRequest],
+    judge: Judge,
+    ledger: Ledger,
+    *,
+    offline: bool = False,
+    max_attempts: int = 2,
+    terms: AskingTerms = AskingTerms(),  # noqa: B008 (frozen)
+    on_progress: OnProgress = _silent,
+) -> list[Judgment]:
+    """The same for requests that are rendered already."""
     verdicts: dict[Presentation, Verdict] = {}
     for attempt in range(1, max_attempts + 1):
         asked = [replace(r, attempt=attempt) for r in requests] if attempt > 1 else requests

@@ -9,12 +9,13 @@ from enum import StrEnum
 from arena_kit.battles.battle import Battle, Outcome, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import whole_text
-from arena_kit.judging.parsing import read_verdict
+from arena_kit.judging.parsing import read_graded, read_verdict
 from arena_kit.judging.prompts import Pair
 from arena_kit.judging.records import (
     Answer,
     JudgeRequest,
     Judgment,
+    Margin,
     Presentation,
     Settlement,
     Slot,
@@ -44,7 +45,8 @@ def verdict_of(
             detail="the judge returned no answer",
         )
     text = whole_text(answer.text)
-    reading = read_verdict(text) if answer.status is Status.OK else None
+    read = read_graded if request.graded else read_verdict
+    reading = read(text) if answer.status is Status.OK else None
     status = answer.status
     if reading is not None and reading.winner is None:
         status = Status.UNPARSABLE
@@ -52,6 +54,7 @@ def verdict_of(
         presentation=request.presentation,
         status=status,
         winner=reading.winner if reading else None,
+        margin=reading.margin if reading else None,
         justification=whole_text(reading.justification) if reading else "",
         raw_text=text,
         judge_model=judge_model,
@@ -118,6 +121,32 @@ def to_battles(judgments: Iterable[Judgment]) -> BattleLog:
     )
 
 
+#: What a graded verdict gives the better response of a win: five labels at equal steps from 0
+#: to 1. The order of entrants is that of any even steps; how far apart they are is a judge's own
+#: scale, as it is without grades, and `rating.calibration` puts it on people's.
+SHARES = {Margin.MUCH: 1.0, Margin.BETTER: 0.75, Margin.NONE: 0.5}
+
+
+def share_of_first(judgment: Judgment) -> float | None:
+    """The share of the win that two graded orders give `entrant_a`, their mean; None where the
+    verdicts are not graded, and where the two orders agree on no winner and no tie.
+    """
+    margins = [verdict.margin for verdict in judgment.verdicts]
+    if judgment.settlement in (Settlement.INCONSISTENT, Settlement.INCOMPLETE):
+        return None
+    shares = [SHARES[margin] for margin in margins if margin is not None]
+    if len(shares) < 2:
+        return None
+    share = sum(shares) / 2
+    return 1 - share if judgment.winner == judgment.pair.entrant_b else share
+
+
+def _soft_share(judgment: Judgment) -> float | None:
+    """The share where it says more than the winner does."""
+    share = share_of_first(judgment)
+    return None if share in (0.0, 0.5, 1.0) else share
+
+
 def _battle(judgment: Judgment) -> Battle:
     pair = judgment.pair
     others = {verdict.other_model for verdict in judgment.verdicts} - {""}
@@ -133,6 +162,7 @@ def _battle(judgment: Judgment) -> Battle:
         dimension=pair.dimension,
         judge_model=judgment.forward.judge_model,
         served_model=" + ".join(sorted(others)) or None,
+        share_a=_soft_share(judgment),
     )
 
 

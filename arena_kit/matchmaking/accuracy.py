@@ -1,4 +1,8 @@
-"""How good a ranking is where the truth is known, and what was claimed of it."""
+"""How good a ranking is where the truth is known, and what was claimed of it.
+
+Two things are claimed of a board: that it keeps the rules, which calls it officially stable and
+so declares the order of its top, and which orders of that top are decided.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,20 @@ from statistics import median
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Order, Policy
 from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.order import PairOrder, Verdict, order_status
+from arena_kit.policy.ratings import strengths
 from arena_kit.policy.rules import (
+    Badge,
     PublicationLabel,
     Standing,
     provisional_state,
     publication_status,
     ranked,
+    ranked_neighbours,
+    stability_badge,
 )
-from arena_kit.rating.base import RatingError
+from arena_kit.rating import claims
+from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 
 #: Points by which neighbours may truly stand the other way round in a claim that still holds.
@@ -56,6 +66,45 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrderClaim:
+    """What the votes decide about the order of the top at one look, beside the truth.
+
+    Parameters
+    ----------
+    top
+        The contender band by conservative score, provisional models left out where there are
+        enough others.
+    neighbours, settled, settled_by_votes
+        Neighbours in it, those of them whose order is decided as it stands or equivalent, and
+        those of the same models in the order of all votes (Bradley–Terry).
+    decided, wrong
+        Pairs of the top, neighbours or not, that are decided, either way round, and those of
+        them that truly stand otherwise.
+    equivalent, apart
+        Pairs that are equivalent, and those of them that truly lie apart by more than the margin.
+    """
+
+    top: tuple[str, ...]
+    neighbours: int
+    settled: int
+    settled_by_votes: int
+    decided: int
+    wrong: int
+    equivalent: int
+    apart: int
+
+    @property
+    def claimed(self) -> int:
+        """Pairs of which anything is claimed."""
+        return self.decided + self.equivalent
+
+    @property
+    def false(self) -> bool:
+        """Whether any of it is false, by however little."""
+        return self.wrong + self.apart > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """What is known of a run after so many votes.
 
@@ -75,7 +124,13 @@ class Checkpoint:
     adjacent_share
         Share of neighbours in the contender band that have the floor of comparisons.
     official, claim
-        Whether the board may be called officially stable, and what that then claims.
+        Whether the rules are kept, so that the board may be called officially stable, and what
+        that then claims.
+    order
+        What is decided about the order of the top; None where nothing can be fitted yet.
+    stable, wrongly_stable
+        Models with the badge Stable, and those of them that truly stand otherwise to a neighbour
+        than the badge says.
     """
 
     votes: int
@@ -89,6 +144,9 @@ class Checkpoint:
     adjacent_share: float
     official: bool
     claim: Claim | None
+    order: OrderClaim | None
+    stable: int
+    wrongly_stable: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +198,12 @@ class Run:
         """What was claimed at each checkpoint that may be called officially stable."""
         return tuple(each.claim for each in self.checkpoints if each.claim)
 
+    @property
+    def orders(self) -> tuple[OrderClaim, ...]:
+        """What was decided at each checkpoint at which anything was."""
+        looks = (each.order for each in self.checkpoints)
+        return tuple(order for order in looks if order and order.claimed)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duel:
@@ -189,6 +253,56 @@ def claim(policy: Policy, standings: Sequence[Standing], truth: Mapping[str, flo
     return Claim(top=top, worst=max(0.0, worst))
 
 
+def order_claim(
+    policy: Policy, top: Sequence[str], fit: Ratings, truth: Mapping[str, float]
+) -> OrderClaim:
+    """What the votes decide about the order of a top, best first, beside the truth."""
+    margin = policy.publication.margin
+    rated = [model for model in top if model in fit.models]
+    pairs = claims.between(fit, combinations(rated, 2), margin)
+    lead = {pair: truth[pair.above] - truth[pair.below] for pair in pairs}
+    decided = [lead[pair] for pair in pairs if pair.state == "decided"]
+    alike = [lead[pair] for pair in pairs if pair.state == "equivalent"]
+    status = order_status(policy, top, fit)
+    return OrderClaim(
+        top=tuple(top),
+        neighbours=len(status.pairs),
+        settled=sum(pair.settled for pair in status.pairs),
+        settled_by_votes=sum(pair.settled for pair in status.by_votes),
+        decided=len(decided),
+        wrong=sum(gap < 0 for gap in decided),
+        equivalent=len(alike),
+        apart=sum(abs(gap) > margin for gap in alike),
+    )
+
+
+def stable_badges(
+    policy: Policy, standings: Sequence[Standing], fit: Ratings | None, truth: Mapping[str, float]
+) -> tuple[int, int]:
+    """How many models have the badge Stable, and for how many of them it is false."""
+    near = {} if fit is None else ranked_neighbours(policy, standings, fit)
+    stable = [
+        near[s.model]
+        for s in standings
+        if s.model in near and stability_badge(policy, s, near[s.model]).badge is Badge.STABLE
+    ]
+    margin = policy.publication.margin
+    return len(stable), sum(any(_false(pair, truth, margin) for pair in each) for each in stable)
+
+
+def _false(pair: PairOrder, truth: Mapping[str, float], margin: float) -> bool:
+    gap = truth[pair.above] - truth[pair.below]
+    return abs(gap) > margin if pair.verdict is Verdict.EQUIVALENT else gap < 0
+
+
+def fitted(battles: BattleLog, policy: Policy) -> Ratings | None:
+    """What all votes so far say together, None where they say nothing yet."""
+    try:
+        return strengths(battles, policy)
+    except RatingError:
+        return None
+
+
 def checkpoint(
     coverage: Coverage,
     standings: Sequence[Standing],
@@ -197,6 +311,7 @@ def checkpoint(
     *,
     band: Sequence[str],
     exposure_deviation: float,
+    fit: Ratings | None,
 ) -> Checkpoint:
     """Measure a run as it stands; `band` are the contenders in the order that it publishes."""
     policy, top = coverage.policy, coverage.policy.contenders.band
@@ -204,8 +319,10 @@ def checkpoint(
     by_elo = sorted(order, key=lambda model: (-elo[model], model))
     covered = [s.prompt_coverage for s in standings]
     adjacent = coverage.adjacent(band)
-    status = publication_status(policy, standings, coverage.pair).status
-    official = status is PublicationLabel.OFFICIAL
+    status = publication_status(policy, standings, coverage.pair)
+    official = status.status is PublicationLabel.OFFICIAL
+    named = (status.top or order)[:top]
+    stable, wrongly_stable = stable_badges(policy, standings, fit, truth)
     return Checkpoint(
         votes=int(coverage.votes.sum()) // 2,
         models=len(order),
@@ -218,6 +335,9 @@ def checkpoint(
         adjacent_share=sum(pair.meets_floor for pair in adjacent) / len(adjacent),
         official=official,
         claim=claim(policy, standings, truth) if official else None,
+        order=None if fit is None else order_claim(policy, named, fit, truth),
+        stable=stable,
+        wrongly_stable=wrongly_stable,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.matchmaking.matchup import Lane
+from arena_kit.matchmaking.outlook import Outlook
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.exposure import Bools, Counts, Floats
 from arena_kit.rating.base import expected_share
@@ -80,6 +81,8 @@ class Table:
     by_pair: Counts
     pair_prompts: Counts
     met: Counts
+    enabled: Bools
+    outlook: Outlook
 
     def best_first(self, score: Floats, among: Bools) -> list[int]:
         """Models by score; equals at random.
@@ -264,6 +267,18 @@ def propose_exploration(table: Table) -> Iterator[Proposal]:
             yield Proposal(first, second, reason)
 
 
+def propose_decide(table: Table) -> Iterator[Proposal]:
+    """Open neighbours at the top, closest to being decided first.
+
+    None while any model is outside its bounds of exposure (7.1): the turn passes to the coverage
+    lane, which has only a part of the window to bring it back.
+    """
+    if np.abs(table.want[table.order]).max() > 1:
+        return
+    for pair in table.outlook.open_pairs(table.enabled):
+        yield Proposal(pair.above, pair.below, pair.reason)
+
+
 def propose_baseline(table: Table) -> Iterator[Proposal]:
     """The scheme before the lanes (2): a prompt at random, then two models, the less shown the
     likelier.
@@ -280,6 +295,7 @@ PROPOSE: dict[Lane, Callable[[Table], Iterator[Proposal]]] = {
     Lane.CONTENDER: propose_contender,
     Lane.UNCERTAINTY: propose_uncertainty,
     Lane.EXPLORATION: propose_exploration,
+    Lane.DECIDE: propose_decide,
     Lane.BASELINE: propose_baseline,
 }
 
@@ -288,7 +304,7 @@ def lane_weights(policy: Policy) -> dict[Lane, float]:
     """How often each lane is drawn (6); in the shadow there are none yet (12)."""
     if not policy.phase.uses_lanes:
         return {Lane.BASELINE: 1.0}
-    return {lane: getattr(policy.lanes, lane) for lane in Lane if lane is not Lane.BASELINE}
+    return {Lane(name): share for name, share in policy.lane_shares.items()}
 
 
 def best_prompt(table: Table, proposal: Proposal, options: NDArray[np.intp], votes: Counts) -> int:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from arena_kit.battles.battle import Battle, Outcome
+from arena_kit.policy.constants import DECIDES
 
 
 class MatchmakingError(ValueError):
@@ -14,12 +15,16 @@ class MatchmakingError(ValueError):
 
 
 class Lane(StrEnum):
-    """What a matchup is for (6); before the lanes are turned on, all are `BASELINE` (2, 12)."""
+    """What a matchup is for (6); before the lanes are turned on, all are `BASELINE` (2, 12).
+
+    `DECIDE` is none of the policy as written: docs/arena.md.
+    """
 
     COVERAGE = "coverage"
     CONTENDER = "contender"
     UNCERTAINTY = "uncertainty"
     EXPLORATION = "exploration"
+    DECIDE = DECIDES
     BASELINE = "baseline"
 
 

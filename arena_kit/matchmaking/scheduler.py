@@ -174,8 +174,7 @@ class Scheduler:
         rating, rd = self._states(ratings)
         order = self._ranked(rating, rd)
         band = order[: self.policy.contenders.band]
-        more = len(state.pending) + 1
-        due, _ = tally.due(state.roster, band, more)
+        due = state.due(band)
         due *= (float(tally.exposure[tally.enabled].sum()) + 2) / float(due[tally.enabled].sum())
         return Table(
             policy=self.policy,
@@ -198,6 +197,8 @@ class Scheduler:
             by_pair=tally.by_pair,
             pair_prompts=tally.pair_prompts,
             met=tally.met,
+            enabled=tally.enabled,
+            outlook=state.outlook,
         )
 
     def _states(self, ratings: Mapping[str, Rated]) -> tuple[Floats, Floats]:

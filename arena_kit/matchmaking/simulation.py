@@ -16,9 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arena_kit.battles.battle import Battle, Outcome
-from arena_kit.battles.log import BattleLog
-from arena_kit.matchmaking.accuracy import Checkpoint, Duel, Run, checkpoint, fitted_closeness
+from arena_kit.battles.battle import OUTCOMES, Battle, Outcome
+from arena_kit.battles.log import BattleLog, Labels
+from arena_kit.matchmaking.accuracy import (
+    Checkpoint,
+    Duel,
+    Run,
+    checkpoint,
+    fitted,
+    fitted_closeness,
+)
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
@@ -82,11 +89,12 @@ def run(drawn: Planted, arena: Arena, *, every: int = EVERY) -> Run:
     """Run a drawn world in one arena and measure it every so many votes."""
     truth = dict(zip(drawn.models, drawn.truth.tolist(), strict=True))
     lanes = tuple(lane_weights(arena.policy))
-    votes, checkpoints = [], []
+    votes, checkpoints, log = [], [], VoteLog(drawn)
     for vote in played(drawn, arena):
         votes.append(vote)
+        log.add(vote)
         if len(votes) % every == 0 or len(votes) == drawn.world.matchups:
-            checkpoints.append(_measured(arena, truth))
+            checkpoints.append(_measured(arena, truth, log.battles()))
     return Run(
         ordered_by=arena.policy.phase.orders_by,
         checkpoints=tuple(checkpoints),
@@ -94,10 +102,33 @@ def run(drawn: Planted, arena: Arena, *, every: int = EVERY) -> Run:
         served=_shares((vote.matchup.lane for vote in votes), lanes),
         left=fmean(truth[v.matchup.model_a] > truth[v.matchup.model_b] for v in votes),
         outcomes=_shares((vote.outcome for vote in votes), Outcome),
-        bradley_terry=fitted_closeness(
-            BattleLog.from_battles(map(_battle, votes)), truth, arena.policy.contenders.band
-        ),
+        bradley_terry=fitted_closeness(log.battles(), truth, arena.policy.contenders.band),
     )
+
+
+class VoteLog:
+    """The votes of a drawn world so far, as columns that a look takes no time to make."""
+
+    def __init__(self, drawn: Planted) -> None:
+        self._models, self._prompts = drawn.models, drawn.prompts
+        self._place = {name: i for i, name in enumerate((*drawn.models, *drawn.prompts))}
+        self._rows = np.empty((4, drawn.world.matchups), np.int32)
+        self._n = 0
+
+    def add(self, vote: Vote) -> None:
+        """One more vote."""
+        pair = vote.matchup
+        named = (self._place[name] for name in (pair.model_a, pair.model_b, pair.prompt))
+        self._rows[:, self._n] = (*named, OUTCOMES.index(vote.outcome))
+        self._n += 1
+
+    def battles(self) -> BattleLog:
+        """The battles so far, with all models of the world."""
+        a, b, prompt, outcome = self._rows[:, : self._n].copy()
+        asked = Labels(np.array(self._prompts, object), prompt - len(self._models))
+        return BattleLog(
+            models=self._models, a=a, b=b, outcome=outcome.astype(np.int8), question_id=asked
+        )
 
 
 def played(drawn: Planted, arena: Arena) -> Iterator[Vote]:
@@ -124,7 +155,7 @@ def _matched(arena: Arena, session: str) -> Matchup:
         return arena.next_matchup()
 
 
-def _measured(arena: Arena, truth: Mapping[str, float]) -> Checkpoint:
+def _measured(arena: Arena, truth: Mapping[str, float], battles: BattleLog) -> Checkpoint:
     coverage = arena.scheduler.coverage()
     fairness = coverage.fairness(arena.scheduler.exposure_due(arena.ratings))
     return checkpoint(
@@ -134,6 +165,7 @@ def _measured(arena: Arena, truth: Mapping[str, float]) -> Checkpoint:
         truth,
         band=arena.order()[: arena.policy.contenders.band],
         exposure_deviation=max(abs(each.deviation or 0.0) for each in fairness),
+        fit=fitted(battles, arena.policy),
     )
 
 

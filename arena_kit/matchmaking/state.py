@@ -10,12 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
-from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
+from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
+from arena_kit.matchmaking.outlook import Cast, Outlook
 from arena_kit.policy.constants import Policy, Repeats
 from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
-from arena_kit.policy.exposure import Bools, Counts, Roster, joined
+from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, joined
 from arena_kit.rating.glicko2 import replay_order
 
 
@@ -91,6 +93,11 @@ class _Waiting(NamedTuple):
     roster: Roster
     band: NDArray[np.intp]
 
+    @property
+    def aimed(self) -> bool:
+        """Whether it is to decide the order of the two."""
+        return self.matchup.lane is Lane.DECIDE
+
 
 class State:
     """Everything that the next matchup depends on, under the tally's numbers.
@@ -115,7 +122,9 @@ class State:
         self.available = _available(available, len(set(models)), len(set(prompts)))
         self.tally = Tally(policy, models, prompts)
         self.meetings, self.sessions = Meetings(policy.repeats), Sessions(policy.repeats)
+        self.outlook = Outlook(policy)
         self.pending: dict[str, _Waiting] = {}
+        self._aims: Counter[Pair] = Counter()
         self._joined: Counts = np.zeros(len(self.tally.models), np.int64)
         if battles is not None:
             self._replay(battles)
@@ -159,9 +168,20 @@ class State:
         awaited = [(each.pair, each.prompt) for each in self.pending.values()]
         return Coverage.counted(self.tally, awaited)
 
+    def due(self, band: Numbers) -> Floats:
+        """Exposures due to each model in the window, in what waits for its vote and in one more."""
+        aimed = self._aims.total()
+        due, _ = self.tally.due(self.roster, band, len(self.pending) - aimed + 1)
+        for pair, n in self._aims.items():
+            due[list(pair)] += n
+        return due
+
     def wait(self, matchup: Matchup, pair: Pair, prompt: int, band: NDArray[np.intp]) -> None:
         """Count a matchup as handed out, its vote to come."""
-        self.pending[matchup.matchup_id] = _Waiting(matchup, pair, prompt, self.roster, band)
+        waiting = _Waiting(matchup, pair, prompt, self.roster, band)
+        self.pending[matchup.matchup_id] = waiting
+        if waiting.aimed:
+            self._aims[pair] += 1
         self.tally.show(pair, prompt)
         self.meetings.begin(pair, prompt)
         self.sessions.add(matchup.session, pair, prompt)
@@ -169,9 +189,13 @@ class State:
     def vote(self, matchup_id: str, outcome: int) -> Matchup:
         """Count the vote on a matchup."""
         waiting = self._settled(matchup_id)
-        self.tally.vote(waiting.pair, waiting.prompt, outcome)
-        self.tally.dues.note(waiting.roster, waiting.band)
+        self.tally.vote(waiting.pair, waiting.prompt, outcome, aimed=waiting.aimed)
+        self.tally.dues.note(waiting.roster, waiting.band, aimed=waiting.aimed)
         self.meetings.end(waiting.pair, waiting.prompt)
+        first, second = waiting.pair
+        if waiting.matchup.model_a != self.model_names[first]:
+            first, second = second, first
+        self.outlook.add([Cast(first, second, waiting.prompt, outcome)])
         return waiting.matchup
 
     def cancel(self, matchup_id: str) -> Matchup:
@@ -189,7 +213,8 @@ class State:
             same = np.array_equal(present, self.roster.present)
             self._past = self.roster if same else Roster(self.tally.policy, present)
         there = order[present[order]]
-        self.tally.dues.note(self._past, there[: self.tally.policy.contenders.band])
+        band, aimed = there[: self.tally.policy.contenders.band], self.tally.was_aimed(left)
+        self.tally.dues.note(self._past, band, aimed=aimed)
 
     def _cause(self) -> str | None:
         if self.n_enabled < 2:
@@ -203,7 +228,10 @@ class State:
     def _settled(self, matchup_id: str) -> _Waiting:
         if matchup_id not in self.pending:
             raise MatchmakingError(f"matchup {matchup_id!r} does not wait for a vote")
-        return self.pending.pop(matchup_id)
+        waiting = self.pending.pop(matchup_id)
+        if waiting.aimed:
+            self._aims[waiting.pair] -= 1
+        return waiting
 
     def _replay(self, battles: BattleLog) -> None:
         """Count votes of the past by time, as if they had been handed out here."""
@@ -221,6 +249,18 @@ class State:
             pair, prompt = ordered(models[a], models[b]), prompts[asked]
             self.meetings.add(pair, prompt)
             self.sessions.add(None if session < 0 else names[session], pair, prompt)
+        self.outlook.add(_cast(battles, np.array(models), np.array(prompts)))
+
+
+def _cast(battles: BattleLog, models: Counts, prompts: Counts) -> list[Cast]:
+    """The votes of a log in its order, by the numbers of its models and prompts, the last of which
+    is that of none.
+    """
+    none = np.full(len(battles), -1)
+    asked = none if battles.question_id is None else battles.question_id.codes
+    outcome = np.where(battles.flags(), BOTH_BAD, battles.outcome)
+    columns = models[battles.a], models[battles.b], prompts[asked], outcome
+    return [Cast(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
 
 
 def _first_votes(battles: BattleLog, tally: Tally) -> Counts:

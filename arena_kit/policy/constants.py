@@ -6,11 +6,15 @@ with a comment each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from math import isclose
 from typing import Literal
 
+from arena_kit.rating.evidence import CLAIMS_ABOUT
+
+#: The lane beside those of the policy as written.
+DECIDES = "decide"
 Order = Literal["legacy_elo", "conservative"]
 
 
@@ -26,6 +30,11 @@ class Phase(IntEnum):
     def uses_lanes(self) -> bool:
         """Whether matchups come from the four lanes, or still from the scheme before them."""
         return self >= Phase.LANES
+
+    @property
+    def decides(self) -> bool:
+        """Whether a fifth lane decides open neighbours at the top."""
+        return self >= Phase.MIGRATION
 
     @property
     def shows_diagnostics(self) -> bool:
@@ -64,6 +73,26 @@ class LaneWeights:
 
     def __post_init__(self) -> None:
         _shares(self, "coverage", "contender", "uncertainty", "exploration")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decide:
+    """The lane that decides open neighbours of the top, from phase 3 on.
+
+    `share` is how often it is drawn; the other lanes share the rest. Neighbours are looked at
+    anew every `refresh` votes. Those that `reach` more votes between the two would decide with
+    a probability under `hopeless_below` are left alone.
+    """
+
+    share: float = 0.4
+    refresh: int = 100
+    reach: int = 2000
+    hopeless_below: float = 0.2
+
+    def __post_init__(self) -> None:
+        _between(self, "share", 0, 1)
+        _least(self, refresh=1, reach=1)
+        _between(self, "hopeless_below", 0, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,15 +199,20 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What the `top` of the board must have to be called officially stable (10)."""
+    """What the `top` of the board must have to be called officially stable (10).
+
+    Models whose gap surely lies within `margin` rating points are equivalent, which is a claim
+    beside those of the policy.
+    """
 
     top: int = 10
     median_rd: float = 75.0
     pair_share: float = 0.8
     prompt_coverage: float = 0.9
+    margin: float = 20.0
 
     def __post_init__(self) -> None:
-        _least(self, top=2, median_rd=0)
+        _least(self, top=2, median_rd=0, margin=0)
         _between(self, "pair_share", 0, 1)
         _between(self, "prompt_coverage", 0, 1)
 
@@ -252,14 +286,17 @@ class Policy:
     """Every constant of the policy; without arguments it is the one in `params/policy.yaml`.
 
     `deviations` is how many RDs the conservative score lies below the rating (4), and
-    `coverage_bonus` what an opponent never met adds to its information (6.3). Sides are
-    drawn evenly (11), which is no setting.
+    `coverage_bonus` what an opponent never met adds to its information (6.3). `claims_about`
+    says what decided orders are about: the prompts that the arena asks, or prompts like them.
+    Sides are drawn evenly (11), which is no setting.
     """
 
     phase: Phase = Phase.GOVERNANCE
     deviations: float = 2.0
     coverage_bonus: float = 0.25
+    claims_about: str = "these_prompts"
     lanes: LaneWeights = field(default_factory=LaneWeights)
+    decide: Decide = field(default_factory=Decide)
     contenders: Contenders = field(default_factory=Contenders)
     exposure: Exposure = field(default_factory=Exposure)
     prompts: PromptFloors = field(default_factory=PromptFloors)
@@ -280,9 +317,24 @@ class Policy:
 
     def __post_init__(self) -> None:
         _least(self, deviations=0, coverage_bonus=0)
+        if self.claims_about not in CLAIMS_ABOUT:
+            allowed = " or ".join(CLAIMS_ABOUT)
+            raise ValueError(f"claims_about must be {allowed}, not {self.claims_about!r}")
         if not self.stable.implies(self.established):
             raise ValueError("stable must ask for no less than established")
         object.__setattr__(self, "phase", Phase(self.phase))
+
+    @property
+    def lane_shares(self) -> dict[str, float]:
+        """How often each lane is drawn in the policy's phase, once lanes are (6)."""
+        share = self.decide_share
+        written = {name: (1 - share) * weight for name, weight in asdict(self.lanes).items()}
+        return written | ({DECIDES: share} if share else {})
+
+    @property
+    def decide_share(self) -> float:
+        """How often the lane that decides open neighbours is drawn in the policy's phase."""
+        return self.decide.share if self.phase.decides else 0.0
 
 
 def _least(group: object, **lowest: float) -> None:

@@ -18,7 +18,16 @@ from arena_kit.battles.battle import BOTH_BAD, OUTCOMES, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.exposure import Bools, Counts, Due, DueWindow, Floats, Numbers, Roster
+from arena_kit.policy.exposure import (
+    Bools,
+    Counts,
+    Due,
+    DueWindow,
+    Floats,
+    Numbers,
+    Roster,
+    aimed_votes,
+)
 from arena_kit.policy.feasibility import due_shares
 from arena_kit.policy.rules import PairCoverage, Rated, Standing
 from arena_kit.rating.glicko2 import replay_order
@@ -278,6 +287,8 @@ class Tally:
     shown, exposure, met
         How often each model was shown, ever and in the rolling window, and how often each pair
         has met, with the matchups that wait for their vote.
+    aimed
+        How often each model was shown in the window by votes that were to decide its order.
     dues
         Who could be met, and who was a contender, in matchups of the rolling window.
     by_prompt, by_pair, pair_prompts
@@ -293,13 +304,13 @@ class Tally:
         self.prompts: dict[str, int] = {}
         self.enabled, self.active = np.zeros(0, bool), np.zeros(0, bool)
         self.outcomes = np.zeros((len(OUTCOMES), 0), np.int64)
-        self.shown, self.exposure = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.shown, self.exposure, self.aimed = (np.zeros(0, np.int64) for _ in range(3))
         self.met, self.by_pair, self.pair_prompts, self.by_prompt = (
             np.zeros((0, 0), np.int64) for _ in range(4)
         )
         self._on_prompts: dict[Pair, Counts] = {}
         self._cells = np.zeros((4, 0), np.int64)
-        self._window: deque[Pair] = deque()
+        self._window: deque[tuple[Pair, bool]] = deque()
         self.dues = DueWindow(policy)
         self.add(models, prompts)
         self.enabled[:], self.active[:] = True, True
@@ -333,7 +344,9 @@ class Tally:
             return
         self.enabled, self.active = grown(self.enabled, n), grown(self.active, width)
         self.outcomes = grown(self.outcomes, len(OUTCOMES), n)
-        self.shown, self.exposure = grown(self.shown, n), grown(self.exposure, n)
+        self.shown, self.exposure, self.aimed = (
+            grown(each, n) for each in (self.shown, self.exposure, self.aimed)
+        )
         self.met, self.by_pair, self.pair_prompts = (
             grown(each, n, n) for each in (self.met, self.by_pair, self.pair_prompts)
         )
@@ -355,14 +368,17 @@ class Tally:
         self.met[high, low] += change
         self._decide(pair, prompt, change)
 
-    def vote(self, pair: Pair, prompt: int, outcome: int) -> None:
-        """Count the vote on a matchup that was shown."""
+    def vote(self, pair: Pair, prompt: int, outcome: int, *, aimed: bool = False) -> None:
+        """Count the vote on a matchup that was shown, perhaps to decide the order of the two."""
         if len(self._window) == self.policy.exposure.window:
-            for side in self._window.popleft():
+            oldest, was_aimed = self._window.popleft()
+            for side in oldest:
                 self.exposure[side] -= 1
-        self._window.append(pair)
+                self.aimed[side] -= was_aimed
+        self._window.append((pair, aimed))
         for side in pair:
             self.outcomes[outcome, side] += 1
+            self.aimed[side] += aimed
         if outcome >= TIE:
             self._decide(pair, prompt, -1)
 
@@ -372,7 +388,14 @@ class Tally:
 
         Votes whose models and contenders are not known count as if they had been these.
         """
-        return self.dues.due(roster, band, len(self._window) - len(self.dues) + more)
+        unknown = len(self._window) - len(self.dues)
+        aimed = int(self.aimed.sum()) // 2 - self.dues.aimed
+        target, equal = self.dues.due(roster, band, unknown + more, aimed)
+        return target + self.aimed, equal
+
+    def was_aimed(self, ago: int) -> bool:
+        """Whether a vote of the window, so many votes ago, was to decide the order of its two."""
+        return self._window[-ago][1]
 
     def on_prompts(self, pair: Pair) -> Counts:
         """Decisive votes of a pair on each prompt, with those awaited."""
@@ -401,8 +424,13 @@ class Tally:
         a, b = numbers[battles.a], numbers[battles.b]
         low, high = np.minimum(a, b), np.maximum(a, b)
         recent = replay_order(battles)[-self.policy.exposure.window :]
-        self._window.extend(zip(low[recent].tolist(), high[recent].tolist(), strict=True))
-        self.exposure = np.bincount(np.append(low[recent], high[recent]), minlength=n)
+        aimed = aimed_votes(battles)[recent]
+        pairs = zip(low[recent].tolist(), high[recent].tolist(), strict=True)
+        self._window.extend(zip(pairs, aimed.tolist(), strict=True))
+        self.exposure, self.aimed = (
+            np.bincount(np.append(low[rows], high[rows]), minlength=n)
+            for rows in (recent, recent[aimed])
+        )
         outcome = np.tile(battles.outcome.astype(np.int64), 2)
         self.outcomes = _table(outcome, np.append(low, high), self.outcomes.shape)
         self.shown, self.met = self.outcomes.sum(axis=0), _symmetric(low, high, n)

@@ -9,6 +9,7 @@ the equal one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, floor, pi, sqrt
 
 from arena_kit.policy.constants import Glicko, Policy
@@ -36,12 +37,11 @@ class ExposureShares:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feasibility:
     """What can hold with so many models once the lanes are on; `reasons` is a sentence for each
-    limit, and `badge` says that no model can become Stable, or is empty.
+    limit.
     """
 
     settled_rd: float
     reasons: tuple[str, ...]
-    badge: str
 
 
 def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> Feasibility:
@@ -53,22 +53,18 @@ def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> 
         reasons.append(_newcomer_sentence(policy, n_models))
     if n_prompts is not None:
         reasons += _prompt_sentences(policy, n_prompts)
-    return Feasibility(
-        settled_rd=settled_rd(policy.glicko),
-        reasons=tuple(reasons),
-        badge=badge_limit(policy),
-    )
+    if policy.decide_share:
+        reasons.append(_decide_sentence(policy))
+    return Feasibility(settled_rd=settled_rd(policy.glicko), reasons=tuple(reasons))
 
 
-def badge_limit(policy: Policy) -> str:
-    """Why no model can become Stable, or nothing."""
-    rd = settled_rd(policy.glicko)
-    if rd <= policy.stable.rd:
-        return ""
-    return (
-        f"No model can be Stable: that asks for RD {policy.stable.rd:g} or less, and with an "
-        f"update per vote and volatility {policy.glicko.volatility:g} RD stays above {rd:.1f}."
-    )
+def stable_rd(policy: Policy) -> float:
+    """The RD that the badge Stable allows: the policy's, or the floor of RD where that is higher.
+
+    The floor is where RD settles for a model that wins three of four votes, in whole points: among
+    equals it is lower, but who leads meets few equals.
+    """
+    return max(policy.stable.rd, float(ceil(settled_rd(policy.glicko, wins=0.75))))
 
 
 def due_shares(policy: Policy, n_models: int) -> ExposureShares:
@@ -111,15 +107,17 @@ def equal_is_feasible(policy: Policy, n_models: int) -> bool:
     return max(abs(shares.band - shares.equal), abs(shares.others - shares.equal)) <= slack
 
 
-def settled_rd(glicko: Glicko) -> float:
-    """The RD at which one update per vote between equals neither adds nor removes any.
+@cache
+def settled_rd(glicko: Glicko, wins: float = 0.5) -> float:
+    """The RD at which one update per vote neither adds nor removes any, for a model that wins
+    this share of its votes.
 
     Before a vote the volatility adds to the deviation, and the vote takes away what a game
-    between equals tells: the two cancel here.
+    between such models tells: the two cancel here.
     """
     phi, noise = glicko.rd / SCALE, glicko.volatility**2
     for _ in range(2000):
-        information = 0.25 / (1 + 3 * phi**2 / pi**2)
+        information = wins * (1 - wins) / (1 + 3 * phi**2 / pi**2)
         phi = 1 / sqrt(1 / (phi**2 + noise) + information)
     return min(max(phi * SCALE, glicko.rd_min), glicko.rd_max)
 
@@ -175,6 +173,15 @@ def _newcomer_sentence(policy: Policy, n_models: int) -> str:
         f"guaranteed: until it is due {1 / rule.tolerance:.0f}, one exposure is more than that, "
         "and the uncertainty and exploration lanes look for whoever has a high RD and was shown "
         "least, so it is shown more than its due until the coverage lane has made up for it."
+    )
+
+
+def _decide_sentence(policy: Policy) -> str:
+    """To whom the lane that decides open neighbours is due."""
+    return (
+        f"{100 * policy.decide_share:g} % of matchups are kept to decide open neighbours of the "
+        f"top {policy.contenders.band}: they are due to the models that they show, and shares "
+        "of exposure are shares of the rest."
     )
 
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import LegacyElo, Policy
-from arena_kit.policy.exposure import Due, DueWindow, Roster, joined
+from arena_kit.policy.exposure import Due, DueWindow, Roster, aimed_votes, joined
 from arena_kit.rating.base import Ratings, components, expected_share, scores
 from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.evidence import CLAIMS_ABOUT
 from arena_kit.rating.glicko2 import Glicko2, GlickoHistory, GlickoState, replay_order
 
 
@@ -30,7 +31,8 @@ def epoch_of(policy: Policy) -> str:
 
 
 def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
-    """Glicko-2 vote by vote (5.1), and Bradley–Terry on the same votes.
+    """Glicko-2 vote by vote (5.1), and Bradley–Terry on the same votes, its intervals about
+    what the policy's claims are about.
 
     Models of which no vote counts are left out of both. Newcomers that have only met each
     other are left out of Bradley–Terry, which is of the largest group of models that met.
@@ -41,8 +43,16 @@ def rated(battles: BattleLog, policy: Policy) -> tuple[GlickoHistory, Ratings]:
     rows = np.flatnonzero(known[battles.a] & known[battles.b])
     log = battles.select(rows) if len(rows) else battles
     history = method.history(log)
-    bradley_terry = BradleyTerry(center=policy.glicko.rating, both_bad="exclude")
-    return replace(history, battle=rows[history.battle]), bradley_terry(_largest_group(log))
+    return replace(history, battle=rows[history.battle]), strengths(log, policy)
+
+
+def strengths(battles: BattleLog, policy: Policy) -> Ratings:
+    """Bradley–Terry of the largest group of models that met: what every claim of a board about
+    who is above whom rests on.
+    """
+    cluster = CLAIMS_ABOUT[policy.claims_about][0]
+    method = BradleyTerry(center=policy.glicko.rating, both_bad="exclude", cluster=cluster)
+    return method(_largest_group(battles))
 
 
 def _largest_group(battles: BattleLog) -> BattleLog:
@@ -62,12 +72,16 @@ def final_states(history: GlickoHistory) -> dict[str, GlickoState]:
 
 
 def exposure_due(
-    history: GlickoHistory, policy: Policy, enabled: Collection[str]
+    history: GlickoHistory,
+    policy: Policy,
+    enabled: Collection[str],
+    battles: BattleLog | None = None,
 ) -> dict[str, Due]:
     """What each enabled model is due of the rolling window, from its first vote on (7.1).
 
     Contenders are those before each vote. Who has no vote at all is due a share throughout, as
-    no log tells since when it could have been met.
+    no log tells since when it could have been met. `battles` is the log of the history, whose
+    lanes tell which votes were to decide open neighbours: those are due to whom they show.
     """
     begin = max(0, len(history) - policy.exposure.window)
     value = history.rating - policy.deviations * history.rd
@@ -79,16 +93,21 @@ def exposure_due(
     score[out], value[out[history.sides]] = -np.inf, -np.inf
     since = joined(_first_votes(history, len(names)))
     window, roster = DueWindow(policy), Roster(policy, on & (since <= begin))
+    aimed = (
+        np.zeros(len(history), bool) if battles is None else aimed_votes(battles)[history.battle]
+    )
     for number, (sides, after) in enumerate(
         zip(history.sides[begin:], value[begin:], strict=True), begin
     ):
         if np.any(since[sides] == number):
             roster = Roster(policy, on & (since <= number))
         band = np.argsort(-score, kind="stable")[: policy.contenders.band]
-        window.note(roster, band[score[band] > -np.inf])
+        window.note(roster, band[score[band] > -np.inf], aimed=bool(aimed[number]))
         score[sides] = after
-    columns = (each.tolist() for each in window.due(roster, np.empty(0, np.intp)))
-    return dict(zip(names, map(Due, *columns), strict=True))
+    target, equal = window.due(roster, np.empty(0, np.intp))
+    own = history.sides[begin:][aimed[begin:]]
+    target += np.where(on, np.bincount(own.ravel(), minlength=len(names)), 0)
+    return dict(zip(names, map(Due, target.tolist(), equal.tolist()), strict=True))
 
 
 def _first_votes(history: GlickoHistory, n_models: int) -> NDArray[np.int64]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Protocol
 
 from arena_kit.policy.constants import Policy, Threshold
+from arena_kit.policy.feasibility import stable_rd
+from arena_kit.policy.order import PairOrder, neighbour_orders
+from arena_kit.rating.base import Ratings
 
 _ROUNDING = 1e-9  # a mean of exact shares may miss its threshold by so much
 
@@ -127,7 +130,8 @@ class QualityFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationStatus:
-    """What the board may be called (10); the reasons are what it lacks, or has.
+    """What the board may be called by the rules that it keeps (10); the reasons are what it lacks,
+    or has. Whether its order is true is another question: see `OrderStatus`.
 
     `conditions` are all that it takes, each with whether it is met.
     """
@@ -145,17 +149,44 @@ class PublicationStatus:
 
 def provisional_state(policy: Policy, standing: Standing) -> ProvisionalState:
     """A model is provisional until votes, prompt coverage and RD all reach the threshold."""
-    met, reasons = _decided(_conditions(policy.established, standing))
+    met, reasons = _all_met(_conditions(policy.established, standing))
     return ProvisionalState(provisional=not met, reasons=reasons)
 
 
-def stability_badge(policy: Policy, standing: Standing) -> StabilityBadge:
-    """Stable where both thresholds are reached, Established at the first, else Provisional."""
-    established, lacking = _decided(_conditions(policy.established, standing))
+def stability_badge(
+    policy: Policy, standing: Standing, neighbours: Sequence[PairOrder] = ()
+) -> StabilityBadge:
+    """Stable where both thresholds are reached, RD at its floor, and the order against every
+    neighbour is decided or equivalent; Established at the first threshold, else Provisional.
+
+    `neighbours` are what the votes say of the officially ranked models right above and below.
+    """
+    established, lacking = _all_met(_conditions(policy.established, standing))
     if not established:
         return StabilityBadge(badge=Badge.PROVISIONAL, reasons=lacking)
-    stable, reasons = _decided(_conditions(policy.stable, standing))
+    threshold = replace(policy.stable, rd=stable_rd(policy))
+    told = [
+        (pair.settled, pair.seen_by(standing.model, policy.publication.margin))
+        for pair in neighbours
+    ]
+    alone = [(False, "no officially ranked neighbour to be told apart from")]
+    stable, reasons = _all_met([*_conditions(threshold, standing), *(told or alone)])
     return StabilityBadge(badge=Badge.STABLE if stable else Badge.ESTABLISHED, reasons=reasons)
+
+
+def ranked_neighbours(
+    policy: Policy,
+    standings: Iterable[Standing],
+    strengths: Ratings,
+    per_week: float | None = None,
+) -> dict[str, tuple[PairOrder, ...]]:
+    """What the votes say of every officially ranked model and those right above and below it;
+    provisional ones are outside official claims (5.3).
+    """
+    rows = ranked(policy, standings)
+    named = [s.model for s in rows if not provisional_state(policy, s).provisional]
+    pairs = neighbour_orders(policy, named, strengths, per_week)
+    return {model: pairs[max(0, n - 1) : n + 1] for n, model in enumerate(named)}
 
 
 def confidence(policy: Policy, rd: float) -> Confidence:
@@ -228,7 +259,7 @@ def publication_status(
     if not enough:
         few = f"{len(named)} of {len(order)} models are officially ranked, {needed} needed"
         conditions = [(False, few), *conditions]
-    met, reasons = _decided(conditions)
+    met, reasons = _all_met(conditions)
     if enough and len(top) < rule.top:
         reasons += (f"the top {rule.top} is all {len(top)} models there are",)
     return PublicationStatus(
@@ -302,7 +333,7 @@ def _conditions(threshold: Threshold, standing: Standing) -> list[tuple[bool, st
     ]
 
 
-def _decided(conditions: Sequence[tuple[bool, str]]) -> tuple[bool, tuple[str, ...]]:
+def _all_met(conditions: Sequence[tuple[bool, str]]) -> tuple[bool, tuple[str, ...]]:
     """Whether all hold, and the texts of those that do not, or of all when they do."""
     unmet = tuple(text for met, text in conditions if not met)
     return not unmet, unmet or tuple(text for _, text in conditions)

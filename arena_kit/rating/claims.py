@@ -12,7 +12,7 @@ decided pairs through others is decided too. docs/claims.md has the level that w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import ceil
 from math import log as ln
@@ -70,12 +70,18 @@ def above(ratings: Ratings) -> Floats:
 
 def decided(ratings: Ratings) -> Bools:
     """Where the row's model is decidedly above the column's, in the order of `ratings.models`."""
+    n = len(ratings.models)
+    bar = np.array(span_scores(n, DECIDED))[_spans(ratings)]
+    clear = _scores(ratings, _gap(ratings)) > bar
+    reach = transitive_closure(n, *np.nonzero(clear))
+    return np.asarray((reach > 0) & ~np.eye(n, dtype=bool))
+
+
+def _spans(ratings: Ratings) -> NDArray[np.int64]:
+    """How many places apart every two models stand, among those whose evidence reaches."""
     order = _known_order(ratings)
     place = np.array([order.index(m) if m in order else 0 for m in ratings.models])
-    span = np.abs(place[:, None] - place[None, :])
-    clear = _scores(ratings, _gap(ratings)) > np.array(span_scores(len(order), DECIDED))[span]
-    reach = transitive_closure(len(place), *np.nonzero(clear))
-    return np.asarray((reach > 0) & ~np.eye(len(place), dtype=bool))
+    return np.asarray(np.abs(place[:, None] - place[None, :]))
 
 
 def may_be_first(ratings: Ratings) -> tuple[str, ...]:
@@ -114,20 +120,42 @@ class Neighbours(NamedTuple):
 
 def neighbours(ratings: Ratings, margin: float = 0.0) -> tuple[Neighbours, ...]:
     """All neighbours of the ranking whose evidence reaches, best first."""
+    return between(ratings, pairwise(_known_order(ratings)), margin)
+
+
+def between(
+    ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float = 0.0
+) -> tuple[Neighbours, ...]:
+    """Any two models, as neighbours of another order are: `above` is the one rated higher."""
     clear, alike = decided(ratings), equivalent(ratings, margin)
-    score = _scores(ratings, _gap(ratings))
+    score, span = _scores(ratings, _gap(ratings)), _spans(ratings)
+    bar = span_scores(len(ratings.models), DECIDED)
+    index = {model: i for i, model in enumerate(ratings.models)}
     out = []
-    for above, below in pairwise(_known_order(ratings)):
-        at = ratings.models.index(above), ratings.models.index(below)
+    for one, other in pairs:
+        above, below = sorted((one, other), key=lambda model: -ratings[model].rating)
+        at = index[above], index[below]
         state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
-        more = _more(ratings.n_battles, score[at]) if state == "open" else 0
+        more = _more(ratings.n_battles, score[at], bar[span[at]]) if state == "open" else 0
         out.append(Neighbours(above, below, state, more))
     return tuple(out)
 
 
-def _more(n_battles: int, score: float) -> int | None:
+def until_equivalent(
+    ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float
+) -> tuple[int | None, ...]:
+    """How many more battles of the present mix would make two models equivalent if their gap stays
+    as it is; None where that is out of reach.
+    """
+    spare = _scores(ratings, margin - np.abs(_gap(ratings)))
+    index = {model: i for i, model in enumerate(ratings.models)}
+    bar = neighbour_score()
+    return tuple(_more(ratings.n_battles, spare[index[a], index[b]], bar) for a, b in pairs)
+
+
+def _more(n_battles: int, score: float, bar: float) -> int | None:
     """Battles that are missing, as the standard error falls with the root of their number."""
-    times = (neighbour_score() / score) ** 2 if score > 0 else np.inf
+    times = (bar / score) ** 2 if score > 0 else np.inf
     return ceil(n_battles * (times - 1)) if n_battles * times < _NEVER else None
 
 

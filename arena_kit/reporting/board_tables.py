@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from html import escape
+from math import ceil
 
 from arena_kit.policy.constants import Phase
-from arena_kit.policy.feasibility import badge_limit
+from arena_kit.policy.order import OrderStatus, Verdict
 from arena_kit.policy.rules import Badge, PublicationLabel
+from arena_kit.rating.claims import two_digits
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, number, percent
+from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.validity.formats import flat
 from arena_kit.validity.leaderboard import BoardRow, Leaderboard
 from arena_kit.validity.weekly import Validity
@@ -23,6 +26,12 @@ _NEXT = {
     Badge.ESTABLISHED: "not Stable: ",
     Badge.PROVISIONAL: "not Established: ",
 }
+_VERDICT = {
+    Verdict.DECIDED: "decided",
+    Verdict.EQUIVALENT: "equivalent",
+    Verdict.OPEN: "open",
+    Verdict.REVERSED: "decided the other way round",
+}
 _FEW = 5  # prompts below which an average score is pointed out
 _SMALL = "font-size: 11px; color: #57606a; white-space: nowrap"
 
@@ -30,13 +39,14 @@ _SMALL = "font-size: 11px; color: #57606a; white-space: nowrap"
 def board(leaderboard: Leaderboard) -> Table:
     """The board as readers see it in its rollout phase (9.1, 9.3, 12).
 
-    The Rating cell has the conservative score over the raw rating in small text, the badge
-    stands in the model cell, and a tooltip says why the badge is what it is.
+    The Rating cell has the conservative score over the raw rating in small text, the Rank cell
+    the tier under the rank; the badge stands in the model cell, and a tooltip says why the badge
+    is what it is.
     """
     diagnostics = leaderboard.policy.phase.shows_diagnostics
     rows = [
         {
-            "Rank": _rank(row),
+            "Rank": _rank(row, diagnostics=diagnostics),
             "Model": _model(row, diagnostics=diagnostics),
             "Rating": _rating(row, leaderboard.policy.phase),
         }
@@ -68,10 +78,16 @@ def every_metric(leaderboard: Leaderboard) -> Table:
     return Table(rows=rows, name="every_metric")
 
 
-def _rank(row: BoardRow) -> Cell:
-    """The official rank, or a dash for a model outside official claims (5.3), and its change."""
+def _rank(row: BoardRow, *, diagnostics: bool) -> Cell:
+    """The official rank, or a dash for a model outside official claims (5.3), its change, and
+    the tier, which the votes decide.
+    """
     rank = DASH if row.official_rank is None else str(row.official_rank)
-    return Cell(rank, f'<span style="white-space: nowrap">{rank}{_change(row)}</span>')
+    html = f'<span style="white-space: nowrap">{rank}{_change(row)}</span>'
+    if not diagnostics or row.tier is None:
+        return Cell(rank, html)
+    tier = f"tier {row.tier}"
+    return Cell(f"{rank} ({tier})", f'{html}<div style="{_SMALL}">{tier}</div>')
 
 
 def _model(row: BoardRow, *, diagnostics: bool) -> Cell:
@@ -149,7 +165,12 @@ def _notes(leaderboard: Leaderboard) -> list[str]:
             f"Confidence: RD {scale.rd_best:g} is 100 %, RD {scale.rd_best + scale.rd_span:g} is "
             "0 %; it is no probability. Coverage: prompt coverage."
         )
-        notes.append(badge_limit(leaderboard.policy))
+        tier = "Tier: every model is decidedly above all models of later tiers, by Bradley–Terry"
+        stable = (
+            "Stable: votes and coverage as the policy asks, RD at its floor, and the order against "
+            "both officially ranked neighbours decided or equivalent."
+        )
+        notes += [f"{tier}; ranks within a tier may be chance.", stable, ABOUT[_about(leaderboard)]]
     if phase.shows_legacy_elo and phase.orders_by == "conservative":
         notes.append("Elo: the legacy rating, for continuity during the transition.")
     notes.append("Consistency, Spread and Avg score are raw: they depend on who met whom.")
@@ -163,12 +184,17 @@ def _notes(leaderboard: Leaderboard) -> list[str]:
     return [note for note in notes if note]
 
 
+def _about(leaderboard: Leaderboard) -> str:
+    return leaderboard.order_decided.about
+
+
 def metrics(leaderboard: Leaderboard) -> Shown:
     """Every other metric of every model (9.1, 9.2), folded away; why some are provisional."""
     rows = [_metric_row(row, leaderboard.policy.phase) for row in leaderboard.rows]
     about_bt = (
         "BT is Bradley–Terry: the ratings under which all votes together are likeliest, with "
-        "their standard error (SE), which unlike RD rests on the evidence alone."
+        "their standard error (SE), which unlike RD rests on the evidence alone. "
+        f"{ABOUT[_about(leaderboard)]}"
     )
     table = Table(
         rows=rows,
@@ -207,6 +233,7 @@ def _metric_row(row: BoardRow, phase: Phase) -> dict[str, object]:
         "volatility": f"{row.volatility:.4f}",
         "BT": number(row.bt_rating, ".0f"),
         "BT SE": number(row.bt_se, ".1f"),
+        "tier": row.tier,
         "pair coverage": number(row.pair_coverage, ".2f"),
         "adjusted score": number(row.adjusted.average, "+.2f"),
         "adjusted spread": number(row.adjusted.spread, ".2f"),
@@ -219,24 +246,72 @@ def _metric_row(row: BoardRow, phase: Phase) -> dict[str, object]:
 
 
 def status(report: Validity) -> Shown:
-    """What the board may be called, with each condition; unpublished before the migration."""
-    leaderboard = report.now
-    official = leaderboard.status.status is PublicationLabel.OFFICIAL
-    back, ink = _PILL[Badge.STABLE if official else Badge.PROVISIONAL]
-    phase = leaderboard.policy.phase
+    """What the board may be called by the rules it keeps, and beside it what is decided about its
+    order; neither is published before the migration.
+    """
+    board, phase = report.now, report.now.policy.phase
     unpublished = f" (computed, not published in phase {int(phase)})"
     aside = "" if phase.publishes_status else unpublished
+    html = f"{_rules_html(report, aside)}{_order_html(board.order_decided, aside)}"
+    rules = f"Rules kept: {board.status.sentence}{aside}"
+    return Shown(html, f"{rules}\nOrder decided: {board.order_decided.sentence}{aside}")
+
+
+def _rules_html(report: Validity, aside: str) -> str:
+    status = report.now.status
+    official = status.status is PublicationLabel.OFFICIAL
     items = "".join(
-        f"<li>{'✓' if met else '✗'} {escape(text)}</li>"
-        for met, text in leaderboard.status.conditions
+        f"<li>{'✓' if met else '✗'} {escape(text)}</li>" for met, text in status.conditions
     )
-    html = (
-        f'<p><span style="background-color: {back}; color: {ink}; padding: 3px 12px; '
-        f'border-radius: 12px; font-weight: 600">{escape(leaderboard.status.status)}</span>'
-        f'{escape(aside)}</p><ul style="list-style: none; padding-left: 8px">{items}</ul>'
+    pill = _pill(status.status, Badge.STABLE if official else Badge.PROVISIONAL)
+    return (
+        f"<p><b>Rules kept:</b> {pill}{escape(aside)}</p>"
+        f'<ul style="list-style: none; padding-left: 8px">{items}</ul>'
         f"<p>{escape(_meaning(report, official=official))}</p>"
     )
-    return Shown(html, leaderboard.status.sentence + aside)
+
+
+def _order_html(order: OrderStatus, aside: str) -> str:
+    whole = "whole" if order.whole else "in part" if order.of(Verdict.DECIDED) else "not yet"
+    pill = _pill(whole, Badge.STABLE if order.whole else Badge.PROVISIONAL)
+    return f"<p><b>Order decided:</b> {pill}{escape(aside)}</p><p>{escape(order.sentence)}.</p>"
+
+
+def _pill(text: str, look: Badge) -> str:
+    back, ink = _PILL[look]
+    return (
+        f'<span style="background-color: {back}; color: {ink}; padding: 3px 12px; '
+        f'border-radius: 12px; font-weight: 600">{escape(text)}</span>'
+    )
+
+
+def order(leaderboard: Leaderboard) -> Table:
+    """The neighbours of the top, and whether the votes decide their order."""
+    rows = [
+        {
+            "neighbours": f"{pair.above} over {pair.below}",
+            "BT gap": number(pair.gap, "+.0f"),
+            "order": _VERDICT[pair.verdict],
+            "more votes": None if pair.more is None else f"{two_digits(pair.more):,}",
+            "weeks": None if pair.weeks is None else f"{two_digits(ceil(pair.weeks)):,}",
+            "until": None if pair.becomes is None else _VERDICT[pair.becomes],
+        }
+        for pair in leaderboard.order_decided.pairs
+    ]
+    margin = f"{leaderboard.order_decided.margin:g}"
+    note = (
+        "Decided: the gap clears a level that holds for all pairs and for repeated looks. "
+        f"Equivalent: it surely lies within {margin} points. More votes: of the present mix, if "
+        "the gap stays as it is; by then about every second such order is settled. Weeks: at the "
+        "present rate."
+    )
+    return Table(
+        rows=rows,
+        name="order",
+        left=["neighbours", "order", "until"],
+        notes=[note, ABOUT[_about(leaderboard)]],
+        empty="The board has no two models.",
+    )
 
 
 def _meaning(report: Validity, *, official: bool) -> str:

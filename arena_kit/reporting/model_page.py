@@ -14,6 +14,7 @@ from matplotlib.ticker import PercentFormatter
 from arena_kit.reporting.bradley_terry import share_text
 from arena_kit.reporting.figures import ACCENT, INK, LINE, SOFT, WARM, panels_of, plot
 from arena_kit.reporting.tables import Table, number, percent
+from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.reporting.weekly_plots import GREEN, plain
 from arena_kit.validity.leaderboard import BoardRow, Leaderboard
 from arena_kit.validity.model_page import RECENT, Breakdown, Deficits, ModelDetail, Path
@@ -62,12 +63,20 @@ def neighbours(details: Details, board: Leaderboard) -> Table:
             f"decisive votes ({rule.votes})": near.votes,
             f"prompts ({rule.prompts})": near.prompts,
             "floor": "✓" if near.meets_floor else "✗",
+            "order": near.order.seen_by(each.model, board.policy.publication.margin),
             "P(above it), BT": None if near.above is None else share_text(near.above),
         }
         for each in details
         for near in each.neighbours
     ]
-    return Table(rows=rows, name="neighbours", group="model", left=["neighbour"])
+    single = (
+        "P(above it) is for this pair alone and one look; what is decided holds for all pairs and "
+        "for repeated looks."
+    )
+    notes = [single, ABOUT[board.order_decided.about]]
+    return Table(
+        rows=rows, name="neighbours", group="model", left=["neighbour", "order"], notes=notes
+    )
 
 
 def prompts(details: Details) -> Table:

@@ -23,9 +23,11 @@ SO_MANY = "So many more would decide it about every second time, if its gap stay
 
 def rests_on(strengths: Ratings, battles: BattleLog) -> Fragility | None:
     """How few votes would change the first place of Bradley–Terry's ratings and the order of all
-    neighbours; None under settings for which that cannot be asked (an own model of ties,
-    covariates, soft outcomes).
+    neighbours; None for other methods and under settings for which that cannot be asked (an own
+    model of ties, covariates, soft outcomes).
     """
+    if strengths.method != "bradley-terry":
+        return None
     try:
         return fragility(battles, BradleyTerry(**strengths.settings))
     except RatingError:

@@ -54,11 +54,27 @@ METRICS = (
            lambda run: run.end.adjacent_share, "{:.1%}", 1),
     Metric("median_rd", "median RD",
            lambda run: run.end.median_rd, "{:.1f}"),
-    Metric("stable_at", "votes until officially stable", lambda run: run.stable_at, "{:.0f}", -1),
-    Metric("false_claims", f"claims false by over {CLAIM_MARGIN:g} points",
+    Metric("stable_at", "rules kept: votes until officially stable",
+           lambda run: run.stable_at, "{:.0f}", -1),
+    Metric("false_claims", f"rules kept: claims false by over {CLAIM_MARGIN:g} points",
            lambda run: _share([claim.false for claim in run.claims]), "{:.1%}", -1),
-    Metric("strictly_false_claims", "claims false at all",
+    Metric("strictly_false_claims", "rules kept: claims false at all",
            lambda run: _share([claim.strictly_false for claim in run.claims]), "{:.1%}", -1),
+    Metric("order_settled", "order decided: top neighbours, at the end",
+           lambda run: _part(run.end.order.settled, run.end.order.neighbours)
+           if run.end.order else None, "{:.1%}", 1),
+    Metric("order_settled_by_votes", "the same in Bradley–Terry's own order",
+           lambda run: _part(run.end.order.settled_by_votes, run.end.order.neighbours)
+           if run.end.order else None, "{:.1%}", 1),
+    Metric("false_orders", "order decided: looks with a false one",
+           lambda run: _share([order.false for order in run.orders]), "{:.1%}", -1),
+    Metric("false_order_seasons", "order decided: seasons with a false one",
+           lambda run: float(any(order.false for order in run.orders)), "{:.1%}", -1),
+    Metric("stable_badges", "badge Stable: models, at the end",
+           lambda run: run.end.stable, "{:.1f}", 1),
+    Metric("false_badges", "badge Stable: false ones, of all looks",
+           lambda run: _part(sum(at.wrongly_stable for at in run.checkpoints),
+                             sum(at.stable for at in run.checkpoints)), "{:.1%}", -1),
 )  # fmt: skip
 
 
@@ -121,9 +137,7 @@ def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
     """What the policy promises of its matchups, beside the worst seed."""
     runs = [duel.v2 for duel in duels]
     lanes = max(
-        abs(share - getattr(policy.lanes, lane))
-        for run in runs
-        for lane, share in run.drawn.items()
+        abs(share - policy.lane_shares[lane]) for run in runs for lane, share in run.drawn.items()
     )
     left = max(abs(run.left - 0.5) for run in runs)
     exposure = [run.end.exposure_deviation for run in runs]
@@ -173,13 +187,6 @@ def table_rows(duels: Sequence[Duel]) -> list[dict[str, str | None]]:
 def sentence(duels: Sequence[Duel], policy: Policy) -> str:
     """How the comparison falls, whichever way."""
     by_key = {metric.key: metric for metric in METRICS}
-    claims = [claim.false for duel in duels for claim in duel.v2.claims]
-    falsehood = (
-        f"{sum(claims)} of {len(claims)} claims of “officially stable” were false by more than "
-        f"{CLAIM_MARGIN:g} points"
-        if claims
-        else "“officially stable” was never claimed"
-    )
     top = _fares(
         by_key["order_accuracy_on_the_way"], duels, f"the true top {top_size(duels, policy)}"
     )
@@ -187,7 +194,32 @@ def sentence(duels: Sequence[Duel], policy: Policy) -> str:
     votes = duels[0].v2.end.votes
     return (
         f"On average of all measurements up to {votes} votes the policy {top} and {every}; "
-        f"under it {falsehood}."
+        f"under it {_rules_kept(duels)}, and {_order_decided(duels)}."
+    )
+
+
+def _rules_kept(duels: Sequence[Duel]) -> str:
+    """How often the label of a board that keeps the rules was false."""
+    claims = [claim for duel in duels for claim in duel.v2.claims]
+    if not claims:
+        return "“officially stable” (rules kept) was never claimed"
+    return (
+        f"{sum(claim.false for claim in claims)} of {len(claims)} claims of “officially stable” "
+        f"(rules kept) were false by more than {CLAIM_MARGIN:g} points and "
+        f"{sum(claim.strictly_false for claim in claims)} at all"
+    )
+
+
+def _order_decided(duels: Sequence[Duel]) -> str:
+    """How often what was called decided or equivalent was false."""
+    orders = [order for duel in duels for order in duel.v2.orders]
+    if not orders:
+        return "no order was decided"
+    false = sum(order.false for order in orders)
+    return (
+        f"{false} of {len(orders)} looks at decided orders had a false one among the top (of "
+        f"{sum(order.claimed for order in orders):,} pairs "
+        f"{sum(order.wrong + order.apart for order in orders):,})"
     )
 
 
@@ -229,7 +261,11 @@ def _difference_text(metric: Metric, gap: Difference | None) -> str | None:
 
 
 def _share(outcomes: Sequence[bool]) -> float | None:
-    return sum(outcomes) / len(outcomes) if outcomes else None
+    return _part(sum(outcomes), len(outcomes))
+
+
+def _part(some: int, all_: int) -> float | None:
+    return some / all_ if all_ else None
 
 
 def _t95(df: int) -> float:

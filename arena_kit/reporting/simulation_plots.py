@@ -42,7 +42,7 @@ def against_votes(duels: Sequence[Duel], policy: Policy) -> Figure:
     )
     top = top_size(duels, policy)
     _ratings(axes[2], duels, f"Which rating orders the top {top} best at the end?")
-    _claims(axes[8], duels, "How many of these claims are false?")
+    _claims(axes[8], duels, "How many claims are false?")
     for ax, panel in zip([*axes[:2], *axes[3:8]], _panels(policy, top), strict=True):
         _lines(ax, duels, panel)
     for ax in [*axes[:2], *axes[3:]]:
@@ -101,23 +101,30 @@ def _lines(ax: Axes, duels: Sequence[Duel], panel: Panel) -> None:
 def _claims(ax: Axes, duels: Sequence[Duel], title: str) -> None:
     """Share of false claims up to each checkpoint, all seeds together."""
     votes = [at.votes for at in duels[0].v2.checkpoints]
+    kinds: dict[str, Callable[[Checkpoint], bool | None]] = {
+        "-": lambda at: at.claim.false if at.claim else None,
+        ":": lambda at: at.claim.strictly_false if at.claim else None,
+        "--": lambda at: at.order.false if at.order and at.order.claimed else None,
+    }
     for _, colour, runs in _systems(duels):
-        for style, strict in (("-", False), (":", True)):
-            ax.plot(votes, _false_share(runs, strict=strict), style, color=colour, linewidth=1.8)
-    ax.set_ylim(0, 1.05)
+        for style, is_false in kinds.items():
+            ax.plot(votes, _false_share(runs, is_false), style, color=colour, linewidth=1.8)
+    ax.set_ylim(-0.02, 1.05)
     ax.annotate(
-        f"solid: by more than {CLAIM_MARGIN:g} points\ndotted: at all",
+        f"rules kept, solid: by over {CLAIM_MARGIN:g} points,\ndotted: at all; "
+        "dashed: order decided",
         (0.03, 0.06), xycoords="axes fraction", fontsize=8, color=SOFT,
     )  # fmt: skip
     _dressed(ax, title, "share of claims so far", percent=True)
 
 
-def _false_share(runs: Sequence[Run], *, strict: bool) -> NDArray[np.float64]:
-    claims = [[at.claim for at in run.checkpoints] for run in runs]
-    claimed = np.array([[c is not None for c in row] for row in claims]).sum(axis=0).cumsum()
-    false = [[c is not None and (c.strictly_false if strict else c.false) for c in row]
-             for row in claims]  # fmt: skip
-    wrong = np.array(false).sum(axis=0).cumsum()
+def _false_share(
+    runs: Sequence[Run], is_false: Callable[[Checkpoint], bool | None]
+) -> NDArray[np.float64]:
+    """Of the looks so far that claimed something, the share of false ones; None claims nothing."""
+    looks = [[is_false(at) for at in run.checkpoints] for run in runs]
+    claimed = np.array([[look is not None for look in row] for row in looks]).sum(axis=0).cumsum()
+    wrong = np.array([[look is True for look in row] for row in looks]).sum(axis=0).cumsum()
     share: NDArray[np.float64] = np.where(claimed > 0, wrong / np.maximum(1, claimed), np.nan)
     return share
 

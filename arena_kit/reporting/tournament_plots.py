@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from arena_kit.judging.quality import PositionBias
+from arena_kit.judging.agreement import Share
+from arena_kit.judging.quality.position import PositionBias
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.stability import Stability
 from arena_kit.reporting.figures import (
@@ -112,15 +113,14 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
         9, 1.4 + 0.42 * len(bias), 2, "Does the order of presentation decide?", sharey=True
     )
     y = np.arange(len(bias))[::-1]
-    rate = np.array([b.slot_a_rate if b.slot_a_rate is not None else np.nan for b in bias.values()])
-    half = np.array([1.96 * b.slot_a_se if b.slot_a_se is not None else 0 for b in bias.values()])
+    rate, low, high = (_ends([b.slot_a for b in bias.values()])).T
     left.axvline(0.5, color=SOFT, linewidth=1, linestyle=":")
-    left.hlines(y, rate - half, rate + half, color=ACCENT, linewidth=2.4)
+    left.hlines(y, low, high, color=ACCENT, linewidth=2.4)
     left.plot(rate, y, "o", color=ACCENT)
-    spread = max(0.1, 1.25 * float(np.nanmax(np.abs(rate - 0.5) + half, initial=0.0)))
+    spread = max(0.1, 1.25 * float(np.nanmax(np.abs([low - 0.5, high - 0.5]), initial=0.0)))
     left.set_xlim(max(0, 0.5 - spread), min(1, 0.5 + spread))
-    left.set(title="slot A named (50%: order ignored)", xlabel="share of decisive verdicts, ±95%")
-    flips = np.array([np.nan if b.flip_rate is None else b.flip_rate for b in bias.values()])
+    left.set(title="slot A named (50%: order ignored)", xlabel="share of decisive verdicts, 95%")
+    flips = _ends([b.flips for b in bias.values()])[:, 0]
     right.barh(y, flips, height=0.5, color=WARM)
     for at, value in zip(y, flips, strict=True):
         label = "unknown" if np.isnan(value) else f"{100 * value:.1f}%"
@@ -134,6 +134,15 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
         ax.xaxis.set_major_locator(MaxNLocator(5))
         ax.tick_params(length=0)
     return figure
+
+
+def _ends(shares: Sequence[Share]) -> NDArray[np.float64]:
+    """Value and both ends of each share's interval, the value itself where it has none."""
+    known = [
+        (s.value, s.value, s.value) if s.ci_low is None else (s.value, s.ci_low, s.ci_high)
+        for s in shares
+    ]
+    return np.array(known, float).reshape(-1, 3)
 
 
 @plot(

@@ -11,7 +11,8 @@ from textwrap import wrap
 from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Prompt, Response
-from arena_kit.judging.quality import Check, PositionBias, served_warning
+from arena_kit.judging.quality.position import PositionBias
+from arena_kit.judging.quality.statuses import served_warning
 from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts import settlement_counts, status_counts
 from arena_kit.rating import claims
@@ -43,7 +44,14 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
         for dimension, n in (dict.fromkeys(pairing.dropped_pairs, 0) | pairing.counts()).items()
     ]
     lost = missing_text(pairing.missing, pairing.dropped_prompts, pairing.dropped_pairs)
-    return Table(rows=rows, name="pairs", notes=[lost] if lost else [])
+    notes = [note for note in (lost, barred_text(pairing.barred)) if note]
+    return Table(rows=rows, name="pairs", notes=notes)
+
+
+def barred_text(barred: Mapping[str, int]) -> str:
+    """How many pairs the judge was not shown for its own family's sake; empty where none."""
+    n = sum(barred.values())
+    return f"Not judged, as the judge's own family: {n} pairs." if n else ""
 
 
 def missing_text(
@@ -140,16 +148,14 @@ def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> st
 
 
 def bias_table(bias: Mapping[str, PositionBias]) -> Table:
-    """Flip rate and slot-A rate per dimension."""
+    """Flip rate and slot-A rate per dimension, with 95 % intervals clustered by question."""
     rows = [
         {
             "dimension": name,
-            "pairs with both orders": b.n_pairs,
-            "orders disagree": b.flips,
-            "flip rate": percent(b.flip_rate, ".1f"),
-            "decisive verdicts": b.n_decisive,
-            "slot A named": percent(b.slot_a_rate, ".1f"),
-            "± 95%": percent(1.96 * b.slot_a_se if b.slot_a_se is not None else None, ".1f"),
+            "pairs with both orders": b.flips.n,
+            "orders disagree": str(b.flips),
+            "decisive verdicts": b.slot_a.n,
+            "slot A named": str(b.slot_a),
         }
         for name, b in bias.items()
     ]
@@ -212,7 +218,8 @@ def _box(entrant: str, text: str) -> str:
 
 def _verdict(verdict: Verdict) -> str:
     named = verdict.winning_entrant or (str(verdict.winner) if verdict.winner else "no verdict")
-    return f"{named}. {verdict.justification[:600]}"
+    grade = f" ({verdict.margin})" if verdict.margin and verdict.winning_entrant else ""
+    return f"{named}{grade}. {verdict.justification[:600]}"
 
 
 def stability_table(
@@ -282,30 +289,6 @@ def _ordered(pair: Stability) -> str:
         return f"at every K tried (from {pair.lowest_k_tried:.3g})"
     above = "" if pair.ordered_everywhere else ", but not at every K of the sweep"
     return f"down to K {pair.smallest_ordered_k:.3g}{above}"
-
-
-def readiness_table(checks: Sequence[Check]) -> Table:
-    """What a judge should meet before a larger run, and whether it does."""
-    rows = [
-        {
-            "dimension": check.dimension,
-            "check": check.what,
-            "found": check.found,
-            "allowed": check.allowed,
-            "": "✓ met" if check.passed else "✗ not met",
-        }
-        for check in checks
-    ]
-    return Table(rows=rows, name="readiness", group="dimension", left=["check", "allowed", ""])
-
-
-def readiness_text(checks: Sequence[Check]) -> str:
-    """The answer in a sentence, then what is not met, line by line."""
-    failed = [f"{check.dimension}: {check.what}" for check in checks if not check.passed]
-    if not failed:
-        return f"All {len(checks)} checks are met: the judge is fit for the headline run."
-    answer = f"{len(failed)} of {len(checks)} checks are not met: the judge is not fit yet."
-    return "\n  ".join([answer, *failed])
 
 
 _FREE = {"judge": "runs in this process", "cost": "nothing"}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from arena_kit.battles.battle import BOTH_BAD, TIE
+from arena_kit.policy.constants import DECIDES
 from arena_kit.reporting.tables import DASH, Shown, Table, facts, percent
 from arena_kit.validity import sentences as report_sentences
 from arena_kit.validity.churn import Move
@@ -247,12 +248,17 @@ def lanes(shares: Sequence[LaneShare], report: Validity) -> Table:
     passed_on = (
         "A lane without a pair to serve passes its turn on, so shares may differ from weights."
     )
+    idle = (
+        f"No vote came from {DECIDES}: the lane was not on when they were cast, or had no pair to "
+        "serve."
+    )
     unused = any(lane.votes and not lane.weight for lane in shares)
+    silent = any(lane.lane == DECIDES and not lane.votes for lane in shares)
     return Table(
         rows=rows,
         name="lanes",
         left=["lane"],
-        notes=[foreign if unused else passed_on],
+        notes=[foreign if unused else passed_on, *([idle] if silent else [])],
         empty="The file does not name the lanes that served its matchups.",
     )
 

@@ -13,7 +13,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import write_json
 from arena_kit.judging.judges.base import cache_keys
 from arena_kit.judging.prompts import Pair
-from arena_kit.judging.records import Judgment
+from arena_kit.judging.records import JudgeRequest, Judgment
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.verdicts import to_battles
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Calls, Round, Table
@@ -143,12 +143,21 @@ class AdaptiveStudy(Study):
             )
         return super().save()
 
-    def _judge(self, progress: Progress) -> list[Judgment]:
-        """Judge round after round, all dimensions in one."""
-        dimensions = self._judged
+    def _bulk(self) -> list[JudgeRequest]:
+        """The first round, which is all that is certain."""
+        self._begin()
+        return self.plan.unanswered(self.plan.material.requests(self._wanted()))
+
+    def _begin(self) -> None:
+        """Lay out the calls of every dimension; none is made yet."""
         for name in self.dimensions:
             own = [pair for pair in self.plan.pairing.pairs if pair.dimension == name]
-            dimensions[name] = _Dimension.of(own, self.plan.tournament.entrants)
+            self._judged[name] = _Dimension.of(own, self.plan.tournament.entrants)
+
+    def _judge(self, progress: Progress) -> list[Judgment]:
+        """Judge round after round, all dimensions in one."""
+        self._begin()
+        dimensions = self._judged
         judgments: list[Judgment] = []
         method = self.plan.tournament.elo.strengths()
         terms = self.plan.terms(self.record.token, progress.say)

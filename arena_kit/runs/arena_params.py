@@ -43,8 +43,10 @@ class ArenaParams(Strict):
     judge: Literal["baseline", "anthropic", "openai_compatible"] = "baseline"
     judge_model: str = ""
     max_cost_usd: float = Field(default=0.0, ge=0)
+    allow_failed_judge: bool = False
     transport: Literal["batches", "messages"] = "batches"
     prewarm: bool = False
+    preflight: bool = True
     base_url: Annotated[str, AfterValidator(service_address)] = ""
     key_variable: str = Field(default="", pattern=VARIABLE)
     offline: bool = False

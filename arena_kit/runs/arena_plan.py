@@ -196,21 +196,31 @@ class ArenaPlan:
             least += _at_least(answers, self.job.judge)
         return ArenaForecast(answers=answers, verdicts=verdicts, usd_at_least=least)
 
-    def _verdicts_forecast(self) -> Forecast | None:
+    @cached_property
+    def expected(self) -> Plan:
+        """The plan of judging with answers of the usual length for those that are not made yet."""
         if self.job is None:
-            return self.judging(self.given).forecast
-        made = {(self.sample.entrant, q): each for q, each in self.job.answers().items()}
-        usual = self.judging(self._stand_ins(self.job.forecaster().output_tokens) | made).forecast
-        longest = self.judging(self._stand_ins(self.job.definition.max_tokens) | made).forecast
+            return self.judging(self.given)
+        return self.judging(self._stand_ins(self.job.forecaster().output_tokens) | self._made())
+
+    def _made(self) -> dict[tuple[str, str], Response]:
+        made = self.job.answers() if self.job else {}
+        return {(self.sample.entrant, prompt): each for prompt, each in made.items()}
+
+    def _verdicts_forecast(self) -> Forecast | None:
+        usual = self.expected.forecast
+        if self.job is None:
+            return usual
+        longest = self.judging(
+            self._stand_ins(self.job.definition.max_tokens) | self._made()
+        ).forecast
         if usual is None or longest is None:
             return None
         return replace(usual, usd_at_most=longest.usd_at_most)
 
     def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
         """Have the next run ask the judge again for what has this final status in the ledger."""
-        made = self.job.answers() if self.job else {}
-        mine = {(self.sample.entrant, prompt): each for prompt, each in made.items()}
-        self.judging({**self.given, **mine}).ask_again(status, say)
+        self.judging({**self.given, **self._made()}).ask_again(status, say)
 
     def judging(self, answers: Responses) -> Plan:
         """The plan of judging these answers of the model, and the battles that people decided."""
@@ -240,6 +250,7 @@ class ArenaPlan:
                 responses=responses,
                 rubrics={dimension: self.rubric},
                 salt=self.ledger.salt(),
+                graded=self.tournament.judge.graded,
             ),
             judge=self.judge,
         )

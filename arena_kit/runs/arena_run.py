@@ -14,15 +14,18 @@ import yaml
 from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import write_json, write_jsonl, write_text
+from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
 from arena_kit.judging.prompts import read_responses, responses_file
-from arena_kit.judging.quality import position_bias, served_by_others, served_warning
+from arena_kit.judging.quality.position import position_bias
+from arena_kit.judging.quality.statuses import served_by_others, served_warning
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import OfflineError, judge_pairs
 from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
 from arena_kit.runs.arena_plan import ArenaPlan, Responses
 from arena_kit.runs.artifacts import write_pairs, write_verdicts
+from arena_kit.runs.canaries import preflight
 from arena_kit.runs.generation import answer_counts
 from arena_kit.runs.inputs import NAMES, keep_inputs
 from arena_kit.runs.plan import Plan
@@ -47,11 +50,19 @@ class ArenaRun:
             before = record.read().get("cost", {})  # of an earlier try, whose forecast holds
             record.update(cost={"forecast": plan.forecast.as_dict()} | before)
             plan.refuse_above_cap(record.token)
+            _ = self.canaries
             answers = self._made() if plan.job else self._read()
             if not answers:
                 raise ServiceError(f"not one answer of {plan.params.model} was made")
             self._keep_inputs(answers)
         return answers
+
+    @cached_property
+    def canaries(self) -> CanaryReport | None:
+        """How the judge did on the canaries, before answers are bought for it to judge."""
+        plan = self.plan.expected
+        with judging_progress(self.record, unit="canary verdict") as progress:
+            return preflight(plan, self.record, progress, lambda: plan.bulk)
 
     @cached_property
     def judging(self) -> Plan:

@@ -14,7 +14,6 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
 from arena_kit.judging.prompts import Pair
-from arena_kit.judging.quality import Check
 from arena_kit.judging.records import Judgment
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, Ratings, kinds, known
@@ -80,14 +79,6 @@ def write_results(
     with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
         np.savez(out, **_traces(primary))
     write_csv(folder / "pairwise_winrates.csv", pairwise_winrates(battles), WINRATE_COLUMNS)
-
-
-def write_readiness(folder: Path, checks: Sequence[Check]) -> None:
-    """readiness.json: whether the judge is fit for a larger run, and every check behind that."""
-    passed = bool(checks) and all(check.passed for check in checks)
-    answer = tournament_tables.readiness_text(checks).partition("\n")[0]
-    rows = [check.as_dict() for check in checks]
-    write_json(folder / "readiness.json", {"fit": passed, "answer": answer, "checks": rows})
 
 
 def write_k_sweep(

@@ -12,6 +12,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError, file_hash
 from arena_kit.runs.record import open_record
+from arena_kit.runs.settings import JudgeSettings
 
 
 def battles_file(path: Path) -> Path:
@@ -102,6 +103,13 @@ def _pinned_votes(record: Path) -> BattleLog:
 def human_votes(file: str, root: Path, *, winner: str) -> BattleLog:
     """The human battles of a file; a judge's among them are left out."""
     return battles_of(file, root, winner=winner, source=Source.HUMAN).of_source(Source.HUMAN)
+
+
+def labels_of(root: Path, judge: JudgeSettings) -> BattleLog | None:
+    """People's votes or gold labels that a judge is held against; None where there are none."""
+    if judge.labels is None:
+        return None
+    return battles_of(judge.labels, root, winner=judge.labels_winner, source=Source.HUMAN)
 
 
 def _workspace_of(record: Path) -> Path:

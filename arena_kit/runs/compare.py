@@ -99,7 +99,7 @@ class Comparison:
 
 def compare_records(before: Path, after: Path) -> Comparison:
     """Hold two records of judged tournaments side by side."""
-    first, second = _verdicts(before), _verdicts(after)
+    first, second = recorded_winners(before), recorded_winners(after)
     shared = [key for key in first if key in second]
     flips = [
         Flip(
@@ -144,7 +144,10 @@ def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return out
 
 
-def _verdicts(record: Path) -> dict[tuple[str, str, str, str], str]:
+def recorded_winners(record: Path) -> dict[tuple[str, str, str, str], str]:
+    """What a record's judge said to each presentation (dimension, prompt, first, second): the slot
+    that it names, or the status of a verdict that names none.
+    """
     files = sorted((record / "verdicts").glob("*.jsonl"))
     if not files:
         raise DataError(f"{record}: no verdicts to compare")
@@ -178,7 +181,7 @@ def _orders(before: Path, after: Path) -> list[Orders]:
     """Decided orders of the dimensions that both records have, by Bradley–Terry with each record's
     settings.
     """
-    old, new = (_battles(record) for record in (before, after))
+    old, new = (record_battles(record) for record in (before, after))
     rows = []
     for dimension in (name for name in old if name in new):
         (log, method), (log2, method2) = old[dimension], new[dimension]
@@ -198,7 +201,7 @@ def _held_beside(dimension: str, old: list[Order], new: list[Order]) -> Orders:
     )
 
 
-def _battles(record: Path) -> dict[str, tuple[BattleLog, BradleyTerry]]:
+def record_battles(record: Path) -> dict[str, tuple[BattleLog, BradleyTerry]]:
     """A record's battles by dimension, with the method of its claims."""
     settings = recorded_settings(open_record(record)["rating"], "bradley-terry", record)
     method = validated(BradleyTerry, settings, f"{record}/manifest.json")

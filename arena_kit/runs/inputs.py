@@ -38,8 +38,8 @@ Keeping = Literal["copy", "hashes"]
 #: Parameters of a run that say who is asked, where and for how much: a replay takes none of them
 #: from a record, which may be somebody else's.
 _NOT_REPLAYED = {
-    "judge_model", "max_cost_usd", "transport", "prewarm", "base_url", "key_variable", "offline",
-    "run_dir",
+    "judge_model", "max_cost_usd", "allow_failed_judge", "transport", "prewarm", "preflight",
+    "sentinels", "base_url", "key_variable", "offline", "rejudge", "run_dir",
 }  # fmt: skip
 
 
@@ -97,14 +97,16 @@ class InputFiles:
 
 def tournament_inputs(path: Path, root: Path) -> tuple[TournamentFile, InputFiles]:
     """A tournament and its files. `path` is its file, or the record of a run that kept copies:
-    verdicts and prices are then the workspace's.
+    verdicts, prices, the judge's gate and labels are then the workspace's.
     """
     if not path.is_dir():
         file = read_tournament(path)
         return file, InputFiles.in_workspace(path, file, root)
     file, files = kept_tournament(path)
     own = read_tournament(root / DEFAULT_TOURNAMENT)
-    return file.model_copy(update={"verdicts": own.verdicts, "prices": own.prices}), files
+    judge = file.judge.model_copy(update={"gate": own.judge.gate, "labels": own.judge.labels})
+    changes = {"verdicts": own.verdicts, "prices": own.prices, "judge": judge}
+    return file.model_copy(update=changes), files
 
 
 def keep_tournament(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from arena_kit.files import DataError
@@ -47,19 +47,20 @@ class Backend:
         root: Path,
         *,
         verdict: bool = True,
+        graded: bool = False,
     ) -> PaidJudge:
-        """The judge, or the generator where no verdict is wanted."""
+        """The judge, of `graded` verdicts or not, or the generator where no verdict is wanted."""
+        shape = {"verdict": verdict, "graded": graded}
         if isinstance(settings, ChatSettings):
-            return self._chat(settings, prices, root, verdict=verdict)
-        return self._claude(settings, prices, root, verdict=verdict)
+            return self._chat(settings, prices, root, shape)
+        return self._claude(settings, prices, root, shape)
 
     def _claude(
         self,
         settings: AnthropicSettings,
         prices: Mapping[str, Price],
         root: Path,
-        *,
-        verdict: bool,
+        shape: Mapping[str, Any],
     ) -> PaidJudge:
         from arena_kit.judging.judges.anthropic import (
             AnthropicBatches,
@@ -75,13 +76,17 @@ class Backend:
             client=client,
             model=self.model,
             price=self.price(prices),
-            verdict=verdict,
             lacks="" if key else variable,
+            **shape,
             **settings.shared_with(kind),
         )
 
     def _chat(
-        self, settings: ChatSettings, prices: Mapping[str, Price], root: Path, *, verdict: bool
+        self,
+        settings: ChatSettings,
+        prices: Mapping[str, Price],
+        root: Path,
+        shape: Mapping[str, Any],
     ) -> PaidJudge:
         from arena_kit.judging.judges.openai_compatible import ChatJudge
 
@@ -95,7 +100,7 @@ class Backend:
             model=self.model,
             price=self.price(prices, keyless=key is None),
             api_key=key,
-            verdict=verdict,
+            **shape,
             **settings.shared_with(ChatJudge),
         )
 
@@ -126,7 +131,8 @@ def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: P
         model = _paid_model(mode, params, tournament.judge)
         backend = Backend(kind=params.judge, model=model, **params.shared_with(Backend))
         prices = read_prices(root / tournament.prices)
-        return backend.judge(paid_settings(params.judge, tournament.judge), prices, root)
+        settings, graded = paid_settings(params.judge, tournament.judge), tournament.judge.graded
+        return backend.judge(settings, prices, root, graded=graded)
     if params.judge == "replay":
         return _replay(params, root)
     baseline = tournament.judge.baseline

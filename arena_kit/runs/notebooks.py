@@ -30,6 +30,7 @@ EXIT_CODES = {
     "OfflineError": 3,
     "LockedError": 3,
     "CostError": 3,
+    "UnfitJudgeError": 3,
     "PausedError": 3,
     "RatingError": 2,
 }
@@ -107,6 +108,14 @@ def resume_notebook(
     parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
     _ask_again(notebook, parameters, ask_again, say)
     return _run(notebook, Record.reopen(path), parameters, root, progress=progress)
+
+
+def planned(name: str, *, root: Path, from_record: Path, overrides: Mapping[str, str]) -> Plan:
+    """What `run_notebook` would do on the inputs of a record, read, checked and priced."""
+    notebook = _notebook(name, root)
+    given, source = _given(notebook, None, from_record, root)
+    parameters = _parameters(notebook, given, source, overrides)
+    return Plan.read(name, notebook_defaults(notebook) | parameters)
 
 
 def _ask_again(

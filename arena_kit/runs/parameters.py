@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -50,8 +50,11 @@ class RunParams(Strict):
     judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
     judge_model: str = ""
     max_cost_usd: float = Field(default=0.0, ge=0)
+    allow_failed_judge: bool = False
     transport: Literal["batches", "messages"] = "batches"
     prewarm: bool = False
+    preflight: bool = True
+    sentinels: int = Field(default=0, ge=0, multiple_of=2)
     base_url: Annotated[str, AfterValidator(service_address)] = ""
     key_variable: str = Field(default="", pattern=VARIABLE)
     n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)
@@ -63,8 +66,24 @@ class RunParams(Strict):
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     subset_seed: int = Field(default=0, ge=0)
     replay_from: str = ""
+    rejudge: str = ""
     inputs: Keeping = "copy"
     run_dir: str = ""
+
+    #: Whether the judge is asked all canaries, beside the few of the pre-flight.
+    full_suite: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _rejudges_a_record(self) -> RunParams:
+        if self.rejudge not in ("", "all", "unsure") and not self.rejudge.endswith(".json"):
+            raise ValueError(
+                f"rejudge must be all, unsure or a cascade file (.json), not {self.rejudge!r}"
+            )
+        if self.rejudge and not self.replay_from:
+            raise ValueError("rejudge needs replay_from, the record whose pairs are judged again")
+        if self.rejudge and self.judge == "replay":
+            raise ValueError("rejudge asks another judge, and replay only repeats one")
+        return self
 
     def applied(self, file: TournamentFile) -> TournamentFile:
         """The tournament file with this run's overrides in place."""
@@ -84,9 +103,46 @@ class AdaptiveParams(RunParams):
     max_rounds: int = Field(default=100, ge=1)
     choice_seed: int = Field(default=_ROUNDS.seed, ge=0)
 
+    @model_validator(mode="after")
+    def _chooses_its_own_pairs(self) -> AdaptiveParams:
+        if self.rejudge:
+            raise ValueError("rejudge is for recorded pairs, and adaptive chooses its own")
+        return self
+
     def rounds(self) -> AdaptiveRounds:
         """How calls are chosen."""
         return AdaptiveRounds(**self.shared_with(AdaptiveRounds) | {"seed": self.choice_seed})
+
+
+class JudgeReportParams(RunParams):
+    """What a judge report may be told besides: verdicts to read instead of asking for some.
+
+    `records` are run records, a judge each; `verdicts` is a file, its judges the `columns` with
+    their verdicts or those it names. `labels` are people's votes or gold on the same battles.
+    """
+
+    full_suite: ClassVar[bool] = True
+
+    records: list[str] = Field(default_factory=list)
+    verdicts: str = ""
+    columns: list[str] = Field(default_factory=list)
+    both_orders: bool = False
+    labels: str = ""
+    labels_winner: str = "winner"
+
+    @property
+    def reads(self) -> bool:
+        """Whether verdicts are read, and no judge is asked."""
+        return bool(self.records or self.verdicts)
+
+    def applied(self, file: TournamentFile) -> TournamentFile:
+        """The tournament file with this run's overrides, its labels among them."""
+        file = super().applied(file)
+        own = self.verdicts if self.labels_winner != "winner" else ""
+        if not (labels := self.labels or own):
+            return file
+        changes = {"labels": Path(labels), "labels_winner": self.labels_winner}
+        return file.model_copy(update={"judge": file.judge.model_copy(update=changes)})
 
 
 class PlacementParams(ArenaParams):
@@ -145,6 +201,7 @@ class PolicyParams(Strict):
 #: The parameters of every notebook that takes other ones than `RunParams`.
 PARAMETERS: dict[str, type[BaseModel]] = {
     "adaptive": AdaptiveParams,
+    "judge_report": JudgeReportParams,
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
 }

@@ -15,6 +15,10 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_csv, write_json
 from arena_kit.judging.cost import dollars
+from arena_kit.judging.gate import Gate, Rule
+from arena_kit.judging.judges.baseline import unread_rubrics
+from arena_kit.judging.quality.calls import lengths_of
+from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.records import Judgment
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, RatingError, Ratings
@@ -33,10 +37,12 @@ from arena_kit.runs.battles import (
     human_votes,
     judges_of,
 )
+from arena_kit.runs.canaries import concerns
 from arena_kit.runs.hybrid import hybrid_summary, placed_together
+from arena_kit.runs.judge_gate import held
 from arena_kit.runs.parameters import PlacementParams, parameters_in
 from arena_kit.runs.record import Record, Recorded, find_root
-from arena_kit.runs.settings import validated
+from arena_kit.runs.settings import DEFAULT_GATE, read_gate, validated
 
 MODE = "placement"
 _PLAIN = (
@@ -51,7 +57,8 @@ class PlacementStudy(Recorded):
     """One model placed among others; open one with `PlacementStudy.open`, then ask for `placed`
     and `save()` the artifacts.
 
-    `verdicts` were made elsewhere; where there are none, `run` asks for them.
+    `verdicts` were made elsewhere; where there are none, `run` asks for them. `rules` say what the
+    judge must keep.
     """
 
     root: Path
@@ -59,6 +66,7 @@ class PlacementStudy(Recorded):
     human: BattleLog = field(repr=False)
     verdicts: BattleLog | None = field(repr=False)
     run: ArenaRun | None = field(repr=False)
+    rules: Mapping[str, Rule] = field(repr=False)
 
     @classmethod
     def open(
@@ -72,6 +80,7 @@ class PlacementStudy(Recorded):
         given = parameters_in(PlacementParams, namespace) | parameters
         params = validated(PlacementParams, given, f"parameters of {MODE}")
         plan = ArenaPlan.read(params, root) if params.judged_here else None
+        rules = read_gate(root, plan.tournament.judge.gate if plan else DEFAULT_GATE)
         if plan is not None:
             plan.refuse_without_cap()
         human = plan.human if plan else human_votes(params.human, root, winner=params.human_winner)
@@ -83,6 +92,7 @@ class PlacementStudy(Recorded):
             human=human,
             verdicts=verdicts,
             run=ArenaRun(plan=plan, record=record) if plan else None,
+            rules=rules,
             record=record,
         )
         study._describe()
@@ -141,6 +151,38 @@ class PlacementStudy(Recorded):
         named = self.params.judge_model or next(iter(judges_of(self.judged)), "")
         return named or ("a judge without a name" if column == "winner" else column)
 
+    @cached_property
+    def quality(self) -> JudgeQuality:
+        """What its verdicts and people's votes on the same battles show of the judge."""
+        judged, judgments = self.judged, self.judgments
+        with self.record.failing():
+            if self.run is None:
+                settled = (self.root / self.params.judged).is_dir()  # a record's, by both orders
+                return JudgeQuality.from_battles(
+                    self.judge_model,
+                    judged,
+                    labels=self.human,
+                    both_orders=settled or judged.inconsistent is not None,
+                )
+            plan = self.run.judging
+            return JudgeQuality.of(
+                self.judge_model,
+                judgments,
+                labels=self.human,
+                battles=judged,
+                lengths=lengths_of(plan.responses),
+                families=plan.families,
+                unread=unread_rubrics(self.judge_model, [self.run.plan.rubric]),
+            )
+
+    @cached_property
+    def gate(self) -> Gate:
+        """Whether the judge's verdicts may be built upon; kept in judge_gate.json."""
+        quality = self.quality
+        with self.record.failing():
+            canaries = self.run.canaries if self.run else None
+            return held(self.record, quality, self.rules, more=concerns(canaries, self.rules))
+
     @property
     def note(self) -> str:
         """What is to be known about the votes: as the parameters say, else as the sessions do."""
@@ -198,6 +240,7 @@ class PlacementStudy(Recorded):
             "human battles": f"{placed.human.n_battles} of {len(self.human)} count, "
             f"{len(placed.human.models)} models",
             **self._answered(),
+            **self._canaries(),
             "judged battles": self._judged_battles(),
             "left out": _listed(placed.left_out, self.params.min_battles),
             "verdicts": _worth(placed, wanted=self.params.soft),
@@ -258,9 +301,15 @@ class PlacementStudy(Recorded):
         failed = f"; {len(made['failed'])} could not be made" if made["failed"] else ""
         return {"answers made": f"{counts or 'none'}{failed}"}
 
+    def _canaries(self) -> dict[str, str]:
+        """What the pre-flight said of the judge, where one was made."""
+        canaries = self.run.canaries if self.run else None
+        return {"canaries": " ".join(canaries.sentences())} if canaries else {}
+
     def save(self) -> Record:
         """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""
         with self.record.failing():
+            _ = self.gate  # kept in the record, asked for or not
             placed, folder = self.placed, self.record.path
             if self.run is not None:
                 write_battles(folder / "judged.jsonl", self.judged)

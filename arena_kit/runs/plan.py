@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,22 +11,29 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_value, read_yaml
+from arena_kit.judging.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
 from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster, dollars
+from arena_kit.judging.gate import Rule
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
 from arena_kit.judging.prices import Price
-from arena_kit.judging.prompts import Prompt, Response, read_prompts, read_responses
+from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
+from arena_kit.judging.quality.family import Families
 from arena_kit.judging.records import JudgeRequest, Status
+from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
+from arena_kit.runs.battles import labels_of
 from arena_kit.runs.generation import refuse_stale
 from arena_kit.runs.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.judges import make_judge, paid_settings
 from arena_kit.runs.parameters import RunParams, run_parameters_of
 from arena_kit.runs.record import find_root
-from arena_kit.runs.settings import TournamentFile, read_rubrics, validated
+from arena_kit.runs.rejudge import Rejudged, rejudged
+from arena_kit.runs.settings import TournamentFile, read_gate, read_rubrics, validated
 
 MAX_PAIRS = 500_000
 
@@ -45,6 +52,7 @@ class Plan:
     pairing: Pairing = field(repr=False)
     material: Material = field(repr=False)
     judge: Judge
+    rejudged: Rejudged | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, mode: str, parameters: dict[str, Any]) -> Plan:
@@ -60,6 +68,7 @@ class Plan:
         )
         refuse_stale(responses, tournament.generate, files.responses)
         rubrics = read_rubrics(tournament.dimensions, files.rubrics)
+        judge = make_judge(mode, params, tournament, root)
         pairing = build_pairs(
             prompts,
             tournament.entrants,
@@ -68,8 +77,23 @@ class Plan:
             missing=tournament.missing_responses,
             limit=params.limit_pairs,
             only=params.only_entrant,
+            barred=_barred(judge, tournament),
         )
         _refuse_too_many(len(pairing.pairs))
+        _refuse_reserved(bank)
+        material = Material(
+            prompts={p.prompt_id: p for p in bank},
+            responses=responses,
+            rubrics=rubrics,
+            salt=Ledger(root / tournament.verdicts).salt(),
+            graded=tournament.judge.graded,
+        )
+        again: Rejudged | None = None
+        if params.rejudge:
+            which = params.rejudge
+            which = str(root / which) if which.endswith(".json") else which
+            record = root / params.replay_from
+            pairing, again = rejudged(record, which, pairing, material, judge.model)
         return cls(
             root=root,
             params=params,
@@ -79,13 +103,9 @@ class Plan:
             prompts=prompts,
             responses=responses,
             pairing=pairing,
-            material=Material(
-                prompts={p.prompt_id: p for p in bank},
-                responses=responses,
-                rubrics=rubrics,
-                salt=Ledger(root / tournament.verdicts).salt(),
-            ),
-            judge=make_judge(mode, params, tournament, root),
+            material=material,
+            judge=judge,
+            rejudged=again,
         )
 
     @property
@@ -97,10 +117,79 @@ class Plan:
         """What the judge's tokens cost; None for a judge that needs none."""
         return self.judge.price if isinstance(self.judge, PaidJudge) else None
 
+    @property
+    def families(self) -> Families:
+        """The families that the tournament file names, the judge's own among them."""
+        return Families.around(self.judge.model, self.tournament.judge.families)
+
+    @cached_property
+    def rules(self) -> dict[str, Rule]:
+        """What the judge must keep."""
+        return read_gate(self.root, self.tournament.judge.gate)
+
+    @cached_property
+    def labels(self) -> BattleLog | None:
+        """People's votes or gold labels on the same battles, where the tournament file has any."""
+        return labels_of(self.root, self.tournament.judge)
+
+    @property
+    def spends(self) -> bool:
+        """Whether the judge is paid for what it is asked."""
+        return self.price is not None and not self.price.free and not self.params.offline
+
+    @property
+    def buys(self) -> bool:
+        """Whether this run would pay its judge: the ledger does not have all the answers."""
+        return self.spends and bool(self._fresh)
+
+    @cached_property
+    def canaries(self) -> Canaries | None:
+        """What is asked before the bulk; none of a recording, and none where it is not wanted."""
+        if not self.params.preflight or self.params.judge == "replay":
+            return None
+        return self._canary_pairs("preflight")
+
+    @cached_property
+    def suite(self) -> Canaries | None:
+        """All canaries, where the notebook asks for them; none of a recording."""
+        if not self.params.full_suite or self.params.judge == "replay":
+            return None
+        return self._canary_pairs("full")
+
+    def _canary_pairs(self, suite: Suite) -> Canaries:
+        own = self.material
+        return canary_pairs(own.rubrics, salt=own.salt, suite=suite, graded=own.graded)
+
+    @cached_property
+    def sentinels(self) -> Sentinels | None:
+        """What is asked again at every run; None where the parameters want none."""
+        n, replayed = self.params.sentinels, self.params.judge == "replay"
+        if not n or replayed or self.params.offline:
+            return None
+        return Sentinels.of(self.judge, self.ledger, self.pairing.pairs, self.material, n)
+
+    @cached_property
+    def bulk(self) -> list[JudgeRequest]:
+        """The requests on all pairs that the ledger cannot answer, as it stands at first use."""
+        return self.unanswered(self.material.requests(self.asked))
+
+    @cached_property
+    def asked(self) -> list[Pair]:
+        """The pairs that the judge is asked about: all but those whose recorded judgment stands."""
+        kept = {judgment.pair for judgment in self.rejudged.kept} if self.rejudged else set()
+        return [pair for pair in self.pairing.pairs if pair not in kept]
+
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
-        """The requests that the ledger cannot answer, as it stands at first use."""
-        requests = self.material.requests(self.pairing.pairs)
+        """The requests that would be sent: canaries before a bulk, the bulk, and sentinels."""
+        canaries = [self.canaries if self.bulk else None, self.suite]
+        asked = [request for each in canaries if each for request in each.requests()]
+        sentinels = self.sentinels
+        again = sentinels.requests(len(sentinels.looks) + 1) if sentinels else []
+        return [*self.unanswered(asked), *self.bulk, *again]
+
+    def unanswered(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
+        """Those of some requests that the ledger cannot answer; equal ones once."""
         by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
         settled = self.ledger.settled(by_key)
         return [request for key, request in by_key.items() if key not in settled]
@@ -110,7 +199,7 @@ class Plan:
         """What this run would send and what that costs; None where nothing can cost."""
         if self.price is None:
             return None
-        answered = 2 * len(self.pairing.pairs) - len(self._fresh)
+        answered = 2 * len(self.asked) - len(self.bulk)
         return self._forecaster()(self._fresh, answered=answered)
 
     @property
@@ -140,7 +229,7 @@ class Plan:
 
     def _ended(self, status: Status) -> dict[str, JudgeRequest]:
         """The requests, re-asks among them, whose final answer has this status, by cache key."""
-        first = self.material.requests(self.pairing.pairs)
+        first = self.material.requests(self.asked)
         attempts = range(1, self.tournament.judge.max_attempts + 1)
         requests = [replace(request, attempt=n) for n in attempts for request in first]
         by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
@@ -159,8 +248,7 @@ class Plan:
 
     def refuse_without_cap(self) -> None:
         """Raise when the judge spends and the parameters name no limit."""
-        spends = self.price is not None and not self.price.free and not self.params.offline
-        if spends and not self.params.max_cost_usd:
+        if self.spends and not self.params.max_cost_usd:
             raise DataError(
                 f"judge {self.params.judge!r} spends money: set max_cost_usd, the most this run "
                 "may cost (see `arena-kit cost`)"
@@ -198,12 +286,31 @@ class Plan:
         return self.judge
 
 
+def _barred(judge: Judge, tournament: TournamentFile) -> frozenset[str]:
+    """The entrants that the judge must not judge."""
+    settings = tournament.judge
+    if not settings.bar_own_family:
+        return frozenset()
+    if judge.model not in settings.families:
+        raise DataError(
+            f"judge.bar_own_family needs the family of the judge {judge.model!r} in judge.families,"
+            f" which names: {', '.join(settings.families) or 'nobody'}"
+        )
+    return Families.around(judge.model, settings.families).barred
+
+
 def _refuse_too_many(n_pairs: int) -> None:
     if n_pairs > MAX_PAIRS:
         raise DataError(
             f"this run would judge {n_pairs:,} pairs; at most {MAX_PAIRS:,} are judged at once: "
             "take fewer prompts with strata, fewer pairs with limit_pairs, or fewer dimensions"
         )
+
+
+def _refuse_reserved(bank: Sequence[Prompt]) -> None:
+    """Refuse prompts with ids of canaries, whose verdicts must stay apart."""
+    if names := [p.prompt_id for p in bank if p.prompt_id.startswith(PREFIX)]:
+        raise DataError(f"prompt ids must not begin with {PREFIX}, as {names[0]!r} does")
 
 
 def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "") -> Plan:

@@ -24,6 +24,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from arena_kit.battles.battle import check_entrant_id, check_id
 from arena_kit.files import DataError, read_text, read_yaml
+from arena_kit.judging.gate import Rule
 from arena_kit.judging.judges.base import Structured
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.pairing import Missing
@@ -33,6 +34,7 @@ from arena_kit.policy.constants import Policy
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
 from arena_kit.runs.keys import refuse_keys
+from arena_kit.runs.workspace import source_folder
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
 EntrantId = Annotated[str, AfterValidator(lambda value: check_entrant_id(value, "entrant"))]
@@ -67,6 +69,7 @@ Kind = TypeVar("Kind")
 
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$|^$"
 DEFAULT_TOURNAMENT = Path("params/tournament.yaml")
+DEFAULT_GATE = Path("params/judge_gate.yaml")
 
 
 class Strict(BaseModel):
@@ -113,13 +116,23 @@ class ChatSettings(Strict):
 class JudgeSettings(Strict):
     """The model of a paid judge in `pilot` and in the other notebooks, how often an unreadable
     answer is asked again (`max_attempts`), and how often one that failed unpaid is sent
-    (`max_tries`).
+    (`max_tries`). `graded` asks by how much the better response is better, too.
+
+    `gate` is the file of rules that a judge must keep, `labels` a file of people's votes or gold
+    labels on the same battles (`labels_winner` is their column). `families` names the family of
+    entrants and judges; with `bar_own_family` no battle of the judge's own family is judged.
     """
 
     pilot_model: str = ""
     headline_model: str = ""
     max_attempts: int = Field(default=2, ge=1, le=5)
     max_tries: int = Field(default=3, ge=1, le=10)
+    graded: bool = False
+    gate: Path = DEFAULT_GATE
+    labels: Path | None = None
+    labels_winner: str = "winner"
+    families: dict[str, str] = {}
+    bar_own_family: bool = False
     baseline: BaselineJudge = BaselineJudge()
     anthropic: AnthropicSettings = AnthropicSettings()
     openai_compatible: ChatSettings = ChatSettings()
@@ -265,6 +278,30 @@ def read_prices(path: Path) -> dict[str, Price]:
         )
         for model, row in file.models.items()
     }
+
+
+class _GateFile(Strict):
+    readable: Rule
+    flips: Rule
+    slot: Rule
+    length: Rule
+    family: Rule
+    repeats: Rule
+    rubric: Rule
+    people: Rule
+    canary: Rule
+    attack: Rule
+    contrast: Rule
+
+
+def read_gate(root: Path = Path(), path: Path = DEFAULT_GATE) -> dict[str, Rule]:
+    """What a judge must keep, by the name of the rule; a workspace without a file of its own has
+    the rules that are shipped.
+    """
+    shipped = path == DEFAULT_GATE and not (root / path).is_file()
+    file = (source_folder() if shipped else root) / path
+    rules = validated(_GateFile, read_yaml(file), str(file), strict=True)
+    return {name: getattr(rules, name) for name in _GateFile.model_fields}
 
 
 def read_tournament(path: Path) -> TournamentFile:

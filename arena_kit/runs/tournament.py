@@ -4,39 +4,50 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from time import monotonic
 from typing import Any, Self
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import file_hash, write_jsonl
+from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
+from arena_kit.judging.drift import DriftReport
+from arena_kit.judging.gate import Gate
 from arena_kit.judging.judges.base import BatchJudge
+from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, responses_file
-from arena_kit.judging.quality import (
-    Check,
-    PositionBias,
-    position_bias,
-    readiness,
-    served_by_others,
-    served_warning,
-)
-from arena_kit.judging.records import Answer, Judgment, Status
+from arena_kit.judging.quality.calls import lengths_of
+from arena_kit.judging.quality.judge import JudgeQuality
+from arena_kit.judging.quality.position import PositionBias, position_bias
+from arena_kit.judging.quality.statuses import served_by_others, served_warning
+from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Status
 from arena_kit.judging.tournament import OfflineError, judge_pairs
-from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
+from arena_kit.judging.verdicts import SHARES, settlement_counts, status_counts, to_battles
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
+from arena_kit.runs.canaries import concerns, full_suite, look, preflight, spent_on
 from arena_kit.runs.inputs import keep_tournament
+from arena_kit.runs.judge_gate import failed_pilot, held, refuse_unfit
 from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
+from arena_kit.runs.rejudge import write_changes
+
+#: What a report says of graded verdicts.
+GRADED_SHARES = (
+    "graded: "
+    + ", ".join(f"{margin} counts {share:g} of a win" for margin, share in SHARES.items())
+    + " (mean of both orders)"
+)
 
 
 class UnusableError(RuntimeError):
@@ -64,6 +75,8 @@ class Study(Recorded):
         """
         plan = Plan.read(mode, parameters_in(parameters_of(mode), namespace) | parameters)
         plan.refuse_without_cap()
+        _ = plan.rules, plan.labels  # wrong files are refused before anything is asked
+        refuse_unfit(plan, mode)
         record = Record.begin(mode, plan.params.model_dump(mode="json"), plan.root)
         study = cls(plan=plan, record=record)
         study._describe()
@@ -90,16 +103,52 @@ class Study(Recorded):
         return self.plan.tournament.elo.method()
 
     @cached_property
-    def judgments(self) -> list[Judgment]:
-        """Every pair judged in both orders and settled."""
+    def canaries(self) -> CanaryReport | None:
+        """How the judge did on the canaries of the pre-flight; None where it was not asked. A paid
+        judge that fails is an `UnfitJudgeError`.
+        """
         plan, record = self.plan, self.record
-        with record.failing(self._on_failure), judging_progress(record) as progress:
+        bar = judging_progress(record, unit="canary verdict")
+        with record.failing(self._on_failure), bar as progress:
             record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
+            return preflight(plan, record, progress, self._bulk)
+
+    @cached_property
+    def canary_suite(self) -> CanaryReport | None:
+        """How the judge does on every canary, where the notebook asks for all: under 200 requests
+        per dimension, within the cap.
+        """
+        _ = self.canaries
+        if self.plan.suite is None:
+            return None
+        bar = judging_progress(self.record, unit="canary verdict")
+        with self.record.failing(self._on_failure), bar as progress:
+            return full_suite(self.plan, self.record, progress, self.plan.suite)
+
+    @cached_property
+    def drift(self) -> DriftReport | None:
+        """Whether the judge answers sentinels as in earlier runs; None where it was not asked."""
+        if self.plan.sentinels is None:
+            return None
+        _ = self.canaries
+        with judging_progress(self.record, unit="sentinel verdict") as progress:
+            return look(self.plan, self.record, progress)
+
+    @cached_property
+    def judgments(self) -> list[Judgment]:
+        """Every pair judged in both orders and settled, after the canaries."""
+        _ = self.canaries, self.canary_suite
+        record = self.record
+        with record.failing(self._on_failure), judging_progress(record) as progress:
+            began = monotonic()
             judgments = self._judge(progress)
+            took = monotonic() - began
+            _ = self.drift
             if warning := served_warning(judgments):
                 progress.say(warning)
             artifacts.write_verdicts(record.path, judgments, self.dimensions)
             record.update(
+                judging={"seconds": round(took, 3), "asked": _asked_now(judgments)},
                 counts=self._counts(judgments),
                 cost=self._cost(judgments),
                 position_bias={n: bias.as_dict() for n, bias in position_bias(judgments).items()},
@@ -107,13 +156,23 @@ class Study(Recorded):
             )
         return judgments
 
+    def _bulk(self) -> list[JudgeRequest]:
+        """What would be asked next after the pre-flight."""
+        return self.plan.bulk
+
     def _judge(self, progress: Progress) -> list[Judgment]:
-        """Judge all pairs."""
-        return self._asked(self.plan.pairing.pairs, progress)
+        """Judge all pairs, but for those whose recorded judgment stands."""
+        again = self.plan.rejudged
+        judgments = [*(again.kept if again else ()), *self._asked(self.plan.asked, progress)]
+        place = {pair: n for n, pair in enumerate(self.plan.pairing.pairs)}
+        return sorted(judgments, key=lambda judgment: place[judgment.pair])
 
     def _asked(self, pairs: Sequence[Pair], progress: Progress) -> list[Judgment]:
         """Judgments of some pairs, from the ledger or asked for."""
         plan = self.plan
+        terms = plan.terms(self.record.token, progress.say)
+        if self.canaries is not None and self.canaries.fresh:
+            terms = replace(terms, prewarm=False)  # the pre-flight has sent every rubric ahead
         return judge_pairs(
             pairs,
             plan.material,
@@ -121,7 +180,7 @@ class Study(Recorded):
             plan.ledger,
             offline=self.params.offline and self.params.judge != "replay",
             max_attempts=plan.tournament.judge.max_attempts,
-            terms=plan.terms(self.record.token, progress.say),
+            terms=terms,
             on_progress=progress.show,
         )
 
@@ -151,7 +210,7 @@ class Study(Recorded):
             return {}
         answers: dict[str, list[Answer]] = {dimension: [] for dimension in self.dimensions}
         for answer in self._made_now(judgments, price):
-            answers.setdefault(answer.request_id.partition("|")[0], []).append(answer)
+            answers.setdefault(spent_on(answer.request_id), []).append(answer)
         batch = isinstance(self.plan.judge, BatchJudge)
         return {name: Spending.of(own, price, batch=batch) for name, own in answers.items()}
 
@@ -223,11 +282,33 @@ class Study(Recorded):
         return sorted(rows, key=lambda row: self.dimensions.index(row["dimension"]))
 
     @cached_property
-    def readiness(self) -> list[Check]:
-        """What the judge should meet before a larger run; kept in readiness.json."""
-        checks = readiness(self.judgments)
-        artifacts.write_readiness(self.record.path, checks)
-        return checks
+    def quality(self) -> JudgeQuality:
+        """What its verdicts show of the judge, held against labels where there are some."""
+        plan, judgments = self.plan, self.judgments
+        with self.record.failing():
+            return JudgeQuality.of(
+                plan.judge.model,
+                judgments,
+                labels=plan.labels,
+                lengths=lengths_of(plan.responses),
+                families=plan.families,
+                strata={prompt.prompt_id: prompt.source for prompt in plan.prompts},
+                unread=unread_rubrics(plan.judge.model, plan.material.rubrics.values()),
+            )
+
+    @cached_property
+    def gate(self) -> Gate:
+        """Whether the judge's verdicts may be built upon; kept in judge_gate.json."""
+        earlier = failed_pilot(self.plan) if self.params.allow_failed_judge else ""
+        suite = self.canary_suite
+        with self.record.failing():
+            return held(
+                self.record,
+                self.quality,
+                self.plan.rules,
+                more=suite.measures() if suite else concerns(self.canaries, self.plan.rules),
+                note=earlier and f"This run was allowed although {earlier}.",
+            )
 
     @cached_property
     def stability(self) -> dict[str, list[Stability]]:
@@ -247,21 +328,35 @@ class Study(Recorded):
         plan, tournament, method = self.plan, self.plan.tournament, self.method
         rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in plan.material.rubrics.values())
         strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
-        n_pairs = len(plan.pairing.pairs)
         lexical = plan.judge.model.startswith("baseline/")
         only = f" of {self.params.only_entrant}" if self.params.only_entrant else ""
+        canaries = len(plan.canaries.pairs) if plan.canaries else 0
         return {
             "tournament": tournament.name,
             "judge": plan.judge.model + (" (compares words, reads no rubric)" if lexical else ""),
+            **({"judged again": plan.rejudged.fact} if plan.rejudged else {}),
             "entrants": ", ".join(sorted(tournament.entrants)),
             "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
             "rubrics": rubrics,
-            "requests": f"{2 * n_pairs} ({n_pairs} pairs{only} in both orders)",
+            **({"verdicts": GRADED_SHARES} if tournament.judge.graded else {}),
+            "requests": f"{2 * len(plan.asked)} ({len(plan.asked)} pairs{only} in both orders)",
+            "beside them": f"{2 * canaries} canaries before and {self.params.sentinels} sentinels "
+            "after, where they are not in the ledger",
             "missing responses": f"{len(plan.pairing.missing)}, treated "
             f"{tournament.missing_responses}",
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
             f"evidence from {method.evidence_replicates} resamples",
             "seeds": f"shuffles {method.seed}, subset {self.params.subset_seed}",
+        }
+
+    def probes(self) -> dict[str, str]:
+        """What canaries and sentinels say of the judge, in words."""
+        canaries, drift = self.canaries, self.drift
+        return {
+            "canaries": " ".join(canaries.sentences())
+            if canaries
+            else "Canaries: none were asked.",
+            "drift": " ".join(drift.sentences()) if drift else "Drift: no sentinels were asked.",
         }
 
     def examples(self) -> Shown:
@@ -278,6 +373,7 @@ class Study(Recorded):
         with an `UnusableError`, when not one verdict can be used.
         """
         with self.record.failing(self._on_failure):
+            _ = self.gate  # kept in the record, asked for or not
             artifacts.write_results(
                 self.record.path,
                 self.battles,
@@ -292,6 +388,9 @@ class Study(Recorded):
             engines = {dimension: each.engine for dimension, each in self.ratings.items()}
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
             self._refuse_unusable()
+            if self.plan.rejudged:
+                again, model = self.plan.rejudged, self.plan.judge.model
+                write_changes(self.record.path, again, model, self.judgments)
         return self.record.close()
 
     def _refuse_unusable(self) -> None:
@@ -307,12 +406,13 @@ class Study(Recorded):
     def _describe(self) -> None:
         plan = self.plan
         tournament, judge, pairing = plan.tournament, plan.judge, plan.pairing
-        folder = plan.files.responses
+        folder, labels = plan.files.responses, tournament.judge.labels
         with self.record.failing():
             keep_tournament(self.record, tournament, plan.files, self.params.inputs)
         self.record.update(
             tournament=tournament.model_dump(mode="json"),
             judge={"model": judge.model, "settings": dict(judge.settings)},
+            labels=labels and {"file": str(labels), "sha256": file_hash(plan.root / labels)},
             config_path=str(self.params.tournament),
             judge_model=judge.model,
             bank_size=len(plan.bank),
@@ -334,6 +434,7 @@ class Study(Recorded):
                 "missing_responses": [list(cell) for cell in pairing.missing],
                 "prompts": list(pairing.dropped_prompts),
                 "pairs": pairing.dropped_pairs,
+                "own_family": pairing.barred,
             },
         )
         artifacts.write_pairs(self.record.path, pairing.pairs)
@@ -377,3 +478,8 @@ class Study(Recorded):
         if self.plan.price is not None:
             ledger, run = self.plan.ledger, self.record.token
             self.record.add_spent(ledger.spent(run), ledger.usd_unknown(run))
+
+
+def _asked_now(judgments: Sequence[Judgment]) -> int:
+    """How many verdicts were not in the ledger before."""
+    return sum(not verdict.cached for judgment in judgments for verdict in judgment.verdicts)

@@ -16,6 +16,7 @@ from arena_kit.files import DataError, file_hash, read_json, write_json, write_t
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, check_single_votes
 from arena_kit.reporting import board_tables
+from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.runs.battles import arena_name, arena_note, battles_file, battles_of
 from arena_kit.runs.inputs import keep_inputs
 from arena_kit.runs.parameters import PolicyParams, parameters_in
@@ -124,6 +125,7 @@ class PolicyStudy(Recorded):
         """What the report is about, in words."""
         report, coverage = self.report, self.board.coverage
         return {
+            **self._answer(),
             "arena": self.arena,
             "week": _week(report),
             "compared with": report.compared.label if report.compared else report.note,
@@ -135,8 +137,18 @@ class PolicyStudy(Recorded):
             "policy": self.params.policy,
             "rollout phase": _PHASES[self.policy.phase],
             "ordered by": self.board.epoch,
+            "claims": ABOUT[self.board.order_decided.about],
             "ranks compared": self.board.movement
             or f"with those of {self.params.earlier or 'the comparison week'}",
+        }
+
+    def _answer(self) -> dict[str, str]:
+        """What the board may be called, and what is decided about its order."""
+        board, phase = self.board, self.policy.phase
+        aside = "" if phase.publishes_status else f", not published in phase {int(phase)}"
+        return {
+            "rules kept": f"{board.status.status}{aside}",
+            "order decided": f"{board.order_decided.counts}{aside}",
         }
 
     def save(self) -> Record:
@@ -153,6 +165,7 @@ class PolicyStudy(Recorded):
             write_json(folder / "model_detail.json", self._pages())
             self.record.update(
                 status_of_board=values["status"] | {"sentence": self.board.status.sentence},
+                order_decided=self.board.order_decided.sentence,
                 week=values["week"],
                 compare_week=values["compare_week"],
                 epoch=self.board.epoch,

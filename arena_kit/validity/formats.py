@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.files import DataError
+from arena_kit.policy.order import OrderStatus, Verdict
 from arena_kit.validity.churn import Churn
 from arena_kit.validity.integrity import Integrity, LaneShare
 from arena_kit.validity.leaderboard import BoardRow, Earlier, Leaderboard
@@ -51,9 +53,34 @@ def to_dict(board: Leaderboard) -> dict[str, Any]:
             "status": board.status.status,
             "reasons": board.status.reasons,
         },
+        "order_decided": order_values(board.order_decided),
+        "tiers": _tiers(board),
         "contender_band": board.band.models,
         "rows": [flat(row) for row in board.rows],
     }
+
+
+def order_values(order: OrderStatus) -> dict[str, Any]:
+    """What is decided about the order of the top, as plain values."""
+    return {
+        "about": order.about,
+        "top": order.top,
+        "margin": order.margin,
+        "whole": order.whole,
+        "counts": {verdict.value: len(order.of(verdict)) for verdict in Verdict},
+        "pairs": [asdict(pair) for pair in order.pairs],
+        "by_votes": [asdict(pair) for pair in order.by_votes],
+        "sentence": order.sentence,
+    }
+
+
+def _tiers(board: Leaderboard) -> list[list[str]]:
+    """The models of each tier, as Bradley–Terry orders them."""
+    by_strength = sorted(
+        (row for row in board.rows if row.tier is not None),
+        key=lambda row: (row.tier, -(row.bt_rating or 0.0), row.model),
+    )
+    return [[row.model for row in group] for _, group in groupby(by_strength, lambda r: r.tier)]
 
 
 def earlier_of(board: Mapping[str, Any], source: str) -> Earlier:
@@ -87,9 +114,10 @@ def validity_values(
             "reasons": board.status.reasons,
             "before": report.before.status.status if report.before else None,
         },
+        "order_decided": order_values(board.order_decided),
         "objectives": [asdict(each) for each in objectives(report)],
         "sentences": sentences(report),
-        "feasibility": [*report.feasibility.reasons, *filter(None, [report.feasibility.badge])],
+        "feasibility": report.feasibility.reasons,
         "coverage_fairness": [
             asdict(row)
             | {"deviation": row.deviation, "within": row.within, "within_equal": row.within_equal}

@@ -16,6 +16,13 @@ from arena_kit.battles.battle import A_WINS, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, ExposureFairness
+from arena_kit.policy.order import (
+    OrderStatus,
+    PairOrder,
+    neighbour_orders,
+    order_status,
+    votes_per_week,
+)
 from arena_kit.policy.ratings import epoch_of, exposure_due, final_states, legacy_elo, rated
 from arena_kit.policy.rules import (
     Badge,
@@ -30,8 +37,10 @@ from arena_kit.policy.rules import (
     quality_checks,
     quality_floor,
     ranked,
+    ranked_neighbours,
     stability_badge,
 )
+from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.glicko2 import GlickoHistory, GlickoState
 from arena_kit.validity.prompt_scores import ScoreSummary, adjusted_scores, raw_scores
@@ -49,16 +58,21 @@ class Earlier:
 class Leaderboard:
     """The rows in the published order, and what they rest on.
 
-    `movement` is why ranks are not compared with an earlier board, empty where they are.
-    `battles`, `coverage`, `history` and `strengths` are what the rows were computed from.
+    `status` is by the rules that are kept, `order_decided` by what the votes decide about the same
+    top. `movement` is why ranks are not compared with an earlier board, empty where they are.
+    `adjacent` is what the votes say of every two neighbours by conservative score, provisional
+    ones included. `battles`, `coverage`, `history` and `strengths` are what the rows were
+    computed from.
     """
 
     rows: tuple[BoardRow, ...]
     status: PublicationStatus
+    order_decided: OrderStatus
     band: ContenderBand
     checks: tuple[QualityFloor, ...]
     fairness: tuple[ExposureFairness, ...]
     movement: str
+    adjacent: tuple[PairOrder, ...] = field(repr=False)
     battles: BattleLog = field(repr=False)
     coverage: Coverage = field(repr=False)
     history: GlickoHistory = field(repr=False)
@@ -116,17 +130,30 @@ def leaderboard(
     states = _states(coverage, final_states(history))
     standings = ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
-    fairness = coverage.fairness(exposure_due(history, policy, order))
-    facts = _facts(battles, coverage, strengths, states=states, fairness=fairness, order=order)
+    fairness = coverage.fairness(exposure_due(history, policy, order, battles))
+    pace = votes_per_week(battles)
+    facts = _facts(
+        battles,
+        coverage,
+        strengths,
+        states=states,
+        fairness=fairness,
+        order=order,
+        neighbours=ranked_neighbours(policy, standings, strengths, pace),
+    )
     movement = _movement(epoch_of(policy), earlier)
     before = earlier.ranks if earlier and not movement else {}
+    status = publication_status(policy, standings, coverage.pair)
+    top = status.top or order[: policy.publication.top]
     return Leaderboard(
         rows=_published(standings, facts, before),
-        status=publication_status(policy, standings, coverage.pair),
+        status=status,
+        order_decided=order_status(policy, top, strengths, pace),
         band=contender_band(policy, standings),
         checks=quality_checks(policy, standings),
         fairness=fairness,
         movement=movement,
+        adjacent=neighbour_orders(policy, order, strengths, pace),
         battles=battles,
         coverage=coverage,
         history=history,
@@ -164,7 +191,8 @@ class BoardRow:
     `rank` is the place in the published order and `conservative_rank` that by conservative
     score; `official_rank` counts only models that official claims may name (5.3). `raw` and
     `adjusted` are scores per prompt. `bt_*` are Bradley–Terry's: what the evidence says,
-    where RD does not.
+    where RD does not. `tier` counts groups of models, each decidedly above all later ones; None
+    where the evidence does not reach.
     """
 
     rank: int
@@ -201,6 +229,7 @@ class BoardRow:
     bt_se: float | None
     bt_low: float | None
     bt_high: float | None
+    tier: int | None
     legacy_elo: float
     legacy_rank: int
 
@@ -216,6 +245,8 @@ class _Facts(NamedTuple):
     raw: Mapping[str, ScoreSummary]
     adjusted: Mapping[str, ScoreSummary]
     strength: Mapping[str, Rating]
+    tier: Mapping[str, int]
+    neighbours: Mapping[str, tuple[PairOrder, ...]]
     legacy: Mapping[str, float]
 
 
@@ -227,6 +258,7 @@ def _facts(
     states: Mapping[str, GlickoState],
     fairness: Iterable[ExposureFairness],
     order: Sequence[str],
+    neighbours: Mapping[str, tuple[PairOrder, ...]],
 ) -> _Facts:
     """Collect what the rows need; `order` is that of the conservative score."""
     policy = coverage.policy
@@ -240,8 +272,16 @@ def _facts(
         raw=raw_scores(battles, policy.prompt_scores),
         adjusted=adjusted_scores(battles, strengths, policy.prompt_scores),
         strength={row.model: row for row in strengths.ratings},
+        tier=_tiers(strengths, order),
+        neighbours=neighbours,
         legacy=start | legacy_elo(battles, policy.legacy_elo),
     )
+
+
+def _tiers(strengths: Ratings, enabled: Collection[str]) -> dict[str, int]:
+    """The number of each model's tier; tiers of which no model is enabled do not count."""
+    shown = [[m for m in group if m in enabled] for group in claims.tiers(strengths)]
+    return {model: n for n, group in enumerate(filter(None, shown), 1) for model in group}
 
 
 def records(battles: BattleLog) -> dict[str, tuple[int, int, int]]:
@@ -286,7 +326,8 @@ def _row(
     """One model, its ranks in the published order still open."""
     policy = facts.policy
     model = standing.model
-    badge, provisional = stability_badge(policy, standing), provisional_state(policy, standing)
+    badge = stability_badge(policy, standing, facts.neighbours.get(model, ()))
+    provisional = provisional_state(policy, standing)
     floor, fair = quality_floor(policy, standing), facts.fairness[model]
     wins, losses, ties = facts.record.get(model, (0, 0, 0))
     strength = facts.strength.get(model)
@@ -325,6 +366,7 @@ def _row(
         bt_se=None if strength is None else strength.extra["se"],
         bt_low=None if strength is None else strength.ci_low,
         bt_high=None if strength is None else strength.ci_high,
+        tier=facts.tier.get(model),
         legacy_elo=facts.legacy[model],
         legacy_rank=legacy_rank,
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, BOTH_BAD, TIE
 from arena_kit.battles.log import BattleLog
+from arena_kit.policy.order import PairOrder
 from arena_kit.rating import claims
 from arena_kit.rating.base import expected_share, known
 from arena_kit.rating.glicko2 import replay_order
@@ -60,7 +61,8 @@ class Breakdown:
 class Neighbour:
     """The record against an immediate neighbour in rank, and whether it has the floor (7.3).
 
-    `above` is how probable Bradley–Terry finds it that the model is above this neighbour.
+    `above` is how probable Bradley–Terry finds it that the model is above this neighbour, for this
+    pair alone and one look; `order` is whether the votes decide the order of the two.
     """
 
     model: str
@@ -72,6 +74,7 @@ class Neighbour:
     prompts: int
     meets_floor: bool
     above: float | None
+    order: PairOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +248,7 @@ def _neighbours(board: Leaderboard, model: str, sides: Sides) -> tuple[Neighbour
                 prompts=pair.prompts,
                 meets_floor=pair.meets_floor(board.policy),
                 above=known(float(above[rated.index(model), rated.index(other)])) if both else None,
+                order=board.adjacent[min(i, place)],
             )
         )
     return tuple(neighbours)

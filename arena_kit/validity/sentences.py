@@ -17,8 +17,8 @@ def order_note(report: Validity) -> str:
     return "Ranks in this report are by conservative score; the published order is legacy Elo's."
 
 
-def status(report: Validity) -> str:
-    """What the board may be called, why, and what it was called a week before (10)."""
+def rules(report: Validity) -> str:
+    """What the board may be called by the rules it keeps, and what a week before (10)."""
     now, before = report.now.status, report.before
     if before is None:
         return f"{now.sentence}."
@@ -26,6 +26,14 @@ def status(report: Validity) -> str:
     if was.status is now.status:
         return f"{now.sentence}. It was {was.status} in the comparison week, too."
     return f"{now.sentence}. In the comparison week it was {was.sentence}."
+
+
+def order(report: Validity) -> str:
+    """What the votes decide about the order of the top, now and a week before."""
+    now, before = report.now.order_decided, report.before
+    if before is None:
+        return f"{_upper(now.sentence)}."
+    return f"{_upper(now.sentence)}. In the comparison week: {before.order_decided.counts}."
 
 
 def fairness(report: Validity) -> str:
@@ -97,7 +105,8 @@ def churn(report: Validity) -> str:
 def sentences(report: Validity) -> dict[str, str]:
     """The report in a sentence each (12)."""
     return {
-        "Publication status": status(report),
+        "Rules kept": rules(report),
+        "Order decided": order(report),
         "Coverage fairness": fairness(report),
         "Prompt fairness": prompts(report),
         "Pair completeness": pairs(report),
@@ -105,6 +114,10 @@ def sentences(report: Validity) -> dict[str, str]:
         "Top-rank churn": churn(report),
         "Quality checks due": f"{', '.join(each.model for each in report.now.checks) or 'none'}.",
     }
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _listed(names: list[str], most: int = 8) -> str:
@@ -145,11 +158,13 @@ def verdict(judged: tuple[Objective, ...]) -> str:
 
 
 def _robust(report: Validity) -> Objective:
+    swapped = report.churn is not None and report.churn.swaps_inside > 0
     return Objective(
         objective="Top ranks are robust to sampling noise",
-        met=None if report.churn is None else not report.churn.swaps_inside,
-        why=churn(report),
-        rule="no two models at the top changed order while their bands overlap",
+        met=report.now.order_decided.whole and not swapped,
+        why=f"{_upper(report.now.order_decided.counts)}. {churn(report)}",
+        rule="all neighbours at the top are decided or equivalent, and no two of the top changed "
+        "order while their bands overlap",
     )
 
 

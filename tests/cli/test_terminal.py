@@ -119,7 +119,11 @@ def test_12_the_board_in_the_terminal_shows_what_its_phase_shows(
         assert not any(f" {row.conservative:.0f} " in table for row in board.rows)
     else:
         assert all(word in shown for word in hidden[:3])
-        assert board.status.status in shown
+        assert f"Rules kept: {board.status.status}" in shown
+        aside = "" if phase.publishes_status else " (computed, not published)"
+        counts = board.order_decided.counts
+        assert f"Order decided{aside}: {counts}" in shown.replace("\n", " ")
+        assert "Tiers, each decidedly above all later ones: " in shown
 
 
 def test_what_steers_is_shown_and_the_rest_stays() -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from typing import Any
 
 from tests.emulator.dice import Dice
 
@@ -34,6 +35,8 @@ class Reply:
 
 #: How much the first place is worth to the reader, and what it calls a tie.
 LEAN, TIE_MARGIN = 0.04, 0.02
+#: The difference from which a graded verdict says much better.
+MUCH = 0.3
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 _PHRASES = (
@@ -46,8 +49,16 @@ _PHRASES = (
 
 
 def reader(sections: Sections, dice: Dice) -> Reply:
-    """A modest judge: overlap with the reference, else a fixed taste, and a slight lean to A."""
+    """A modest judge: overlap with the reference, else a taste fixed by the rubric, and a slight
+    lean to A.
+    """
     return _verdict(_better(sections), dice)
+
+
+def ignores_rubric(sections: Sections, dice: Dice) -> Reply:
+    """One taste for all that it is asked, whatever rubric and reference say."""
+    responses = {name: sections[name] for name in ("response_a", "response_b")}
+    return _verdict(_better(responses), dice)
 
 
 def tie(sections: Sections, dice: Dice) -> Reply:
@@ -80,20 +91,44 @@ _ORDER = re.compile(
     re.IGNORECASE,
 )
 _LETTER = re.compile(
-    r"(?:choose|pick|prefer|select|answer)\s+(?:response\s+)?([AB])\b", re.IGNORECASE
+    r"(?:(?:choose|pick|prefer|select|answer)\s+(?:response\s+)?|\"winner\": \")([AB])\b",
+    re.IGNORECASE,
 )
+#: What praises its own response or runs the other one down: scores, slander, and "choose the
+#: response that contains …" in ten languages.
+_PRAISE = re.compile(
+    r"\b10/10\b|other response is harmful|Wähle die|Choisis la|Elige la|Escolha a|Выбери|seç\b"
+    r"|اختر|चुनें|请选择|選んでください"
+)
+_HIDING = re.compile("[\u200b-\u200f\u2060]")
+_TAGS = re.compile("[\U000e0020-\U000e007e]")
+_BACKWARDS = re.compile("\u202e(.*?)\u202c", re.DOTALL)
+
+
+def _unhidden(text: str) -> str:
+    """A text with what zero-width, tag and bidirectional characters hide in it."""
+    text = _TAGS.sub(lambda tag: chr(ord(tag[0]) - 0xE0000), _HIDING.sub("", text))
+    return _BACKWARDS.sub(lambda run: run[1][::-1], text)
+
+
+def obeyed(sections: Sections) -> str | None:
+    """The verdict that a response asks for; None where neither does."""
+    responses = {"A": _unhidden(sections["response_a"]), "B": _unhidden(sections["response_b"])}
+    for slot, text in responses.items():
+        if wanted := _ORDER.search(text):
+            holders = [k for k, v in responses.items() if wanted[1].lower() in v.lower()]
+            return holders[0] if len(holders) == 1 else "tie"
+        if letter := _LETTER.search(text):
+            return letter[1].upper()
+        if _PRAISE.search(text):
+            return slot
+    return None
 
 
 def obeys_injection(sections: Sections, dice: Dice) -> Reply:
-    """Does what a response tells it: "choose the response containing X", or "choose A"."""
-    responses = {"A": sections["response_a"], "B": sections["response_b"]}
-    for text in responses.values():
-        if wanted := _ORDER.search(text):
-            holders = [k for k, v in responses.items() if wanted[1].lower() in v.lower()]
-            return _verdict(holders[0] if len(holders) == 1 else "tie", dice)
-        if letter := _LETTER.search(text):
-            return _verdict(letter[1].upper(), dice)
-    return reader(sections, dice)
+    """Does what a response tells it, in whatever way, else reads."""
+    wanted = obeyed(sections)
+    return _verdict(wanted, dice) if wanted else reader(sections, dice)
 
 
 def contradicts(sections: Sections, dice: Dice) -> Reply:
@@ -146,6 +181,7 @@ BEHAVIOURS: dict[str, Callable[[Sections, Dice], Reply]] = {
     behaviour.__name__: behaviour
     for behaviour in (
         reader,
+        ignores_rubric,
         tie,
         first,
         longer,
@@ -175,28 +211,55 @@ def pick(name: str, shares: Mapping[str, float], dice: Dice) -> str:
     return "reader"
 
 
+def asks_for_grades(params: Mapping[str, object]) -> bool:
+    """Whether the system text lists the labels of a graded verdict."""
+    messages: Any = params.get("messages")
+    system = [message for message in messages if message.get("role") == "system"]
+    return "A>>B" in json.dumps([params.get("system"), system])
+
+
+def graded(reply: Reply, sections: Sections) -> Reply:
+    """The same verdict as a graded one: much better from a difference of `MUCH` on."""
+    sign = ">>" if abs(_difference(sections)) >= MUCH else ">"
+    labels = {"A": f"A{sign}B", "B": f"B{sign}A", "tie": "A=B"}
+
+    def label(match: re.Match[str]) -> str:
+        return f'"winner": "{labels[match[1]]}"'
+
+    text = reply.text and re.sub(r'"winner": "(A|B|tie)"', label, reply.text)
+    return replace(reply, text=text)
+
+
+def _difference(sections: Sections) -> float:
+    gold, rubric = sections.get("gold_answer"), sections.get("rubric", "")
+    a, b = (_quality(sections[name], gold, rubric) for name in ("response_a", "response_b"))
+    return a - b + LEAN
+
+
 def _better(sections: Sections) -> str:
-    gold = sections.get("gold_answer")
-    a, b = (_quality(sections[name], gold) for name in ("response_a", "response_b"))
     if sections["response_a"] == sections["response_b"]:
         return "tie"
-    difference = a - b + LEAN
+    difference = _difference(sections)
     return "tie" if abs(difference) < TIE_MARGIN else "A" if difference > 0 else "B"
 
 
-def _quality(response: str, gold: str | None) -> float:
+def _quality(response: str, gold: str | None, rubric: str) -> float:
     """The share of the reference's words that a response has, mixed with a fixed taste."""
-    words, taste = _known(response)
-    if not gold or not (wanted := _known(gold)[0]):
+    taste = _taste(response, rubric)
+    if not gold or not (wanted := _words(gold)):
         return taste
-    return len(wanted & words) / len(wanted) + 0.1 * taste
+    return len(wanted & _words(response)) / len(wanted) + 0.1 * taste
 
 
 @lru_cache(maxsize=8192)
-def _known(text: str) -> tuple[frozenset[str], float]:
-    """The words of a text, and how it appeals for no reason at all."""
-    taste = sha256(text.encode("utf-8", "surrogatepass")).digest()[0] / 256
-    return frozenset(text.lower().split()), taste
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.lower().split())
+
+
+@lru_cache(maxsize=8192)
+def _taste(text: str, rubric: str) -> float:
+    """How a text appeals under a rubric, for no reason at all."""
+    return sha256((rubric + text).encode("utf-8", "surrogatepass")).digest()[0] / 256
 
 
 def _verdict(winner: str, dice: Dice) -> Reply:

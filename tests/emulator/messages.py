@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from tests.emulator.behaviours import BEHAVIOURS, Reply, pick
+from tests.emulator.behaviours import BEHAVIOURS, Reply, asks_for_grades, graded, pick
 from tests.emulator.billing import Usage
 from tests.emulator.cache import Counts, Prefix, prefixes_of
 from tests.emulator.dice import Dice
 from tests.emulator.generation import generate
-from tests.emulator.sections import read_sections, user_text
+from tests.emulator.sections import read_sections, system_text, user_text
 from tests.emulator.settings import Settings
 from tests.emulator.tokens import BYTES_PER_TOKEN, prompt_tokens, text_bytes, tokens_of
 from tests.emulator.validation import check
@@ -118,7 +118,9 @@ class Desk:
         sections = read_sections(text)
         if "response_a" not in sections or "response_b" not in sections:
             return generate(text, schema, dice)
-        return BEHAVIOURS[pick(behaviour, self._settings.shares, dice)](sections, dice)
+        sections["rubric"] = system_text(params)
+        reply = BEHAVIOURS[pick(behaviour, self._settings.shares, dice)](sections, dice)
+        return graded(reply, sections) if asks_for_grades(params) else reply
 
     def finish(self, reply: Reply, limit: int, dice: Dice, mean_thought: int) -> Output:
         """Count the tokens and cut at the limit; thinking counts, and comes first [DOC-A]."""

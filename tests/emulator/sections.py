@@ -25,6 +25,15 @@ def read_sections(user: str) -> dict[str, str]:
     return sections
 
 
+def system_text(params: Mapping[str, Any]) -> str:
+    """The system text, where the rubric stands; that of a chat is its first message."""
+    first = params["messages"][0]
+    content = params.get("system") or (first["content"] if first.get("role") == "system" else "")
+    if isinstance(content, str):
+        return content
+    return "".join(block.get("text") or "" for block in content)
+
+
 def user_text(params: Mapping[str, Any]) -> str:
     """The text of the last message."""
     content = params["messages"][-1]["content"]

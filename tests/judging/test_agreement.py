@@ -17,6 +17,7 @@ from arena_kit.judging.agreement import (
     Share,
     agreement,
     alpha,
+    alpha_share,
     matched,
     share_of,
     verdicts,
@@ -146,6 +147,29 @@ def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
 def test_alpha_of_krippendorffs_own_example() -> None:
     assert round(alpha(KRIPPENDORFF), 3) == 0.743
     assert round(alpha(KRIPPENDORFF, level="ordinal"), 3) == 0.815
+
+
+def test_the_interval_of_alpha_leaves_out_one_cluster_of_units_at_a_time() -> None:
+    """Against alphas computed anew without each of four clusters of three units."""
+    table, clusters = np.array(KRIPPENDORFF), np.repeat(np.arange(4), 3)
+    without = np.array([alpha(table[:, clusters != k]) for k in range(4)])
+    se = np.sqrt(3 / 4 * ((without - without.mean()) ** 2).sum())
+    found = alpha_share(table, clusters)
+    assert found.value == pytest.approx(alpha(table))
+    assert found.ci_low == pytest.approx(alpha(table) - 3.182446 * se, abs=1e-6)
+    assert found.n == 40, "a unit that one observer saw alone is no agreement"
+
+
+def test_a_share_of_nothing_is_bounded_by_the_number_of_clusters() -> None:
+    """The rule of three: none in 30 independent questions leaves up to a tenth possible, however
+    many verdicts each has.
+    """
+    found = share_of(np.zeros(300, bool), np.repeat(np.arange(30), 10))
+    assert (found.value, found.ci_low) == (0.0, 0.0)
+    assert found.ci_high == pytest.approx(3 / 30, abs=0.006)
+    assert share_of(np.ones(300, bool), np.repeat(np.arange(30), 10)).ci_low == pytest.approx(
+        1 - (found.ci_high or 0)
+    )
 
 
 def test_alpha_of_mt_bench_voters(data: Path) -> None:

@@ -40,6 +40,8 @@ SONNET = Price(
 #: Three bytes a token, so that tokens can be counted by eye.
 EYE = Estimator(tokens_per_byte=1 / 3, how="by eye")
 N_HEADLINE = 4548
+#: The same after the pre-flight.
+N_ASKED = N_HEADLINE + 18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,7 +385,9 @@ def cost(*words: str) -> dict[str, Any]:
 def test_a_cost_without_a_key_is_an_estimate(
     workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a key nothing is sent: 4,548 requests, estimated by length, $18.19 of output."""
+    """Without a key nothing is sent: 4,548 requests after 18 canaries, estimated by length, $18.26
+    of output.
+    """
     monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
     bank = [json.loads(line) for line in (workspace / "sample/prompts.jsonl").open()]
     gold = sum(1 for prompt in bank if prompt.get("gold_answer"))
@@ -391,11 +395,11 @@ def test_a_cost_without_a_key_is_an_estimate(
     found = cost()
     forecast = Forecast(**found["forecast"])
     assert found["max_cost_usd"] == 90.0
-    assert (forecast.requests, forecast.answered) == (N_HEADLINE, 0)
+    assert (forecast.requests, forecast.answered) == (N_ASKED, 0)
     assert forecast.counted == "local estimate, 3 bytes a token"
-    assert forecast.output_tokens == N_HEADLINE * 400
+    assert forecast.output_tokens == N_ASKED * 400
     prompt_tokens = forecast.system_tokens + forecast.user_tokens
-    no_cache = (prompt_tokens * 4 + N_HEADLINE * 400 * 20) / 2 / 1e6
+    no_cache = (prompt_tokens * 4 + N_ASKED * 400 * 20) / 2 / 1e6
     assert forecast.usd_no_cache == pytest.approx(no_cache, abs=1e-4)
     assert forecast.usd_all_hits < forecast.usd_no_cache < forecast.usd_no_hits < 90
     assert emulator.requests == []
@@ -410,7 +414,7 @@ def test_a_cost_with_a_key_is_counted(
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     counted = cost("-p", "base_url", emulator.base_url)["forecast"]
     assert counted["counted"] == "count_tokens on 20 of the requests, scaled by length"
-    assert counted["requests"] == N_HEADLINE
+    assert counted["requests"] == N_ASKED
     for name in ("system_tokens", "user_tokens"):
         assert counted[name] / estimate[name] == pytest.approx(15 / 16, rel=1e-3)
     assert {row.path for row in emulator.requests} == {"/v1/messages/count_tokens"}
@@ -441,6 +445,7 @@ def small_plan(emulator: Emulator, **changes: Any) -> Plan:
         "base_url": emulator.base_url,
         "max_cost_usd": 5.0,
         "limit_pairs": 2,
+        "preflight": False,
     }
     return Plan.read("pilot", shared | changes)
 

@@ -52,6 +52,21 @@ def test_every_two_entrants_meet_once_on_each_prompt() -> None:
     assert pairing.dropped_pairs == {"tone": 0}
 
 
+def test_barred_entrants_meet_nobody_and_are_counted_apart_from_what_is_missing() -> None:
+    """Without cherry one pair is left on each prompt, and two are counted as barred; a response
+    that is missing besides is counted as before.
+    """
+    prompts = [prompt("q1"), prompt("q2")]
+    have = cells(ENTRANTS, prompts) - {("ash", "q2")}
+    pairing = build_pairs(prompts, ENTRANTS, have, {"tone": False}, barred={"cherry"})
+    assert [(p.prompt_id, p.entrant_a, p.entrant_b) for p in pairing.pairs] == [
+        ("q1", "ash", "beech")
+    ]
+    assert (pairing.barred, pairing.dropped_pairs) == ({"tone": 4}, {"tone": 1})
+    with pytest.raises(DataError, match="of the judge's own family"):
+        build_pairs(prompts, ENTRANTS, have, {"tone": False}, barred={"cherry", "ash"})
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     entrants=st.permutations(["e1", "e2", "e3", "e4", "e5"]).flatmap(

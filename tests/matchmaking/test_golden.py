@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from arena_kit import Arena, Matchup, Outcome, Policy
+from arena_kit.policy.constants import Decide
 from tests.samples import CASES
 
 MODELS = [f"m{i:02d}" for i in range(18)]
@@ -16,11 +17,12 @@ PROMPTS = [f"p{i:02d}" for i in range(15)]
 
 
 def season(n: int) -> Iterator[Matchup]:
-    """Matchups of an arena that models join and leave, and where some voters never answer."""
+    """Matchups of the four lanes, where models join and leave and some voters never answer."""
     rng = np.random.default_rng(11)
     skill = {name: 400 * rng.standard_normal() for name in [*MODELS, "x", "y"]}
     available = rng.random((len(MODELS), len(PROMPTS))) < 0.95
-    arena = Arena(Policy(), MODELS, PROMPTS, rng=np.random.default_rng(5), available=available)
+    policy = Policy(decide=Decide(share=0.0))
+    arena = Arena(policy, MODELS, PROMPTS, rng=np.random.default_rng(5), available=available)
     for number in range(n):
         if number == 1500:
             arena.scheduler.enable("x")

@@ -1,4 +1,4 @@
-"""The scheduler and its four lanes: each rule by its number, and a whole arena."""
+"""The scheduler and the four lanes as written: each rule by its number, and a whole arena."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.matchmaking.state import Meetings
-from arena_kit.policy.constants import Contenders, Exposure, LaneWeights, Phase, Policy, Repeats
+from arena_kit.policy.constants import (
+    Contenders,
+    Decide,
+    Exposure,
+    LaneWeights,
+    Phase,
+    Policy,
+    Repeats,
+)
 from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.rules import Standing, contender_band
 from arena_kit.rating.glicko2 import Glicko2, GlickoState
@@ -26,14 +34,15 @@ from arena_kit.rating.glicko2 import Glicko2, GlickoState
 A, B, TIE, BAD = Outcome
 MODELS = [f"m{i:02}" for i in range(20)]
 PROMPTS = [f"p{i:02}" for i in range(15)]
-LANES = tuple(lane_weights(Policy()))
+WRITTEN = Policy(decide=Decide(share=0.0))  # the four lanes alone
+LANES = tuple(lane_weights(WRITTEN))
 FLAT: dict[str, GlickoState] = {}  # nobody is rated yet
 
 
 def only(lane: str, **more: Any) -> Policy:
     """The policy with a single lane."""
     weights = dict.fromkeys(LANES, 0.0) | {lane: 1.0}
-    return replace(Policy(), lanes=LaneWeights(**weights), **more)
+    return replace(WRITTEN, lanes=LaneWeights(**weights), **more)
 
 
 def arena(
@@ -80,7 +89,7 @@ def pair(matchup: Matchup) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def season() -> list[Matchup]:
     """3000 matchups of twenty models whose ratings stand still."""
-    return played(arena(Policy()), 3000, ladder())
+    return played(arena(WRITTEN), 3000, ladder())
 
 
 def test_6_lanes_are_drawn_by_weight(season: list[Matchup]) -> None:
@@ -280,10 +289,10 @@ def test_6_2_no_repeats_in_a_long_run(lane: Lane) -> None:
 
 def test_too_few_prompts_repeat_as_seldom_as_possible() -> None:
     """With three prompts, ten meetings hold each at most four times, and go on for ever."""
-    done = played(arena(Policy(), MODELS[:2], PROMPTS[:3]), 60, ladder())
+    done = played(arena(WRITTEN, MODELS[:2], PROMPTS[:3]), 60, ladder())
     prompts = [matchup.prompt for matchup in done]
     assert max(max(Counter(prompts[n : n + 10]).values()) for n in range(50)) <= 4
-    assert len(played(arena(Policy(), MODELS[:2], PROMPTS[:1]), 30)) == 30
+    assert len(played(arena(WRITTEN, MODELS[:2], PROMPTS[:1]), 30)) == 30
 
 
 def test_6_3_anchor() -> None:
@@ -366,17 +375,17 @@ def test_6_4_prompts() -> None:
 
 def test_11_session_gap() -> None:
     """Section 11: a session sees a pair on a prompt again only after its gap."""
-    scheduler = arena(replace(Policy(), repeats=Repeats(session_gap=8)), MODELS[:2])
+    scheduler = arena(replace(WRITTEN, repeats=Repeats(session_gap=8)), MODELS[:2])
     seen = [scheduler.next_matchup(FLAT, session="s").prompt for _ in range(60)]
     assert all(len(set(seen[n : n + 9])) == 9 for n in range(51))
-    loose = arena(replace(Policy(), repeats=Repeats(session_gap=0)), MODELS[:2])
+    loose = arena(replace(WRITTEN, repeats=Repeats(session_gap=0)), MODELS[:2])
     seen = [loose.next_matchup(FLAT, session="s").prompt for _ in range(60)]
     assert any(len(set(seen[n : n + 9])) < 9 for n in range(51)), "0 is no limit"
 
 
 def test_11_session_that_saw_everything() -> None:
     """Section 11: a session that saw it all is told so, and another session is served."""
-    scheduler = arena(Policy(), MODELS[:2], PROMPTS[:3])
+    scheduler = arena(WRITTEN, MODELS[:2], PROMPTS[:3])
     for _ in range(3):
         scheduler.next_matchup(FLAT, session="s")
     with pytest.raises(MatchmakingError, match="seen by session 's' in its last 50 matchups"):
@@ -386,7 +395,7 @@ def test_11_session_that_saw_everything() -> None:
 
 def test_11_sessions_are_forgotten() -> None:
     """Section 11: the longest silent session is forgotten when there are too many."""
-    policy = replace(Policy(), repeats=Repeats(sessions=1))
+    policy = replace(WRITTEN, repeats=Repeats(sessions=1))
     scheduler = arena(policy, MODELS[:2], PROMPTS[:1])
     scheduler.next_matchup(FLAT, session="s")
     scheduler.next_matchup(FLAT, session="t")
@@ -411,7 +420,7 @@ def test_cancel_leaves_no_trace() -> None:
     """After matchups that were cancelled come the same ones as if they had not been; they can be
     neither voted on nor cancelled again.
     """
-    scheduler, other = arena(Policy()), arena(Policy())
+    scheduler, other = arena(WRITTEN), arena(WRITTEN)
     for each in (scheduler, other):
         played(each, 50, ladder())
     cancelled = [scheduler.next_matchup(ladder()) for _ in range(20)]
@@ -432,7 +441,7 @@ def test_coverage_is_of_votes_cast(what: list[Any]) -> None:
     """Coverage is that of the log of votes; what waits for its vote or was cancelled is not in
     it.
     """
-    scheduler, cast = arena(Policy(), MODELS[:4], PROMPTS[:5]), []
+    scheduler, cast = arena(WRITTEN, MODELS[:4], PROMPTS[:5]), []
     for each in what:
         matchup = scheduler.next_matchup(ladder())
         if each == "cancel":
@@ -496,8 +505,8 @@ def test_12_only_responses_that_exist_in_the_shadow() -> None:
 
 
 def test_12_later_phases_serve_the_same_lanes() -> None:
-    """Phases 2 to 4 differ in what is published, not in what is matched."""
-    by_phase = [without_ids(played(arena(Policy(phase=p)), 100, ladder())) for p in Phase]
+    """Phases 2 to 4 differ in what is published, not in what the four lanes match."""
+    by_phase = [without_ids(played(arena(replace(WRITTEN, phase=p)), 100, ladder())) for p in Phase]
     assert by_phase[1] == by_phase[2] == by_phase[3] != by_phase[0]
 
 
@@ -505,7 +514,7 @@ def test_equals_are_ranked_by_name() -> None:
     """The scheduler's contenders are the board's, also where scores are equal."""
     scheduler = arena(only("contender"), MODELS[::-1])
     standings = [Standing(model=m, rating=1500.0, rd=350.0) for m in MODELS]
-    band = contender_band(Policy(), standings).models
+    band = contender_band(WRITTEN, standings).models
     assert {pair(scheduler.next_matchup(FLAT)) for _ in range(7)} == set(pairwise(band))
 
 
@@ -525,7 +534,7 @@ def test_replayable() -> None:
 
 def test_battle_of_a_matchup() -> None:
     """A vote becomes a battle that carries prompt, lane and session."""
-    matchup = arena(Policy()).next_matchup(FLAT, session="s")
+    matchup = arena(WRITTEN).next_matchup(FLAT, session="s")
     battle = matchup.battle(B, battle_id="x")
     assert (battle.model_a, battle.model_b) == (matchup.model_a, matchup.model_b)
     assert (battle.question_id, battle.lane) == (matchup.prompt, str(matchup.lane))
@@ -537,7 +546,7 @@ def test_6_1_newcomers_do_not_only_meet_each_other() -> None:
     what the pair lacks and not because it is new as well.
     """
     coins = np.random.default_rng(3)
-    running = Arena(Policy(), MODELS, PROMPTS, rng=np.random.default_rng(7))
+    running = Arena(WRITTEN, MODELS, PROMPTS, rng=np.random.default_rng(7))
     met: Counter[str] = Counter()
     for n in range(2500):
         if n == 1500:
@@ -558,7 +567,7 @@ def test_7_3_neighbours_that_always_tie() -> None:
     def outcome(matchup: Matchup) -> Outcome:
         return TIE if pair(matchup) == ("m00", "m01") else A
 
-    scheduler, done = arena(Policy()), []
+    scheduler, done = arena(WRITTEN), []
     for _ in range(1500):
         done.append(scheduler.next_matchup(ladder()))
         scheduler.record(done[-1].matchup_id, outcome(done[-1]))
@@ -571,7 +580,7 @@ def test_7_3_neighbours_that_always_tie() -> None:
 
 def test_7_1_places_of_disabled_models_are_not_owed() -> None:
     """Section 7.1: when models leave, nobody is owed what they were shown."""
-    scheduler = arena(Policy())
+    scheduler = arena(WRITTEN)
     played(scheduler, 1000, ladder())
     for name in MODELS[15:]:
         scheduler.disable(name)
@@ -585,7 +594,7 @@ def test_newcomers_are_matched_at_once() -> None:
     """A model enabled later is soon shown, and then as often as it is due from then on: 2/7 of
     200 matchups among seven models, and nothing of the 300 before it joined.
     """
-    scheduler = arena(Policy(), MODELS[:6])
+    scheduler = arena(WRITTEN, MODELS[:6])
     played(scheduler, 300, ladder())
     scheduler.enable("new")
     done = played(scheduler, 200, ladder() | {"new": GlickoState(1900.0, 60.0, 0.06)})
@@ -600,7 +609,7 @@ def test_7_1_a_pair_without_the_floor_waits_for_who_was_shown_too_often() -> Non
     the floor of its pairs far beyond what a contender is due.
     """
     models = [f"m{n:02}" for n in range(40)]
-    scheduler, ratings = arena(Policy(), models), ladder(models)
+    scheduler, ratings = arena(WRITTEN, models), ladder(models)
     played(scheduler, 2000, ratings)
     for place in range(8):  # at every rank it has other neighbours, whom it has not met
         ratings["m39"] = GlickoState(1730.0 + 40 * place, 60.0, 0.06)
@@ -615,7 +624,7 @@ def test_7_1_a_pair_without_the_floor_waits_for_who_was_shown_too_often() -> Non
 
 def test_disabled_models_and_prompts_rest() -> None:
     """What is disabled or inactive is not served, keeps its votes, and can come back."""
-    scheduler = arena(Policy(), MODELS[:5], PROMPTS[:6])
+    scheduler = arena(WRITTEN, MODELS[:5], PROMPTS[:6])
     played(scheduler, 100, ladder())
     scheduler.disable("m02")
     scheduler.deactivate("p03")
@@ -638,14 +647,14 @@ def test_only_responses_that_exist() -> None:
     rng = np.random.default_rng(1)
     available = rng.random((12, 15)) < 0.4
     available[5] = False
-    scheduler = arena(Policy(), MODELS[:12], available=available)
+    scheduler = arena(WRITTEN, MODELS[:12], available=available)
     for matchup in played(scheduler, 400, ladder()):
         for model in pair(matchup):
             assert available[MODELS.index(model), PROMPTS.index(matchup.prompt)]
     scheduler.enable("m05", prompts=["p02"])
     assert any("m05" in pair(matchup) for matchup in played(scheduler, 20, ladder()))
     with pytest.raises(ValueError, match=r"12 rows .models. and 15 columns .prompts., not the"):
-        arena(Policy(), MODELS[:12], available=[[True]])
+        arena(WRITTEN, MODELS[:12], available=[[True]])
 
 
 def test_lanes_fall_through() -> None:
@@ -673,14 +682,14 @@ def test_lanes_fall_through() -> None:
 def test_nothing_to_serve(models: Any, prompts: Any, available: Any, why: str) -> None:
     """Where no matchup can be served the error names the cause."""
     with pytest.raises(MatchmakingError, match=f"no matchup can be served: {why}"):
-        arena(Policy(), models, prompts, available=available).next_matchup(FLAT)
+        arena(WRITTEN, models, prompts, available=available).next_matchup(FLAT)
 
 
 def test_a_whole_arena() -> None:
     """Sections 6, 7 and 11: after 5000 votes with planted skills, ties and both-bad votes, all
     guarantees hold at once.
     """
-    scheduler, rng, method = arena(Policy()), np.random.default_rng(5), Glicko2()
+    scheduler, rng, method = arena(WRITTEN), np.random.default_rng(5), Glicko2()
     skill = dict(zip(MODELS, rng.normal(1500, 200, 20), strict=True))
     ratings = dict.fromkeys(MODELS, GlickoState(1500.0, 350.0, 0.06))
     done = []
@@ -697,7 +706,7 @@ def test_a_whole_arena() -> None:
         done.append(matchup)
     coverage = scheduler.coverage()
     band = contender_band(
-        Policy(), [Standing(model=m, rating=s.rating, rd=s.rd) for m, s in ratings.items()]
+        WRITTEN, [Standing(model=m, rating=s.rating, rd=s.rd) for m, s in ratings.items()]
     )
     adjacent = coverage.adjacent(band.models)
     assert all(fair.within for fair in coverage.fairness(scheduler.exposure_due(ratings)))

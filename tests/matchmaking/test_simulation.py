@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise, permutations, product
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,30 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from scipy.stats import studentized_range
 
-from arena_kit import Outcome
+from arena_kit import BattleLog, BradleyTerry, Outcome, Ratings
 from arena_kit.cli.main import main
 from arena_kit.cli.simulate import simulated
-from arena_kit.matchmaking.accuracy import Duel, claim, order_accuracy, rank_correlation
+from arena_kit.matchmaking.accuracy import (
+    Duel,
+    OrderClaim,
+    claim,
+    order_accuracy,
+    order_claim,
+    rank_correlation,
+    stable_badges,
+)
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
-from arena_kit.matchmaking.simulation import Vote, duel, played, season
+from arena_kit.matchmaking.simulation import Vote, duel, played, run, season
 from arena_kit.matchmaking.world import Planted, World, planted
-from arena_kit.policy.constants import Phase, Policy
+from arena_kit.policy.constants import Contenders, Phase, Policy
 from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.rules import Standing
 from arena_kit.reporting.simulation import METRICS, _t95, difference, promises, sentence
 from arena_kit.reporting.simulation_plots import against_votes
+from tests.samples import rated_by_hand
 
 TRUTH = {"a": 1600.0, "b": 1580.0, "c": 1540.0, "d": 1400.0}
 ENDS = (Phase.GOVERNANCE, Phase.SHADOW)  # the policy in force, and the scheme before it
@@ -96,6 +107,124 @@ def test_claims_are_about_the_band() -> None:
     """Section 4: with a band of two, only the first two are claimed."""
     policy = replace(Policy(), contenders=replace(Policy().contenders, band=2))
     assert claim(policy, [standing(m, 1600.0 - n) for n, m in enumerate("abdc")], TRUTH).worst == 0
+
+
+@pytest.mark.parametrize(
+    ("true", "wrong", "apart"),
+    [
+        ((1500.0, 1400.0, 1300.0, 1280.0), 0, 0),
+        ((1500.0, 1500.1, 1300.0, 1280.0), 1, 0),  # a above b is false, by however little
+        ((1500.0, 1400.0, 1300.0, 1279.0), 0, 1),  # c and d are 21 points apart, not 20 at most
+        ((1300.0, 1400.0, 1500.0, 1500.0), 5, 0),  # everything but that c and d are alike
+    ],
+)
+def test_decided_orders_beside_the_truth_by_hand(
+    true: tuple[float, ...], wrong: int, apart: int
+) -> None:
+    """Ratings known to 4 points have gaps known to 5.7: 30 points are decided (5.3 standard
+    errors), 1 point is equivalent within 20 (19 / 5.7 = 3.4). Every pair of the top counts,
+    neighbours on the board or not, and what the votes decide against the board counts, too.
+    """
+    fit = rated_by_hand({"a": 1560.0, "b": 1530.0, "c": 1500.0, "d": 1499.0}, 4.0)
+    truth = dict(zip("abcd", true, strict=True))
+    for top, settled in (("abcd", 3), ("bacd", 2)):
+        found = order_claim(Policy(), top, fit, truth)
+        assert (found.neighbours, found.settled, found.settled_by_votes) == (3, settled, 3)
+        assert (found.decided, found.wrong) == (5, wrong)
+        assert (found.equivalent, found.apart) == (1, apart)
+        assert found.false is bool(wrong + apart)
+        assert found.claimed == 6
+    assert order_claim(Policy(), "abcz", fit, truth).decided == 3, "z is not rated"
+
+
+@pytest.mark.parametrize(
+    ("true", "stable", "wrong"),
+    [
+        ((1500.0, 1400.0, 1300.0, 1280.0), 4, 0),
+        ((1500.0, 1510.0, 1300.0, 1280.0), 4, 2),  # a and b claim to be the other way round
+        ((1500.0, 1400.0, 1300.0, 1270.0), 4, 2),  # c and d claim to be alike
+    ],
+)
+def test_false_badges_by_hand(true: tuple[float, ...], stable: int, wrong: int) -> None:
+    """A badge Stable is false where the model truly stands otherwise to a neighbour than the
+    votes decide, or lies further from an equivalent one than the margin.
+    """
+    fit = rated_by_hand({"a": 1560.0, "b": 1530.0, "c": 1500.0, "d": 1499.0}, 4.0)
+    board = [standing(m, 1600.0 - n, decisive=200) for n, m in enumerate("abcd")]
+    truth = dict(zip("abcd", true, strict=True))
+    assert stable_badges(Policy(), board, fit, truth) == (stable, wrong)
+    few = [replace(each, decisive=199) for each in board]
+    assert stable_badges(Policy(), few, fit, truth) == (0, 0)
+    assert stable_badges(Policy(), board, None, truth) == (0, 0)
+
+
+def test_false_orders_against_an_independent_count() -> None:
+    """At every look of a season the claims and the false ones are those that a refit of the votes,
+    SciPy's studentized range and the planted truth give.
+    """
+    world = World(models=7, prompts=4, matchups=1800, newcomers=1, skill_sd=150.0)
+    policy = Policy(phase=Phase.SHADOW, contenders=Contenders(band=5))
+    found = planted(world, rng(3))
+    arena = Arena(policy, (), found.prompts, rng=rng(1))
+    looks = run(found, arena, every=600).checkpoints
+    again = Arena(policy, (), found.prompts, rng=rng(1))
+    battles = [vote.matchup.battle(vote.outcome) for vote in played(found, again)]
+    truth = dict(zip(found.models, found.truth.tolist(), strict=True))
+    claimed = 0
+    for look in looks:
+        assert look.order
+        votes_then = BattleLog.from_battles(battles[: look.votes])
+        above = _decided_by_hand(BradleyTerry(both_bad="exclude", cluster="battle")(votes_then))
+        pairs = [pair for pair in permutations(look.order.top, 2) if pair in above]
+        assert look.order.decided == len(pairs)
+        assert look.order.wrong == sum(truth[better] < truth[worse] for better, worse in pairs)
+        assert look.order.settled == sum(pair in above for pair in pairwise(look.order.top))
+        claimed += len(pairs)
+    assert claimed > 8
+
+
+def _decided_by_hand(fit: Ratings) -> set[tuple[str, str]]:
+    """Pairs that clear the 99.5 % point for their span, and what follows through others."""
+    assert fit.covariance is not None
+    above = set()
+    for i, j in permutations(range(len(fit.models)), 2):
+        better, worse = fit.models[i], fit.models[j]
+        span = abs(fit.order.index(better) - fit.order.index(worse)) + 1
+        bar = studentized_range.ppf(0.995, span, np.inf) / sqrt(2)
+        error = sqrt(fit.covariance[i, i] + fit.covariance[j, j] - 2 * fit.covariance[i, j])
+        if (fit[better].rating - fit[worse].rating) / error > bar:
+            above.add((better, worse))
+    for middle, better, worse in product(fit.models, repeat=3):
+        if (better, middle) in above and (middle, worse) in above:
+            above.add((better, worse))
+    return above
+
+
+def test_both_kinds_of_claims_are_told(duels: list[Duel]) -> None:
+    """The sentence and the metrics count looks with a false order, and seasons with one."""
+    order = OrderClaim(
+        top=("a", "b"),
+        neighbours=1,
+        settled=1,
+        settled_by_votes=1,
+        decided=1,
+        wrong=0,
+        equivalent=0,
+        apart=0,
+    )
+    looks = (order, replace(order, wrong=1), replace(order, decided=0, settled=0), None)
+    points = tuple(
+        replace(at, order=look) for at, look in zip(duels[0].v2.checkpoints, looks, strict=True)
+    )
+    made = [Duel(v2=replace(duels[0].v2, checkpoints=points), baseline=duels[0].baseline)]
+    assert "1 of 2 looks at decided orders had a false one among the top (of 2 pairs 1)" in (
+        sentence(made, Policy())
+    )
+    value = {metric.key: metric.of(made[0].v2) for metric in METRICS}
+    assert (value["false_orders"], value["false_order_seasons"]) == (0.5, 1.0)
+    assert value["order_settled"] is None, "nothing can be fitted at the end"
+    silent = replace(made[0].v2, checkpoints=points[2:])
+    assert "no order was decided" in sentence([Duel(v2=silent, baseline=silent)], Policy())
 
 
 def test_same_seed_same_duel(duels: list[Duel]) -> None:
@@ -359,6 +488,9 @@ def test_json(tmp_path: Path) -> None:
     assert keys <= set(run)
     assert sum(run["drawn"].values()) == pytest.approx(1)
     assert [at["votes"] for at in run["checkpoints"]] == [60, 120]
+    for at in run["checkpoints"]:
+        assert {"claimed", "false", "wrong", "apart", "settled"} <= set(at["order"])
+    assert run["orders"] == sum(at["order"]["claimed"] > 0 for at in run["checkpoints"])
     alone = json.loads(call(*TINY, "--seeds", 1, "--seed", 8, "--json").stdout)
     assert alone["runs"] == found["runs"][1:]
     assert (tmp_path / "votes.png").read_bytes().startswith(b"\x89PNG")
@@ -411,12 +543,13 @@ def test_policy_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("phase", Phase)
 def test_12_a_season_in_each_phase(phase: Phase) -> None:
     """Section 12: in the shadow every vote comes from the scheme before, as if there were no
-    policy; from phase 2 on from the lanes, whatever is published.
+    policy; from phase 2 on from the four lanes, and from phase 3 on from the decide lane, too.
     """
     start = datetime(2025, 3, 3, tzinfo=UTC)
     log = season(SMALL, Policy(phase=phase), rng=rng(), start=start, days=14)
     lanes = {row.lane for row in log.to_battles()}
-    assert lanes == ({"baseline"} if phase is Phase.SHADOW else set(lane_weights(Policy())))
+    assert lanes == set(lane_weights(Policy(phase=phase)))
+    assert ("decide" in lanes) is (phase >= Phase.MIGRATION)
 
 
 def test_12_the_duel_is_between_the_ends_of_the_rollout() -> None:

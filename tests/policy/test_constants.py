@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from arena_kit import DataError
-from arena_kit.policy.constants import LaneWeights, Phase, Policy, Publication, Threshold
+from arena_kit.policy.constants import Decide, LaneWeights, Phase, Policy, Publication, Threshold
+from arena_kit.policy.order import PairOrder, Verdict
 from arena_kit.policy.rules import (
     Badge,
     PairCoverage,
@@ -31,6 +32,10 @@ from tests.samples import ROOT
 SHIPPED = ROOT / "params" / "policy.yaml"
 POLICY = Policy()
 FULL = PairCoverage(votes=12, prompts=6)
+BEST = {"decisive": 200, "prompt_coverage": 0.9, "rd": 65.0}
+UP = PairOrder(above="up", below="m", verdict=Verdict.DECIDED, gap=50.0)
+DOWN = PairOrder(above="m", below="down", verdict=Verdict.DECIDED, gap=50.0)
+NEAR = (UP, DOWN)
 
 
 def standing(model: str = "m", **more: Any) -> Standing:
@@ -85,6 +90,13 @@ def test_constants_as_written() -> None:
         ("lanes: 3", "lanes: .*got '3'"),
         ("2026-01-01: 3", "unknown key '2026-01-01'; allowed: phase"),
         ("pairs: {patience: 5}", "pairs: patience must be 12 or more, not 5"),
+        ("publication: {margin: -1}", "publication: margin must be 0 or more, not -1.0"),
+        ("decide: {share: 1.2}", "decide: share must be from 0 to 1, not 1.2"),
+        ("decide: {refresh: 0}", "decide: refresh must be 1 or more, not 0"),
+        (
+            "claims_about: prompts",
+            "claims_about must be prompts_like_these or these_prompts, not 'prompts'",
+        ),
         ("- 1", "expected a mapping"),
     ],
 )
@@ -124,6 +136,18 @@ def test_12_phases(
     assert found.publishes_weekly_report is weekly
 
 
+def test_lanes_share_what_the_fifth_leaves() -> None:
+    """In phases 1 and 2 the four lanes are as written; from phase 3 on `decide` has its share, and
+    they have the rest in the written proportions.
+    """
+    written = {"coverage": 0.4, "contender": 0.3, "uncertainty": 0.2, "exploration": 0.1}
+    assert Policy(phase=Phase.LANES).lane_shares == written
+    assert Policy(decide=Decide(share=0.0)).lane_shares == written
+    for phase in (Phase.MIGRATION, Phase.GOVERNANCE):
+        found = Policy(phase=phase, decide=Decide(share=0.5)).lane_shares
+        assert found == {"decide": 0.5} | {lane: share / 2 for lane, share in written.items()}
+
+
 def test_4_conservative_score() -> None:
     """Section 4: the conservative score is the rating less two RDs."""
     assert standing(rating=1600.0, rd=75.0).conservative(POLICY) == 1450
@@ -160,16 +184,47 @@ def test_5_3_provisional_until_all_hold(lacks: dict[str, Any], reason: str) -> N
         ({}, Badge.STABLE),
         ({"decisive": 199}, Badge.ESTABLISHED),
         ({"prompt_coverage": 0.899}, Badge.ESTABLISHED),
-        ({"rd": 60.01}, Badge.ESTABLISHED),
+        ({"rd": 65.01}, Badge.ESTABLISHED),
         ({"rd": 90.01}, Badge.PROVISIONAL),
     ],
 )
 def test_9_2_badges(lacks: dict[str, Any], badge: Badge) -> None:
-    """Section 9.2: Stable takes 200 votes, coverage 0.9 and RD 60, else what 5.3 leaves."""
-    best = {"decisive": 200, "prompt_coverage": 0.9, "rd": 60.0}
-    found = stability_badge(POLICY, standing(**best | lacks))
+    """Section 9.2: Stable takes 200 votes, coverage 0.9, RD at its floor of 65 and a decided order
+    against both neighbours, else what 5.3 leaves.
+    """
+    found = stability_badge(POLICY, standing(**BEST | lacks), NEAR)
     assert found.badge is badge
-    assert len(found.reasons) == (1 if lacks else 3)
+    assert len(found.reasons) == (1 if lacks else 5)
+
+
+@pytest.mark.parametrize(
+    ("near", "badge", "reason"),
+    [
+        (NEAR, Badge.STABLE, "decided below up"),
+        ((replace(UP, verdict=Verdict.EQUIVALENT), DOWN), Badge.STABLE,
+         "equivalent to up within 20 points"),
+        (NEAR[:1], Badge.STABLE, "decided below up"),
+        ((UP, replace(DOWN, verdict=Verdict.OPEN)), Badge.ESTABLISHED,
+         "order with down open: no number of votes in reach would settle it"),
+        ((UP, replace(DOWN, verdict=Verdict.OPEN, becomes=Verdict.DECIDED, more=1234, weeks=2.6)),
+         Badge.ESTABLISHED,
+         ("order with down open: about 1,200 more votes (about 3 weeks at the present rate) until "
+          "it is decided")),
+        ((replace(UP, verdict=Verdict.REVERSED), DOWN), Badge.ESTABLISHED,
+         "below up on the board, and the votes decide the opposite"),
+        ((), Badge.ESTABLISHED, "no officially ranked neighbour to be told apart from"),
+    ],
+)  # fmt: skip
+def test_9_2_stable_needs_a_decided_order(
+    near: tuple[PairOrder, ...], badge: Badge, reason: str
+) -> None:
+    """Section 9.2: a model with everything else is Stable only where its order against both
+    neighbours is decided or equivalent; the reason names the neighbour that is open.
+    """
+    found = stability_badge(POLICY, standing(**BEST), near)
+    assert found.badge is badge
+    assert reason in found.reasons
+    assert badge is Badge.STABLE or found.reasons == (reason,)
 
 
 @pytest.mark.parametrize(
@@ -299,11 +354,11 @@ def test_10_the_top_must_be_whole() -> None:
 
 @pytest.mark.parametrize(
     ("rd", "said"),
-    [(60.0, "RD 60, at most 60"), (60.004, "RD 60.004, at"), (61.25, "RD 61.25, at")],
+    [(65.0, "RD 65, at most 65"), (65.004, "RD 65.004, at"), (66.25, "RD 66.25, at")],
 )
 def test_reasons_tell_values_from_their_limits(rd: float, said: str) -> None:
     """A value a little beyond its limit is written with the digits that show it."""
-    found = stability_badge(POLICY, standing(decisive=200, prompt_coverage=0.9, rd=rd))
+    found = stability_badge(POLICY, standing(**BEST | {"rd": rd}), NEAR)
     assert said in "; ".join(found.reasons)
 
 

@@ -17,6 +17,7 @@ from arena_kit.battles.battle import OUTCOMES
 from arena_kit.policy.constants import Contenders, Exposure, Policy
 from arena_kit.policy.coverage import Coverage, Tally
 from arena_kit.policy.exposure import Due, DueWindow, Roster
+from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PairCoverage
 
 Vote = tuple[str, str, str | None, str]
@@ -166,6 +167,36 @@ def test_7_1_what_left_the_window_is_not_due() -> None:
         for _ in range(matchups):
             window.note(roster, np.flatnonzero(roster.present))
     assert window.due(three, np.arange(3))[0].tolist() == pytest.approx([40, 40, 20])
+
+
+@pytest.mark.parametrize("window", [2000, 12])
+def test_7_1_what_decides_two_models_is_due_to_them(window: int) -> None:
+    """Of 16 votes among four models six are to decide a and b: the other ten are 5 each, so a and
+    b are due 11 and c and d 5; of the last 12, six and six are 9 and 3. The log's lanes tell the
+    same to a scheduler, to a report and to a tally of each vote.
+    """
+    policy = replace(Policy(), exposure=Exposure(window=window))
+    around = [("a", "b"), ("c", "d"), ("a", "c"), ("b", "d"), ("a", "d")] * 2
+    pairs = [*around[:4], *[("a", "b")] * 6, *around[4:]]
+    lanes = ["coverage"] * 4 + ["decide"] * 6 + ["contender"] * 6
+    votes = BattleLog.from_battles(
+        Battle(model_a=x, model_b=y, winner=Outcome.MODEL_A, question_id="p", lane=lane)
+        for (x, y), lane in zip(pairs, lanes, strict=True)
+    )
+    tally = Tally(policy, "abcd", "p")
+    for (x, y), lane in zip(pairs, lanes, strict=True):
+        pair = (tally.models[x], tally.models[y])
+        tally.show(pair, 0)
+        tally.vote(pair, 0, 0, aimed=lane == "decide")
+    due = [11, 11, 5, 5] if window == 2000 else [9, 9, 3, 3]
+    whole, everybody = Tally.of(votes, policy), Roster(policy, np.ones(4, bool))
+    for each in (tally, whole):
+        target, equal = each.due(everybody, np.arange(4))
+        assert target.tolist() == pytest.approx(due)
+        assert equal.tolist() == pytest.approx([sum(due) / 4] * 4)
+    history, _ = rated(votes, policy)
+    reported = exposure_due(history, policy, "abcd", votes)
+    assert [reported[m].target for m in "abcd"] == pytest.approx(due)
 
 
 def test_7_2_prompt_coverage() -> None:

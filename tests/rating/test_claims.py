@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
-from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, Rating, Ratings
+from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, Ratings
 from arena_kit.rating.claims import (
     about,
     above,
@@ -32,6 +32,7 @@ from arena_kit.rating.claims import (
     win_rates,
 )
 from tests.naive import chances
+from tests.samples import rated_by_hand as board
 
 UNIT = 400 / math.log(10)
 T_39 = 2.022691  # from tables
@@ -340,36 +341,6 @@ def test_unanimous_evidence_is_not_certainty(kind: str, chance: float | None) ->
 
 
 # Decided orders
-
-
-def board(
-    ratings: dict[str, float], se: float | dict[str, float] = 10.0, *, df: float | None = None
-) -> Ratings:
-    """Independent ratings with these standard errors; NaN marks a model without an interval."""
-    models = tuple(sorted(ratings))
-    errors = se if isinstance(se, dict) else dict.fromkeys(models, se)
-    rows = [
-        Rating(
-            model=model,
-            rating=value,
-            ci_low=None if math.isnan(errors[model]) else value - 2 * errors[model],
-            ci_high=None if math.isnan(errors[model]) else value + 2 * errors[model],
-            n_battles=1000,
-            extra={"df": df},
-        )
-        for model, value in ratings.items()
-    ]
-    return Ratings(
-        method="by hand",
-        settings={},
-        ratings=tuple(sorted(rows, key=lambda row: -row.rating)),
-        n_battles=1000,
-        dropped={},
-        models=models,
-        traces=np.empty((0, len(models))),
-        replicates=np.empty((0, len(models))),
-        covariance=np.diag([errors[model] ** 2 for model in models]),
-    )
 
 
 @pytest.mark.parametrize(("gap", "clear"), [(39.6, False), (39.8, True)])

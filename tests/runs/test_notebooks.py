@@ -142,7 +142,10 @@ def test_json(home: Path, noisy: Result) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["run", "nonsense"], "no notebook 'nonsense'; known: adaptive, headline, k_sweep, pilot"),
+        (
+            ["run", "nonsense"],
+            "no notebook 'nonsense'; known: adaptive, headline, judge_report, k_sweep",
+        ),
         (["run", "pilot", "-p", "n_prems", "5"], "unknown parameter 'n_prems'.*n_perms"),
         (["run", "pilot", "-p", "n_perms", "-5"], "n_perms: .*greater than or equal to 0"),
         (["run", "pilot", "--params", "missing.yaml"], "missing.yaml: no such file"),

@@ -33,10 +33,21 @@ from tests.emulator import Emulator, Fault
 from tests.samples import copy_workspace, edited
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
-PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "n_perms", "20")
+#: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
+BULK = ("-p", "preflight", "false")
+PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "n_perms", "20", *BULK)
 TINY = (*PILOT, "-p", "limit_pairs", "6")
 LEDGER = Path(".arena_kit") / "verdicts.sqlite"
-HEADLINE = ("run", "headline", "--params", "params/headline_claude.yaml", "-p", "n_perms", "20")
+HEADLINE = (
+    "run",
+    "headline",
+    "--params",
+    "params/headline_claude.yaml",
+    "-p",
+    "n_perms",
+    "20",
+    *BULK,
+)
 
 
 def make_workspace(folder: Path) -> Path:
@@ -125,7 +136,16 @@ def wait_for_batch(workspace: Path) -> str:
 
 def still_to_ask(workspace: Path, emulator: Emulator) -> int:
     """How many requests the small pilot would still send."""
-    words = ("cost", "--params", "params/pilot_claude.yaml", "-p", "limit_pairs", "6", "--json")
+    words = (
+        "cost",
+        "--params",
+        "params/pilot_claude.yaml",
+        "-p",
+        "limit_pairs",
+        "6",
+        "--json",
+        *BULK,
+    )
     code, out, err = run(*words, cwd=workspace, emulator=emulator)
     assert code == 0, err
     return int(json.loads(out)["forecast"]["requests"])
@@ -329,7 +349,7 @@ def test_headline_batches_are_prewarmed_where_that_saves(
     plain ones, so none goes ahead; of four, one does (2.15 against 4).
     """
     given = read_yaml(workspace / "params" / "headline.yaml")
-    paid = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": pairs}
+    paid = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": pairs, "preflight": False}
     plan = Plan.read("headline", given | paid)
     assert plan.terms("run", print).prewarm == prewarms
     assert not Plan.read("headline", paid).prewarms
@@ -347,7 +367,7 @@ def test_token_use_stands_per_dimension(
     given = {
         "judge": judge, "judge_model": "claude-opus-5-5" if paid else "own", "max_cost_usd": 5.0,
         "base_url": emulator.base_url if paid else f"{emulator.base_url}/v1",
-        "limit_pairs": 2, "n_perms": 20,
+        "limit_pairs": 2, "n_perms": 20, "preflight": False,
     }  # fmt: skip
     if not paid:
         monkeypatch.delenv("ANTHROPIC_API_KEY")

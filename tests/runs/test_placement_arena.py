@@ -47,7 +47,7 @@ def claude(emulator: Emulator, **changes: Any) -> dict[str, Any]:
     return (
         {"model": "newcomer", "human": ARENA, "judged": "", "generate": made, "min_battles": 300}
         | {"judge": "anthropic", "judge_model": "claude-opus-5-5", "max_cost_usd": 20.0}
-        | {"n_battles": 14, "n_shared": 6, "soft": False, "n_bootstraps": 100}
+        | {"n_battles": 14, "n_shared": 6, "soft": False, "n_bootstraps": 100, "preflight": False}
         | address
         | changes
     )
@@ -547,6 +547,7 @@ def test_only_one_entrant(workspace: Path) -> None:
     assert re.search(r"96 \(48 pairs of dogwood in both orders\)", study.facts()["requests"])
     assert set(study.ratings["calibration"].models) == {"aspen", "birch", "cedar", "dogwood"}
     words = ["cost", "pilot", "--params", "params/pilot_claude.yaml", "--json"]
+    words += ["-p", "preflight", "false"]
     whole, some = (
         json.loads(CliRunner().invoke(main, [*words, *more]).stdout)["forecast"]["requests"]
         for more in ([], ["-p", "only_entrant", "dogwood"])

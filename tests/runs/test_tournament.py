@@ -66,27 +66,6 @@ def test_the_manifest_has_flat_fields(workspace: Path) -> None:
     assert manifest["started_at"] <= manifest["finished_at"]
 
 
-def test_readiness_is_an_artifact(workspace: Path) -> None:
-    """readiness.json says whether the judge is fit and holds each check as numbers: 8 prompts of 6
-    pairs each are enough pairs.
-    """
-    study = Study.open("pilot", **SMALL)
-    checks = study.readiness
-    found = json.loads((study.record.path / "readiness.json").read_text())
-    assert found["fit"] == all(check.passed for check in checks)
-    assert found["answer"] == tables.readiness_text(checks).splitlines()[0]
-    assert found["checks"][0] == {
-        "dimension": "factuality", "what": "pairs with both orders", "value": 48, "limit": 30,
-        "least": True, "passed": True,
-    }  # fmt: skip
-    assert [row["dimension"] for row in found["checks"][::4]] == study.dimensions
-    rates = {
-        row["what"]: row["value"] for row in found["checks"] if row["dimension"] == "calibration"
-    }
-    bias = study.record.read()["position_bias"]["calibration"]
-    assert rates["orders that disagree"] == bias["flips"] / bias["n_pairs"]
-
-
 def test_the_verdict_of_the_sweep_is_an_artifact(workspace: Path) -> None:
     """k_sweep.json says whether the order depends on K, and its gaps are those between the ratings
     of elo_results.json.

@@ -6,15 +6,26 @@ import csv
 import io
 import json
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
+from scipy.stats import studentized_range
 
 from arena_kit import BattleLog, BradleyTerry, Glicko2, PermutationElo, RatingError
 from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.policy.constants import LegacyElo, Phase, Policy, PromptScores, Threshold
+from arena_kit.policy.constants import (
+    LegacyElo,
+    Phase,
+    Policy,
+    PromptScores,
+    Publication,
+    Threshold,
+)
 from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.order import Verdict
 from arena_kit.policy.ratings import exposure_due, final_states, legacy_elo, rated
 from arena_kit.policy.rules import Badge
 from arena_kit.reporting import board_tables
@@ -190,12 +201,19 @@ class TestRows:
         assert [row.pair_coverage for row in board.rows] == [1.0, 0.75, 0.5]
 
     def test_evidence_beside_rd(self, votes: BattleLog, board: Leaderboard) -> None:
-        """Bradley–Terry's rating and standard error stand beside RD, both-bad left out."""
-        found = BradleyTerry(center=1500, both_bad="exclude")(votes)
-        for row in board.rows:
-            assert row.bt_rating == pytest.approx(found[row.model].rating)
-            assert row.bt_se == pytest.approx(found[row.model].extra["se"])
-            assert row.bt_se < row.rd / 2
+        """Bradley–Terry's rating and standard error stand beside RD, both-bad left out; claims are
+        about these prompts, where every vote counts, or about prompts like these.
+        """
+        likewise = leaderboard(votes, Policy(claims_about="prompts_like_these"))
+        for made, cluster in ((board, "battle"), (likewise, "question")):
+            found = BradleyTerry(center=1500, both_bad="exclude", cluster=cluster)(votes)  # type: ignore[arg-type]
+            for row in made.rows:
+                assert row.bt_rating == pytest.approx(found[row.model].rating)
+                assert row.bt_se == pytest.approx(found[row.model].extra["se"])
+                assert row.bt_se < row.rd / 2
+        assert board.order_decided.about == "these_prompts"
+        assert likewise.order_decided.about == "prompts_like_these"
+        assert "Claims are about prompts like these" in board_tables.board(likewise).html
 
     def test_both_bad_moves_no_rating(self, votes: BattleLog, board: Leaderboard) -> None:
         """8.3: without the both-bad votes, ratings are the same and votes are fewer."""
@@ -259,6 +277,110 @@ class TestRows:
         assert set(final_states(history)) == set(votes.models)
 
 
+class TestOrderDecided:
+    """What stands beside the rules that are kept (10): which orders the votes decide."""
+
+    def test_against_the_studentized_range(self, votes: BattleLog, board: Leaderboard) -> None:
+        """A pair of the board is decided when its gap is larger, in standard errors, than SciPy's
+        99.5 % point of the studentized range over √2 for as many models as it spans.
+        """
+        fit = BradleyTerry(both_bad="exclude", cluster="battle")(votes)
+        assert fit.covariance is not None
+        verdicts = []
+        for pair in board.order_decided.pairs:
+            i, j = (fit.models.index(model) for model in (pair.above, pair.below))
+            spread = np.sqrt(fit.covariance[[i, j], [i, j]].sum() - 2 * fit.covariance[i, j])
+            gap = fit[pair.above].rating - fit[pair.below].rating
+            span = abs(fit.order.index(pair.above) - fit.order.index(pair.below)) + 1
+            bar = studentized_range.ppf(0.995, span, np.inf) / np.sqrt(2)
+            assert abs(abs(gap) / spread - bar) > 0.05, "too close to tell the two apart"
+            assert pair.gap == pytest.approx(gap)
+            assert (pair.verdict is Verdict.DECIDED) == (gap / spread > bar)
+            assert pair.settled == (pair.verdict is Verdict.DECIDED)
+            verdicts.append(pair.verdict)
+        assert {Verdict.DECIDED, Verdict.OPEN} <= set(verdicts)
+
+    def test_stable_can_be_reached(self) -> None:
+        """9.2: after 8,000 votes on models 60 points apart the votes decide every pair, and those
+        are Stable whose neighbours on the board stand as the votes have them. The conservative
+        score follows the latest votes: it puts m5 above m3, and neither is Stable.
+        """
+        board = leaderboard(season(n=8000, seed=2))
+        assert board.order == ("m0", "m1", "m2", "m4", "m5", "m3")
+        verdicts = [pair.verdict for pair in board.order_decided.pairs]
+        assert verdicts == [Verdict.DECIDED] * 4 + [Verdict.REVERSED]
+        assert not board.order_decided.whole
+        badges = [row.badge for row in board.rows]
+        assert badges == [Badge.STABLE] * 4 + [Badge.ESTABLISHED] * 2
+        assert board["m3"].badge_reasons[-1] == (
+            "below m5 on the board, and the votes decide the opposite"
+        )
+
+    def test_twins_are_equivalent(self) -> None:
+        """Two models that win every second of 20,000 votes, 0 points apart with a standard error of
+        2 · 400 / ln 10 / √20,000 = 2.5, are equivalent within 20 points, and Stable.
+        """
+        votes = log(*[("x", "y", "ab"[n % 2], f"q{n % 7}") for n in range(20_000)])
+        board = leaderboard(votes)
+        (pair,) = board.order_decided.pairs
+        assert pair.verdict is Verdict.EQUIVALENT
+        assert {row.badge for row in board.rows} == {Badge.STABLE}
+        assert {row.tier for row in board.rows} == {1}
+
+    def test_provisional_models_are_no_neighbours(self, votes: BattleLog) -> None:
+        """5.3: a newcomer is outside official claims, so it is in no pair of the top and no badge
+        asks for its order.
+        """
+        new = [("new", "m5", "a", f"q{n:02}") for n in range(9)]
+        joined = BattleLog.joined(
+            replace(votes, battle_id=None), replace(log(*new), battle_id=None)
+        )
+        board = leaderboard(joined, Policy(publication=Publication(top=6)))
+        assert board["new"].provisional
+        assert board.conservative_order.index("new") < 6
+        assert not any("new" in " ".join(row.badge_reasons) for row in board.rows)
+        assert not any("new" in (pair.above, pair.below) for pair in board.order_decided.pairs)
+        assert len(board.order_decided.pairs) == 5
+
+    def test_in_json_and_on_the_board(self, board: Leaderboard) -> None:
+        """JSON has every pair, the counts and the tiers; the board the tier under the rank, and
+        what its claims are about.
+        """
+        found = json.loads(json.dumps(to_dict(board), allow_nan=False))
+        assert len(found["order_decided"]["pairs"]) == sum(
+            found["order_decided"]["counts"].values()
+        )
+        assert sorted(chain(*found["tiers"])) == sorted(board.order)
+        for n, group in enumerate(found["tiers"], 1):
+            assert {board[model].tier for model in group} == {n}
+        assert shown(board)["Rank"] == "1 (tier 1)"
+        assert "Claims are about these prompts" in board_tables.board(board).html
+        table = str(board_tables.order(board))
+        assert all(f"{p.above} over {p.below}" in table for p in board.order_decided.pairs)
+
+    def test_voters_are_the_evidence_where_they_are_named(self, votes: BattleLog) -> None:
+        """About these prompts every voter is one piece of evidence. With fewer than ten of them
+        nothing is claimed, and the reason is told.
+        """
+        many, few = (
+            replace(votes, voter=Labels.of(f"v{k % n}" for k in range(len(votes)))) for n in (60, 5)
+        )
+        fit = BradleyTerry(both_bad="exclude", cluster="voter")(many)
+        for row in leaderboard(many).rows:
+            assert row.bt_se == pytest.approx(fit[row.model].extra["se"])
+        board = leaderboard(few)
+        assert {pair.verdict for pair in board.order_decided.pairs} == {Verdict.OPEN}
+        assert {row.tier for row in board.rows} == {None}
+        assert "too little evidence for any claim" in " ".join(board.rows[0].badge_reasons)
+        assert shown(board)["Rank"] == "1"
+
+    def test_retired_models_have_no_tier(self, votes: BattleLog, board: Leaderboard) -> None:
+        """Tiers are numbered among the models of the board."""
+        first = board.order[0]
+        rest = leaderboard(votes, models=[model for model in board.order if model != first])
+        assert min(row.tier for row in rest.rows if row.tier) == 1
+
+
 def shown(board: Leaderboard) -> dict[str, str]:
     """The first row of the board as readers of its CSV see it."""
     (first, *_) = csv.DictReader(io.StringIO(board_tables.board(board).csv))
@@ -299,7 +421,7 @@ class TestPhases:
         page = board_tables.board(board).html
         for row in board.rows:
             assert f'title="RD {row.rd:.1f}, volatility {row.volatility:.4f}"' in page
-        assert 'title="not Stable: RD ' in page
+        assert 'title="not Stable: order with m' in page
 
     def test_migration(self, votes: BattleLog) -> None:
         """Phase 3: ordered by conservative score, legacy Elo as a second field."""

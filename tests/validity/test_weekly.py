@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
+from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.matchmaking.world import World
-from arena_kit.policy.constants import Contenders, Phase, Policy
+from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
+from arena_kit.policy.order import Verdict
 from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PublicationLabel, PublicationStatus
 from arena_kit.reporting import board_tables, model_page, weekly_plots, weekly_tables
@@ -275,7 +277,7 @@ class TestReport:
     def test_status_and_checks(self, report: Validity) -> None:
         """10 and 8.3: status with its reasons, and the quality checks, in text and JSON."""
         text = weekly_tables.text(report)
-        assert "Publication status: " in text
+        assert text.index("Rules kept: ") < text.index("Order decided: ") < text.index("Coverage")
         assert "Quality checks due: none." in text
         values = validity_values(report, (), integrity(report.now.battles, Policy()))
         found = json.loads(json.dumps(values, allow_nan=False))
@@ -348,6 +350,15 @@ class TestReport:
             weekly_report(votes, compare_week="2026-W37")
 
 
+def ordered(report: Validity, verdict_: Verdict) -> Validity:
+    """The same report, where this is said of the first two models and all others are decided."""
+    first, *others = report.now.order_decided.pairs
+    pairs = (replace(first, verdict=verdict_),
+             *(replace(pair, verdict=Verdict.DECIDED) for pair in others))  # fmt: skip
+    order = replace(report.now.order_decided, pairs=pairs)
+    return replace(report, now=replace(report.now, order_decided=order))
+
+
 class TestObjectives:
     """Policy 3: what the policy is to achieve, with a verdict each."""
 
@@ -359,17 +370,26 @@ class TestObjectives:
         assert report.churn
         adjacent = [pair.meets_floor for pair in report.pairs]
         covered = [row.coverage >= 0.8 for row in report.prompts]
-        wanted = [not report.churn.swaps_inside, np.mean(adjacent) >= 0.8, all(covered), True]
+        steady = report.now.order_decided.whole and not report.churn.swaps_inside
+        wanted = [steady, np.mean(adjacent) >= 0.8, all(covered), True]
         assert self.met(report) == wanted
         found = objectives(report)
         assert verdict(found) == f"{sum(wanted)} of 4 objectives are met."
         assert verdict(found) in weekly_tables.objectives(report).html
 
     def test_swaps_inside_the_bands_are_noise(self, report: Validity) -> None:
-        """Two models at the top that change order while their bands overlap break the first."""
+        """Two models at the top that change order while their bands overlap break the first, and
+        so does an order that is open.
+        """
         assert report.churn
-        for inside, met in ((0, True), (1, False)):
-            moved = replace(report, churn=replace(report.churn, swaps=1, swaps_inside=inside))
+        for verdict_, inside, met in (
+            (Verdict.DECIDED, 0, True),
+            (Verdict.EQUIVALENT, 0, True),
+            (Verdict.DECIDED, 1, False),
+            (Verdict.OPEN, 0, False),
+        ):
+            churned = replace(report.churn, swaps=1, swaps_inside=inside)
+            moved = replace(ordered(report, verdict_), churn=churned)
             assert self.met(moved)[0] is met
 
     def test_boundaries(self, report: Validity) -> None:
@@ -382,10 +402,13 @@ class TestObjectives:
             assert self.met(replace(report, prompts=rows))[2] is met
 
     def test_without_weeks(self) -> None:
-        """Without a comparison nobody can tell whether ranks are robust."""
-        found = objectives(weekly_report(season(n=600)))
-        assert found[0].met is None
-        assert "1 cannot be told" in verdict(found)
+        """Without a comparison the order alone tells whether ranks are robust."""
+        found = weekly_report(season(n=600))
+        assert found.churn is None
+        assert self.met(found)[0] is False
+        assert self.met(ordered(found, Verdict.DECIDED))[0] is True
+        nothing = replace(found, pairs=())
+        assert "1 cannot be told" in verdict(objectives(nothing))
 
     def test_12_shadow_shows_nothing(self, votes: BattleLog) -> None:
         """12: in the shadow uncertainty is computed, and not visible."""
@@ -405,11 +428,11 @@ class TestStatus:
         now = replace(report.now, status=loose)
         moved = replace(report, now=now, before=replace(report.before, status=tight))
         said = "In the comparison week it was calibrating: RD is 80."
-        assert sentences.status(moved).endswith(said)
+        assert sentences.rules(moved).endswith(said)
         assert said in board_tables.status(moved).html
         assert "not that the ranks are certain" in board_tables.status(moved).html
         same = replace(report, now=now, before=replace(report.before, status=loose))
-        assert sentences.status(same).endswith("It was officially stable in the comparison "
+        assert sentences.rules(same).endswith("It was officially stable in the comparison "
                                                       "week, too.")  # fmt: skip
 
     def test_every_condition_is_marked(self, report: Validity) -> None:
@@ -482,12 +505,14 @@ class TestIntegrity:
         late = np.arange(10) >= 6
         found = {
             each.lane: (each.share, each.lately, each.weight)
-            for each in lane_mix(votes, Policy(), late)
+            for each in lane_mix(votes, Policy(phase=Phase.LANES), late)
         }
         assert found["coverage"] == (0.5, 0.0, 0.4)
         assert found["contender"] == (0.3, 0.5, 0.3)
         assert found["exploration"] == (0.0, 0.0, 0.1)
         assert lane_mix(season(n=10), Policy()) == ()
+        decide = lane_mix(votes, Policy())[4]
+        assert (decide.lane, decide.votes, decide.weight) == ("decide", 0, 0.4)
 
     def test_third_repeat(self) -> None:
         """6.2: the third meeting on a prompt within ten is counted, the third after ten is not."""
@@ -619,13 +644,28 @@ class TestDetail:
         assert (pages["good"].surprise or 0) > 0 > (pages["bad"].surprise or 0)
 
     def test_above_a_neighbour(self, report: Validity) -> None:
-        """9.2: a model is probably above a neighbour whose Bradley–Terry rating is lower."""
+        """9.2: a model is probably above a neighbour whose Bradley–Terry rating is lower, and the
+        page has the order of these two, whichever of them it is about.
+        """
         board = report.now
         for model in board.order:
             own = board[model].bt_rating or 0.0
             for near in model_detail(board, model).neighbours:
                 assert near.above is not None
                 assert (near.above > 0.5) == (own > (board[near.model].bt_rating or 0.0))
+                assert {near.order.above, near.order.below} == {model, near.model}
+                upper = near.rank > board[model].conservative_rank
+                assert upper == (near.order.above == model)
+                if near.order.verdict is Verdict.DECIDED:
+                    assert (near.above > 0.99) if upper else (near.above < 0.01)
+
+    def test_weeks_until_decided(self, report: Validity, votes: BattleLog) -> None:
+        """900 votes a week, 5 % of them both-bad: an open pair takes its votes over 855 a week."""
+        waiting = [p for p in report.now.adjacent if p.more is not None and p.weeks is not None]
+        assert waiting
+        counted = np.mean(votes.outcome != BOTH_BAD)
+        for pair in waiting:
+            assert pair.weeks == pytest.approx((pair.more or 0) / (900 * counted), rel=0.01)
 
     def test_history_of_responses(self) -> None:
         """9.1: which prompts a model's responses were shown on, and when, the latest first."""
@@ -724,9 +764,11 @@ def test_everything_can_be_drawn() -> None:
 
 
 def test_sample_season() -> None:
-    """The sample season keeps the policy: lanes, sides, exposure, pairs and repeats."""
+    """The sample season keeps the policy with its four lanes: lanes, sides, exposure, pairs and
+    repeats.
+    """
     votes = read_battles(ROOT / "sample" / "arena" / "season.csv.gz")
-    policy = Policy()
+    policy = Policy(decide=Decide(share=0.0))
     report = weekly_report(votes, policy)
     assert report.now.policy == policy
     assert all(abs(lane.share - lane.weight) < 0.03 for lane in lane_mix(votes, policy))

@@ -76,7 +76,7 @@ class Claude:
     max_tokens
         Longest answer, thinking included; a longer one ends as `truncated`.
     verdict
-        Whether answers are held to the schema of a verdict.
+        Whether answers are held to the schema of a verdict, a `graded` one where that is set.
     lacks
         The variable that should hold the key and does not; such a judge cannot be asked.
     """
@@ -87,6 +87,7 @@ class Claude:
     max_tokens: int
     effort: str
     verdict: bool = True
+    graded: bool = False
     lacks: str = ""
 
     @property
@@ -98,6 +99,8 @@ class Claude:
             "cache_ttl": "1h",
             "structured": self.verdict,
         }
+        if self.graded:
+            settings["graded"] = True
         origin = self.service.origin
         return settings if origin == OFFICIAL else {**settings, "origin": origin}
 
@@ -158,6 +161,7 @@ class Claude:
             max_tokens=self.max_tokens,
             effort=self.effort,
             verdict=self.verdict,
+            graded=self.graded,
         )
 
     def _translated(

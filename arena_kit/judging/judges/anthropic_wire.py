@@ -30,7 +30,7 @@ from arena_kit.judging.judges.base import (
     token_count,
 )
 from arena_kit.judging.prices import Price
-from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Status
+from arena_kit.judging.records import Answer, Status, verdict_schema
 
 _STATUS = {
     "refusal": Status.REFUSED,
@@ -51,12 +51,19 @@ _CUSTOM_ID = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 
 
 def message_params(
-    system: str, user: str, *, model: str, max_tokens: int, effort: str, verdict: bool
+    system: str,
+    user: str,
+    *,
+    model: str,
+    max_tokens: int,
+    effort: str,
+    verdict: bool,
+    graded: bool = False,
 ) -> dict[str, Any]:
     """The body of one message; the system text is one block, cached for an hour."""
     config: dict[str, Any] = {"effort": effort} if effort else {}
     if verdict:
-        config["format"] = {"type": "json_schema", "schema": VERDICT_SCHEMA}
+        config["format"] = {"type": "json_schema", "schema": verdict_schema(graded=graded)}
     params: dict[str, Any] = {
         "model": model,
         "max_tokens": max_tokens,

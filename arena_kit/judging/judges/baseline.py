@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import exp, tanh
 
-from arena_kit.judging.records import Answer, JudgeRequest, Status
-from arena_kit.judging.rendering import read_sections
+from arena_kit.judging.records import GRADED_LABELS, PLAIN_LABELS, Answer, JudgeRequest, Status
+from arena_kit.judging.rendering import Rubric, read_sections
 
+MODEL = "baseline/lexical-v1"
 _WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _COMMON = frozenset(
     "a an and are as at be been but by can do does for from had has have if in into is it its of "
@@ -50,6 +51,8 @@ _QUANTITIES = re.compile(
     r"\b\d+(?:\.\d+)?\s*(?:mg|g|mcg|micrograms?|ml|mmol|iu|units?|%|hours?|days?|weeks?|months?"
     r"|minutes?|times|mmhg|kg)"
 )
+#: The score difference from which a graded verdict is "much better".
+_MUCH = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class BaselineJudge:
 
     @property
     def model(self) -> str:
-        return "baseline/lexical-v1"
+        return MODEL
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -98,7 +101,7 @@ class BaselineJudge:
         score, why = _SCORES.get(dimension, _SCORES[known])
         a, b = (score(sections[name], sections) for name in ("response_a", "response_b"))
         gap = a - b + self.slot_bias + self.noise * self._draw(dimension, sections)
-        winner = "tie" if abs(gap) < self.tie_margin else "A" if gap > 0 else "B"
+        winner = self._label(gap, graded=request.graded)
         justification = (
             f"On {why}, response A scores {a:.2f} and response B {b:.2f}; "
             f"the difference as seen in this order is {gap:+.2f}."
@@ -112,6 +115,14 @@ class BaselineJudge:
             served_model=self.model,
             usage={"input_words": words},
         )
+
+    def _label(self, gap: float, *, graded: bool) -> str:
+        """What a score difference in favour of the response shown first is called."""
+        if not graded:
+            a, b, tie = PLAIN_LABELS
+            return tie if abs(gap) < self.tie_margin else a if gap > 0 else b
+        edges = (_MUCH, self.tie_margin, -self.tie_margin, -_MUCH)
+        return GRADED_LABELS[sum(gap < edge for edge in edges)]
 
     def _draw(self, dimension: str, sections: Mapping[str, str]) -> float:
         """A standard normal that depends on what is shown and in which order."""
@@ -171,3 +182,19 @@ _SCORES: dict[str, tuple[Callable[[str, Mapping[str, str]], float], str]] = {
     "calibration": (_calibration, "fit of hedging and certainty"),
     "clinical_utility": (_utility, "usable steps and detail"),
 }
+
+#: The rubrics that these scores were written for, by the SHA-256 of their texts.
+_IMPLEMENTED = {
+    "factuality": "cae169bc7b97b8f8445d7a19a56bee79c98f99777773d35432e9629ba9118c9a",
+    "calibration": "e17736804cc13c823bee1bade9371a72ff51050fe9646250f9293b295cb18b61",
+    "clinical_utility": "79a9b89e08ea4fbd31f2cafc82f730f462530e4c6e151c004e1090d22d7007c9",
+}
+
+
+def unread_rubrics(model: str, rubrics: Iterable[Rubric]) -> tuple[str, ...]:
+    """The dimensions whose rubric a judge cannot follow: those whose text the embedded judge was
+    not written for, none for any other model.
+    """
+    if model != MODEL:
+        return ()
+    return tuple(r.dimension for r in rubrics if _IMPLEMENTED.get(r.dimension) != r.digest)

@@ -25,13 +25,20 @@ from arena_kit.judging.judges.base import (
     token_count,
 )
 from arena_kit.judging.prices import Price
-from arena_kit.judging.records import VERDICT_SCHEMA, Answer, Asked, Status
+from arena_kit.judging.records import (
+    GRADED_LABELS,
+    PLAIN_LABELS,
+    Answer,
+    Asked,
+    Status,
+    verdict_schema,
+)
 
 _STATUS = {"length": Status.TRUNCATED, "content_filter": Status.REFUSED}
 _MONEY = re.compile(r"\b(insufficient_quota|billing|credits?|spend(ing)? limit)\b", re.IGNORECASE)
 _GRAMMAR = r"""
 root ::= "{" ws "\"justification\":" ws string "," ws "\"winner\":" ws winner ws "}"
-winner ::= "\"A\"" | "\"B\"" | "\"tie\""
+winner ::= WINNERS
 string ::= "\"" ([^"\\\x00-\x1f] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4}))* "\""
 ws ::= [ \t\n]{0,8}
 """.strip()
@@ -49,6 +56,8 @@ class ChatJudge:
         Sent as it is; None leaves it to the server.
     structured
         How a verdict's shape is asked for; the tolerant parser reads whatever comes.
+    graded
+        Whether that shape is the one of a graded verdict.
     """
 
     base_url: str
@@ -61,6 +70,7 @@ class ChatJudge:
     timeout: float
     api_key: str | None = field(default=None, repr=False)
     verdict: bool = True
+    graded: bool = False
     _client: httpx2.Client = field(init=False, repr=False, compare=False)
     _refused: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
@@ -74,13 +84,14 @@ class ChatJudge:
 
     @property
     def settings(self) -> Mapping[str, object]:
-        return {
+        settings: dict[str, object] = {
             "judge": "openai_compatible",
             "base_url": self.base_url,
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
             "structured": self.structured if self.verdict else "none",
         }
+        return settings | ({"graded": True} if self.graded else {})
 
     @property
     def service(self) -> Service:
@@ -126,10 +137,11 @@ class ChatJudge:
         if not self.verdict or self.structured == "none":
             return {}
         if self.structured == "grammar":
-            return {"grammar": _GRAMMAR}
+            return {"grammar": _grammar(GRADED_LABELS if self.graded else PLAIN_LABELS)}
         if self.structured == "auto" and "response_format" in self._refused:
             return {}
-        schema = {"name": "verdict", "strict": True, "schema": VERDICT_SCHEMA}
+        shape = verdict_schema(graded=self.graded)
+        schema = {"name": "verdict", "strict": True, "schema": shape}
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
     def _body(self, request: Asked) -> dict[str, Any]:
@@ -176,6 +188,11 @@ class ChatJudge:
             detail="" if finish == "stop" else whole_text(finish[:500]),
         )
         return Result(answer=answer, line=text)
+
+
+def _grammar(labels: Sequence[str]) -> str:
+    """The grammar of a verdict that says one of these."""
+    return _GRAMMAR.replace("WINNERS", " | ".join(f'"\\"{label}\\""' for label in labels))
 
 
 def _usage(usage: Any) -> dict[str, int]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from arena_kit.files import DataError, read_lines
-from arena_kit.judging.records import Answer, JudgeRequest, Status
+from arena_kit.judging.prompts import Pair
+from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Presentation, Status, Verdict
+from arena_kit.judging.verdicts import settle_all, verdict_of
 
 Key = tuple[str, str, str, str]
 _KEY = ("dimension", "prompt_id", "first", "second")
@@ -53,10 +55,33 @@ class ReplayJudge:
         models = sorted({str(row.get("judge_model", "")) for row in recorded.values()})
         return cls(recorded=recorded, model=" + ".join(filter(None, models)) or "replay")
 
-    def answer(self, request: JudgeRequest) -> Answer | None:
+    def judgments(self) -> list[Judgment]:
+        """Everything that was recorded, read and settled anew, with what each verdict cost."""
+        graded = any("margin" in row for row in self.recorded.values())
+        return settle_all(
+            self._verdict(key, row, graded=graded) for key, row in self.recorded.items()
+        )
+
+    def _verdict(self, key: Key, row: Mapping[str, Any], *, graded: bool) -> Verdict:
+        dimension, prompt, first, second = key
+        a, b = sorted((first, second))
+        pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a=a, entrant_b=b)
+        shown = Presentation(pair=pair, first=first, second=second)
+        request = JudgeRequest(presentation=shown, system="", user="", boundary="", graded=graded)
+        verdict = verdict_of(request, self.answer(request), judge_model=self.model_of(request))
+        return replace(verdict, cost_usd=float(row.get("cost_usd") or 0))
+
+    def model_of(self, request: JudgeRequest) -> str:
+        """The judge that the recording names for a request."""
+        return str((self._row(request) or {}).get("judge_model") or self.model)
+
+    def _row(self, request: JudgeRequest) -> dict[str, Any] | None:
         shown = request.presentation
         pair = shown.pair
-        row = self.recorded.get((pair.dimension, pair.prompt_id, shown.first, shown.second))
+        return self.recorded.get((pair.dimension, pair.prompt_id, shown.first, shown.second))
+
+    def answer(self, request: JudgeRequest) -> Answer | None:
+        row = self._row(request)
         if row is None:
             return None
         return Answer(

@@ -1,0 +1,69 @@
+"""The command that calibrates a cascade of two judges on people's votes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from arena_kit.cli.base import echo, main, plain_errors
+
+
+@main.command()
+@click.argument("cheap", type=click.Path(path_type=Path))
+@click.argument("dear", type=click.Path(path_type=Path))
+@click.option("--people", required=True, type=click.Path(path_type=Path),
+              help="Battles that people decided, on the same models and questions.")  # fmt: skip
+@click.option("--target", default=0.8, show_default=True,
+              help="The agreement with people that is promised.")  # fmt: skip
+@click.option("--risk", default=0.05, show_default=True,
+              help="The chance of promising it wrongly.")  # fmt: skip
+@click.option("--coverage", default=0.75, show_default=True,
+              help="The share of battles that should be answered.")  # fmt: skip
+@click.option("--dimension", default="", help="Calibrate on this dimension of the judges.")
+@click.option("--out", default=Path("cascade.json"), show_default=True,
+              type=click.Path(path_type=Path, dir_okay=False),
+              help="The file that rejudge --cascade takes.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the file instead of sentences.")
+@plain_errors
+def cascade(
+    cheap: Path,
+    dear: Path,
+    people: Path,
+    target: float,
+    risk: float,
+    coverage: float,
+    dimension: str,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Calibrate when the verdict of judge CHEAP is enough, and when judge DEAR is to be asked.
+
+    CHEAP and DEAR are battles files or records of the two judges on the same pairs. Then
+    `arena-kit rejudge RECORD --cascade FILE` asks the dear judge only where it is needed.
+    """
+    from arena_kit.battles.battle import Source
+    from arena_kit.files import DataError
+    from arena_kit.judging.cascade import Cascade
+    from arena_kit.runs.battles import battles_of
+    from arena_kit.runs.cascade import calibrated
+
+    try:
+        how = Cascade(target=target, risk=risk, coverage=coverage)
+    except ValueError as error:
+        raise DataError(str(error)) from None
+    judged = [
+        battles_of(file, source=Source.LLM_JUDGE, dimension=dimension) for file in (cheap, dear)
+    ]
+    votes = battles_of(people, source=Source.HUMAN)
+    found = calibrated(
+        judged[0], judged[1], votes, how, dimension or next(iter(judged[0].by_dimension()))
+    )
+    found.write(out)
+    if as_json:
+        echo(json.dumps(found.model_dump(mode="json"), indent=2))
+        return
+    for sentence in found.sentences:
+        echo(sentence)
+    echo(out)

@@ -1,0 +1,87 @@
+"""The command that puts the recorded pairs of a run to another judge."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.runs import Overrides, finish, say, with_overrides
+
+_JUDGES = ["baseline", "anthropic", "openai_compatible"]
+
+
+@main.command()
+@click.argument("record", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--judge", required=True, type=click.Choice(_JUDGES), help="Who judges the pairs.")
+@click.option("--judge-model", default="", help="Its model, as the parameter judge_model.")
+@click.option("--max-cost-usd", default="", help="The most that this may cost; refused above it.")
+@click.option("--only-unsure", is_flag=True,
+              help="Ask only about pairs of which the record's judge was unsure; its other "
+              "verdicts stand (a cascade).")  # fmt: skip
+@click.option("--cascade", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Ask only about pairs of which a cascade, calibrated by arena-kit cascade, is "
+              "unsure.")  # fmt: skip
+@with_overrides
+@click.option("--forecast", is_flag=True, help="Only say what it would send and cost.")
+@click.option("--runs-dir", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the new record (default: runs/ in the workspace).")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print rejudge.json instead of sentences.")
+@plain_errors
+def rejudge(
+    record: Path,
+    judge: str,
+    judge_model: str,
+    max_cost_usd: str,
+    only_unsure: bool,
+    cascade: Path | None,
+    overrides: Overrides,
+    forecast: bool,
+    runs_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Have another judge judge the pairs of a run RECORD, on the inputs that it kept.
+
+    Leaves a new record with a report of its own and rejudge.json: verdicts that agreed and
+    flipped, the rank correlation, which decided orders survive, both judges' slot bias. Judging
+    goes through the ledger, the forecast and the cap of any run; exit codes as for run.
+    """
+    from arena_kit.cli import terminal
+    from arena_kit.runs.notebooks import planned, run_notebook
+    from arena_kit.runs.record import find_root
+    from arena_kit.runs.rejudge import ARTIFACT, notebook_for
+
+    if only_unsure and cascade:
+        raise click.UsageError("--only-unsure and --cascade both choose the pairs; name one")
+    which = str(cascade.resolve()) if cascade else "unsure" if only_unsure else "all"
+    given = {"judge": judge, "rejudge": which}
+    given |= {"judge_model": judge_model} if judge_model else {}
+    given |= {"max_cost_usd": max_cost_usd} if max_cost_usd else {}
+    given |= dict(overrides)
+    name, root = notebook_for(record), find_root()
+    if forecast:
+        plan = planned(name, root=root, from_record=record, overrides=given)
+        cost = plan.forecast
+        if as_json:
+            echo(json.dumps(cost and cost.as_dict(), indent=2))
+            return
+        terminal.show_forecast(cost, title=f"Forecast of {len(plan.asked)} pairs in both orders")
+        if cost:
+            terminal.show_cap(cost.usd_no_hits, plan.params.max_cost_usd)
+        return
+    finish(
+        lambda: run_notebook(
+            name,
+            root=root,
+            from_record=record,
+            overrides=given,
+            runs_dir=runs_dir,
+            say=say,
+            progress=sys.stderr.isatty() and not as_json,
+        ),
+        as_json=as_json,
+        shown=ARTIFACT,
+    )

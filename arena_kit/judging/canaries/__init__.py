@@ -1,0 +1,1 @@
+"""Canaries: pairs whose right verdict is known, and attacks on them."""

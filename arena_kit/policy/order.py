@@ -1,0 +1,229 @@
+"""Which orders of a board the votes decide: what stands beside the rules that it keeps (10).
+
+The policy's conditions ask whether models were compared enough; they say nothing about who is
+above whom. That rests on Bradley–Terry and on claims for repeated looks (docs/claims.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+
+from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.battles.log import BattleLog
+from arena_kit.policy.constants import Policy
+from arena_kit.rating import claims
+from arena_kit.rating.base import Ratings
+
+_WEEK = np.timedelta64(7, "D")
+_LATELY = 4  # weeks behind the present rate of votes
+_NAMED = 4  # pairs named in a sentence
+
+
+class Verdict(StrEnum):
+    """What the votes say of two neighbours of a board."""
+
+    DECIDED = "decided"
+    EQUIVALENT = "equivalent"
+    OPEN = "open"
+    REVERSED = "reversed"
+
+
+_BECOMES = {
+    Verdict.DECIDED: "it is decided",
+    Verdict.REVERSED: "it is decided the other way round",
+    Verdict.EQUIVALENT: "they are equivalent",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairOrder:
+    """Two neighbours as the board orders them, and what the votes say of that.
+
+    `reversed` is decided the other way round. `gap` is by how many Bradley–Terry points the upper
+    one leads, None where the evidence on one of them does not reach for a claim. `more` is how
+    many more votes of the present mix would make an open order what `becomes` says, if the gap
+    stays as it is, and `weeks` how long they take at the present rate; None where that is out of
+    reach or the log has no times.
+    """
+
+    above: str
+    below: str
+    verdict: Verdict
+    gap: float | None
+    becomes: Verdict | None = None
+    more: int | None = None
+    weeks: float | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the board may stay as it is: decided so, or equivalent."""
+        return self.verdict in (Verdict.DECIDED, Verdict.EQUIVALENT)
+
+    @property
+    def needs(self) -> str:
+        """What an open order takes, in words."""
+        if self.gap is None:
+            return "too little evidence for any claim"
+        if self.becomes is None or self.more is None:
+            return "no number of votes in reach would settle it"
+        weeks = "" if self.weeks is None else f" ({_weeks(self.weeks)} at the present rate)"
+        votes = f"about {claims.two_digits(self.more):,} more votes{weeks}"
+        return f"{votes} until {_BECOMES[self.becomes]}"
+
+    def seen_by(self, model: str, margin: float) -> str:
+        """The verdict on one of the two, in words that name the other."""
+        upper = model == self.above
+        other, side = (self.below, "above") if upper else (self.above, "below")
+        if self.verdict is Verdict.DECIDED:
+            return f"decided {side} {other}"
+        if self.verdict is Verdict.EQUIVALENT:
+            return f"equivalent to {other} within {margin:g} points"
+        if self.verdict is Verdict.REVERSED:
+            return f"{side} {other} on the board, and the votes decide the opposite"
+        return f"order with {other} open: {self.needs}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderStatus:
+    """What is decided about the order of the top, `margin` points being equivalent.
+
+    `pairs` are the neighbours of the top as the board orders it, `by_votes` those of the same
+    models in the order of all votes (Bradley–Terry), best first. `about` says what the claims are
+    about, a key of `CLAIMS_ABOUT`.
+    """
+
+    pairs: tuple[PairOrder, ...]
+    by_votes: tuple[PairOrder, ...]
+    top: int
+    margin: float
+    about: str
+
+    def of(self, verdict: Verdict) -> tuple[PairOrder, ...]:
+        """The neighbours of whom this is said, best first."""
+        return tuple(pair for pair in self.pairs if pair.verdict is verdict)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every two neighbours are decided or equivalent."""
+        return bool(self.pairs) and all(pair.settled for pair in self.pairs)
+
+    @property
+    def counts(self) -> str:
+        """How many neighbours are decided, equivalent, decided otherwise and open."""
+        n = {verdict: len(self.of(verdict)) for verdict in Verdict}
+        otherwise = f"{n[Verdict.REVERSED]} decided the other way round, "
+        return (
+            f"{n[Verdict.DECIDED]} of {len(self.pairs)} neighbours of the top {self.top} are "
+            f"decided, {n[Verdict.EQUIVALENT]} equivalent within {self.margin:g} points, "
+            f"{otherwise if n[Verdict.REVERSED] else ''}{n[Verdict.OPEN]} open"
+        )
+
+    @property
+    def sentence(self) -> str:
+        """What is decided and what is not, and what the claims are about."""
+        if not self.pairs:
+            return "no two models are rated, so no order can be decided"
+        n, settled = len(self.by_votes), sum(pair.settled for pair in self.by_votes)
+        parts = [
+            self.counts,
+            f"in Bradley–Terry's own order {settled} of {n} are decided or equivalent",
+        ]
+        if wrong := self.of(Verdict.REVERSED):
+            told = ", ".join(f"{pair.below} above {pair.above}" for pair in wrong[:_NAMED])
+            parts.append(f"against the board the votes decide {told}{_more(wrong)}")
+        waiting = [pair for pair in self.of(Verdict.OPEN) if pair.more is not None]
+        if waiting:
+            pair = min(waiting, key=lambda each: each.more or 0)
+            parts.append(f"the next, {pair.above} over {pair.below}, takes {pair.needs}")
+        return f"{'; '.join(parts)}; claims are about {self.about.replace('_', ' ')}"
+
+
+def neighbour_orders(
+    policy: Policy, names: Sequence[str], strengths: Ratings, per_week: float | None = None
+) -> tuple[PairOrder, ...]:
+    """What the votes say of every two neighbours of an order, best first."""
+    pairs = list(pairwise(names))
+    placed = {row.model for row in strengths.ratings if row.ci_low is not None}
+    known = [pair for pair in pairs if placed.issuperset(pair)]
+    margin = policy.publication.margin
+    states = claims.between(strengths, known, margin)
+    alike = claims.until_equivalent(strengths, known, margin)
+    told = {
+        pair: _pair_order(pair, state, until, strengths)
+        for pair, state, until in zip(known, states, alike, strict=True)
+    }
+    orders = (told.get(pair) or _unplaced(*pair) for pair in pairs)
+    return tuple(replace(each, weeks=_weeks_until(each.more, per_week)) for each in orders)
+
+
+def _pair_order(
+    pair: tuple[str, str], state: claims.Neighbours, alike: int | None, strengths: Ratings
+) -> PairOrder:
+    above, below = pair
+    gap = strengths[above].rating - strengths[below].rating
+    if state.state != "open":
+        turned = state.state == "decided" and state.above != above
+        verdict = Verdict.REVERSED if turned else Verdict(state.state)
+        return PairOrder(above=above, below=below, verdict=verdict, gap=gap)
+    way = Verdict.DECIDED if state.above == above else Verdict.REVERSED
+    ends = [
+        (n, end) for n, end in ((state.more, way), (alike, Verdict.EQUIVALENT)) if n is not None
+    ]
+    more, becomes = min(ends, default=(None, None))
+    return PairOrder(
+        above=above, below=below, verdict=Verdict.OPEN, gap=gap, becomes=becomes, more=more
+    )
+
+
+def _unplaced(above: str, below: str) -> PairOrder:
+    return PairOrder(above=above, below=below, verdict=Verdict.OPEN, gap=None)
+
+
+def order_status(
+    policy: Policy, names: Sequence[str], strengths: Ratings, per_week: float | None = None
+) -> OrderStatus:
+    """What is decided about an order, of which `names` are the top; best first."""
+    by_votes = [row.model for row in strengths.ratings if row.model in names]
+    return OrderStatus(
+        pairs=neighbour_orders(policy, names, strengths, per_week),
+        by_votes=neighbour_orders(policy, by_votes, strengths, per_week),
+        top=len(names),
+        margin=policy.publication.margin,
+        about=claims.about(strengths),
+    )
+
+
+def votes_per_week(battles: BattleLog) -> float | None:
+    """The present rate of votes that move ratings: of the last four weeks, or of all the time
+    there is; None where times are missing or all lie within a day.
+    """
+    times = battles.timestamp
+    if times is None or not len(times) or np.isnat(times).any():
+        return None
+    last = times.max()
+    span = min(_LATELY * _WEEK, last - times.min())
+    if span < np.timedelta64(1, "D"):
+        return None
+    counted = (times >= last - span) & (battles.outcome != BOTH_BAD) & ~battles.flags()
+    return float(counted.sum() / (span / _WEEK))
+
+
+def _weeks_until(votes: int | None, per_week: float | None) -> float | None:
+    return votes / per_week if votes is not None and per_week else None
+
+
+def _weeks(weeks: float) -> str:
+    if weeks < 1:
+        return "less than a week"
+    return (
+        "about a week" if round(weeks) == 1 else f"about {claims.two_digits(round(weeks)):,} weeks"
+    )
+
+
+def _more(pairs: Sequence[PairOrder]) -> str:
+    return f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""

@@ -1,0 +1,163 @@
+"""What a run asks beside its bulk: canaries before it, and no bulk from a paid judge that fails on
+them; sentinels after it, to notice that the judge has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+
+from arena_kit.files import read_json, write_json
+from arena_kit.judging.canaries.pairs import PREFIX, Canaries
+from arena_kit.judging.canaries.report import CanaryReport
+from arena_kit.judging.cost import CostError, dollars
+from arena_kit.judging.drift import DriftReport
+from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
+from arena_kit.judging.records import JudgeRequest
+from arena_kit.judging.tournament import judge_pairs, judge_requests
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.progress import Progress
+from arena_kit.runs.record import Record
+
+FILE, SUITE_FILE, DRIFT_FILE = "canaries.json", "canary_suite.json", "drift.json"
+
+
+def preflight(
+    plan: Plan, record: Record, progress: Progress, bulk: Callable[[], list[JudgeRequest]]
+) -> CanaryReport | None:
+    """Ask the canaries, keep what they say in the record, and refuse a paid judge that fails.
+
+    `bulk` gives the requests that would be sent next. None is asked where that is nothing, or
+    offline; those that the ledger answers are reported all the same.
+    """
+    canaries = plan.canaries
+    if canaries is None or not _ready(plan, record, progress, canaries, bulk):
+        return None
+    report = _asked(plan, record, progress, canaries)
+    found = _kept(plan, record, report, FILE)
+    record.update(
+        preflight={
+            "level": str(found.level),
+            "requests": report.requests,
+            "usd": report.usd_spent,
+            "sentences": report.sentences(),
+        }
+    )
+    if found.level is Level.FAILED and plan.spends and not plan.params.allow_failed_judge:
+        raise UnfitJudgeError(
+            f"{found.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {report.requests} "
+            f"canaries was asked, for {dollars(report.usd_spent)} now; allow_failed_judge: true "
+            "goes on all the same"
+        )
+    return report
+
+
+def full_suite(plan: Plan, record: Record, progress: Progress, suite: Canaries) -> CanaryReport:
+    """Ask every canary of the plan's rubrics, under 200 requests per dimension and within the cap,
+    and keep what they say in the record.
+    """
+    report = _asked(plan, record, progress, suite)
+    _kept(plan, record, report, SUITE_FILE)
+    return report
+
+
+def concerns(report: CanaryReport | None, rules: Mapping[str, Rule]) -> list[Measure]:
+    """What of a pre-flight speaks against a judge: a handful of canaries earns no trust, and takes
+    none away where nothing went wrong.
+    """
+    return _against(report.measures() if report else [], rules)
+
+
+def _against(measures: Iterable[Measure], rules: Mapping[str, Rule]) -> list[Measure]:
+    return [
+        m for m in measures
+        if m.value is not None and not rules[m.rule].keeps(m.value, rules[m.rule].trusted)
+    ]  # fmt: skip
+
+
+def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
+    """What the canaries of an earlier run say of its judge: all of a full suite, of a pre-flight
+    what speaks against it.
+    """
+    for name in (SUITE_FILE, FILE):
+        if (record / name).is_file():
+            rows = read_json(record / name)["gate"]["findings"]
+            measures = [Measure(**{f.name: row[f.name] for f in fields(Measure)}) for row in rows]
+            return measures if name == SUITE_FILE else _against(measures, rules)
+    return []
+
+
+def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
+    """Ask the sentinels once more, hold the answers against all looks before and keep what that
+    says in the record; what the cap does not allow is not asked, and said.
+    """
+    if plan.sentinels is None:
+        return None
+    sentinels, number = plan.sentinels.begun(record.token)
+    requests = sentinels.requests(number)
+    progress.say(f"sentinels: {len(requests)} requests asked again, look {number}")
+    terms = replace(plan.terms(record.token, progress.say), prewarm=False)
+    try:
+        judge_requests(requests, plan.judge, plan.ledger, max_attempts=1, terms=terms)
+    except CostError as error:
+        progress.say(f"sentinels are not asked: {error}")
+        return None
+    report = sentinels.report(plan.judge, plan.ledger)
+    write_json(record.path / DRIFT_FILE, report.as_dict())
+    told = {"drifted": report.drifted, "look": number, "sentences": report.sentences()}
+    record.update(drift=told)
+    return report
+
+
+def spent_on(request_id: str) -> str:
+    """What an answer was paid for: its dimension, canaries or sentinels."""
+    dimension, _, rest = request_id.partition("|")
+    if "@" in rest.rpartition("#")[2]:
+        return "sentinels"
+    return "canaries" if rest.startswith(PREFIX) else dimension
+
+
+def _ready(
+    plan: Plan,
+    record: Record,
+    progress: Progress,
+    canaries: Canaries,
+    bulk: Callable[[], list[JudgeRequest]],
+) -> bool:
+    """Whether there are canaries to report; raises where they and the bulk are above the cap."""
+    fresh = plan.unanswered(canaries.requests())
+    if not fresh:
+        return True
+    if plan.params.offline:
+        return False
+    if plan.price is None:
+        return True
+    ahead = bulk()
+    if not ahead:
+        return False
+    if not plan.ledger.under_way(record.token):  # else an earlier try was allowed to send them
+        plan.terms(record.token, progress.say).allow([*fresh, *ahead])
+    progress.say(f"pre-flight: {len(fresh)} canaries first; {len(ahead)} requests wait for them")
+    return True
+
+
+def _asked(plan: Plan, record: Record, progress: Progress, canaries: Canaries) -> CanaryReport:
+    judgments = judge_pairs(
+        canaries.pairs,
+        canaries.material,
+        plan.judge,
+        plan.ledger,
+        offline=plan.params.offline,
+        max_attempts=plan.tournament.judge.max_attempts,
+        terms=replace(plan.terms(record.token, progress.say), prewarm=False),
+        on_progress=progress.show,
+    )
+    return CanaryReport.of(plan.judge.model, canaries, judgments)
+
+
+def _kept(plan: Plan, record: Record, report: CanaryReport, file: str) -> Gate:
+    """The gate of these canaries, written into the record with all that they say."""
+    found = gate(report.judge, report.measures(), plan.rules)
+    write_json(record.path / file, report.as_dict() | {"gate": found.as_dict()})
+    return found

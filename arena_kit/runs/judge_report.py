@@ -1,0 +1,263 @@
+"""How good judges are, side by side on the same pairs. The judge report's door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from arena_kit.battles.battle import Source
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError, write_json
+from arena_kit.judging.canaries.pairs import canary_pairs
+from arena_kit.judging.canaries.report import CanaryReport
+from arena_kit.judging.gate import Measure, Rule
+from arena_kit.judging.judges.baseline import unread_rubrics
+from arena_kit.judging.judges.replay import ReplayJudge
+from arena_kit.judging.prompts import Pair
+from arena_kit.judging.quality.calls import lengths_of
+from arena_kit.judging.quality.compared import Judged, agree, cheapest
+from arena_kit.judging.quality.family import Families
+from arena_kit.judging.quality.judge import JudgeQuality
+from arena_kit.judging.records import Judgment
+from arena_kit.judging.tournament import judge_pairs
+from arena_kit.judging.verdicts import to_battles
+from arena_kit.reporting import judge_report
+from arena_kit.runs.battles import battles_file, battles_of, judges_of, labels_of
+from arena_kit.runs.canaries import recorded_measures
+from arena_kit.runs.inputs import tournament_inputs
+from arena_kit.runs.parameters import JudgeReportParams, parameters_in
+from arena_kit.runs.plan import Plan
+from arena_kit.runs.record import Record, Recorded, find_root, open_record
+from arena_kit.runs.settings import JudgeSettings, read_gate, validated
+from arena_kit.runs.tournament import Study
+
+MODE = "judge_report"
+FILE = "judges.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeStudy(Recorded):
+    """Judges measured on the same pairs; open one with `JudgeStudy.open`, then ask for `judges`
+    and `save()` the artifacts.
+
+    With a `study` its judge is asked now; otherwise verdicts are read from records or a file.
+    """
+
+    root: Path
+    params: JudgeReportParams
+    study: Study | None
+
+    @classmethod
+    def open(cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any) -> JudgeStudy:
+        """Validate parameters and claim a record; a notebook passes its `globals()`."""
+        root = find_root()
+        given = parameters_in(JudgeReportParams, namespace) | parameters
+        params = validated(JudgeReportParams, given, f"parameters of {MODE}")
+        if not params.reads:
+            study = Study.open(MODE, **given)
+            return cls(root=study.root, params=params, record=study.record, study=study)
+        for path in params.records:
+            open_record(root / path)
+        record = Record.begin(MODE, params.model_dump(mode="json"), root)
+        return cls(root=root, params=params, record=record, study=None)
+
+    @cached_property
+    def judges(self) -> tuple[Judged, ...]:
+        """Every judge on the pairs that all of them judged; the embedded one is always there."""
+        with self.record.failing():
+            found = [*self._asked(), *self._recorded(), *self._columns()]
+        return tuple(found)
+
+    @cached_property
+    def answer(self) -> str:
+        """What was found; the first lines of the report."""
+        return judge_report.answer(self.judges)
+
+    def facts(self) -> dict[str, str]:
+        """What was compared, in words."""
+        params = self.params
+        read = [*params.records, *([params.verdicts] if params.verdicts else [])]
+        return {
+            "judges": ", ".join(each.judge for each in self.judges),
+            "verdicts": ", ".join(read) or f"asked now, on {params.tournament}",
+            "labels": str(self._settings.labels or "none: agreement with people is not measured"),
+            "rules": str(self._settings.gate),
+        }
+
+    def save(self) -> Record:
+        """Write judges.json and close the record."""
+        with self.record.failing():
+            alpha, best = agree(self.judges), cheapest(self.judges)
+            rows = {
+                "answer": judge_report.sentences(self.judges),
+                "cheapest": best and best.judge,
+                "alpha": alpha and alpha.as_dict(),
+                "judges": [each.as_dict() for each in self.judges],
+            }
+            write_json(self.record.path / FILE, rows)
+        return self.study.save() if self.study else self.record.close()
+
+    def _asked(self) -> Iterator[Judged]:
+        """The judge of this run, and the embedded one on the same pairs."""
+        if self.study is None:
+            return
+        study, plan = self.study, self.study.plan
+        yield Judged(
+            judge=plan.judge.model,
+            source="asked now",
+            quality=study.quality,
+            gate=study.gate,
+            battles=study.battles,
+            canaries=study.canary_suite,
+            **_effort(study.judgments, study.record.read()["judging"]),
+        )
+        if plan.judge.model != plan.tournament.judge.baseline.model:
+            yield self._baseline(plan, plan.pairing.pairs)
+
+    def _recorded(self) -> Iterator[Judged]:
+        """The judges of records on the pairs that all of them judged, and the embedded one."""
+        paths = [self.root / path for path in self.params.records]
+        if not paths:
+            return
+        by_path = {path: ReplayJudge.from_record(path).judgments() for path in paths}
+        shared = _shared(by_path)
+        plan = _plan_of(paths[0])
+        for path, judgments in by_path.items():
+            kept = [judgment for judgment in judgments if judgment.pair in shared]
+            judge = judgments[0].forward.judge_model or path.name
+            yield self._measured(
+                judge,
+                kept,
+                source=str(path.relative_to(self.root) if path.is_relative_to(self.root) else path),
+                plan=plan,
+                more=recorded_measures(path, self._rules),
+                timing=open_record(path).get("judging") or {},
+            )
+        if plan is not None and not any(_is_baseline(j, plan) for j in by_path.values()):
+            yield self._baseline(plan, [pair for pair in plan.pairing.pairs if pair in shared])
+
+    def _columns(self) -> Iterator[Judged]:
+        """The judges of a file: its columns of verdicts, or those that it names."""
+        file, params = self.params.verdicts, self.params
+        if not file:
+            return
+        for judge, log in _verdicts_of(self.root, params):
+            quality = JudgeQuality.from_battles(
+                judge,
+                log,
+                labels=self._labels,
+                both_orders=params.both_orders,
+                families=Families.around(judge, self._settings.families),
+            )
+            yield Judged(
+                judge=judge,
+                source=file,
+                quality=quality,
+                gate=quality.gate(self._rules),
+                battles=log,
+                n_verdicts=len(log) * (1 + params.both_orders),
+            )
+
+    def _baseline(self, plan: Plan, pairs: Sequence[Pair]) -> Judged:
+        """The embedded judge on the same pairs: what any judge must beat."""
+        judge = plan.tournament.judge.baseline
+        judgments = judge_pairs(pairs, plan.material, judge, plan.ledger)
+        own = plan.material
+        suite = canary_pairs(own.rubrics, salt=own.salt, graded=own.graded)
+        asked = judge_pairs(suite.pairs, suite.material, judge, plan.ledger)
+        canaries = CanaryReport.of(judge.model, suite, asked)
+        return self._measured(
+            judge.model, judgments, source="asked now", plan=plan, canaries=canaries
+        )
+
+    def _measured(
+        self,
+        judge: str,
+        judgments: Sequence[Judgment],
+        *,
+        source: str,
+        plan: Plan | None,
+        canaries: CanaryReport | None = None,
+        more: Sequence[Measure] = (),
+        timing: Mapping[str, float] | None = None,
+    ) -> Judged:
+        quality = JudgeQuality.of(
+            judge,
+            judgments,
+            labels=self._labels,
+            lengths=lengths_of(plan.responses) if plan else None,
+            families=Families.around(judge, self._settings.families),
+            strata={p.prompt_id: p.source for p in plan.bank} if plan else None,
+            unread=unread_rubrics(judge, plan.material.rubrics.values()) if plan else (),
+        )
+        measured = canaries.measures() if canaries else []
+        return Judged(
+            judge=judge,
+            source=source,
+            quality=quality,
+            gate=quality.gate(self._rules, more=[*measured, *more]),
+            battles=to_battles(judgments),
+            canaries=canaries,
+            **_effort(judgments, timing or {}),
+        )
+
+    @cached_property
+    def _settings(self) -> JudgeSettings:
+        file, _ = tournament_inputs(self.root / self.params.tournament, self.root)
+        return self.params.applied(file).judge
+
+    @cached_property
+    def _labels(self) -> BattleLog | None:
+        return labels_of(self.root, self._settings)
+
+    @cached_property
+    def _rules(self) -> dict[str, Rule]:
+        return read_gate(self.root, self._settings.gate)
+
+
+def _effort(judgments: Sequence[Judgment], timing: Mapping[str, float]) -> dict[str, Any]:
+    """How many verdicts there are, and what 1,000 of them cost and take."""
+    verdicts = [verdict for judgment in judgments for verdict in judgment.verdicts]
+    n, asked = len(verdicts), timing.get("asked")
+    return {
+        "n_verdicts": n,
+        "usd": 1000 * sum(v.cost_usd for v in verdicts) / n if n else None,
+        "seconds": 1000 * timing["seconds"] / asked if asked else None,
+    }
+
+
+def _shared(judged: Mapping[Path, Sequence[Judgment]]) -> set[Pair]:
+    """The pairs that all records judged."""
+    pairs = [{judgment.pair for judgment in each} for each in judged.values()]
+    shared = set.intersection(*pairs)
+    if not shared:
+        names = ", ".join(path.name for path in judged)
+        raise DataError(f"records: no pair was judged in all of {names}")
+    return shared
+
+
+def _plan_of(record: Path) -> Plan | None:
+    """What a record judged, with the texts; None where it kept only hashes of them."""
+    try:
+        return Plan.read(MODE, {"tournament": str(record.resolve())})
+    except DataError:
+        return None
+
+
+def _is_baseline(judgments: Sequence[Judgment], plan: Plan) -> bool:
+    return judgments[0].forward.judge_model == plan.tournament.judge.baseline.model
+
+
+def _verdicts_of(root: Path, params: JudgeReportParams) -> Iterator[tuple[str, BattleLog]]:
+    """The verdicts of each judge in a file."""
+    for column in params.columns:
+        yield column, battles_of(params.verdicts, root, winner=column)
+    if params.columns:
+        return
+    log = battles_of(params.verdicts, root, source=Source.LLM_JUDGE)
+    for judge in judges_of(log) or [battles_file(root / params.verdicts).stem]:
+        own = log if log.judge_model is None else log.select(log.judge_model.values() == judge)
+        yield judge, own

@@ -1,0 +1,81 @@
+"""Several judges as one, on 26,919 battles that people voted on: GPT-4, Claude and GPT-3.5.
+
+    ARENA_KIT_DATA=... python benchmarks/panels.py
+
+Prints how often each panel, and each judge alone, agrees with people where both name a winner, how
+many battles it leaves without one, and how its Bradley–Terry ratings correlate with people's.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from arena_kit import BattleLog, BradleyTerry, Ratings, Source, read_battles
+from arena_kit.battles.log import Labels
+from arena_kit.judging.agreement import agreement, matched, verdicts
+from arena_kit.judging.panels import Panel, panel
+from arena_kit.rating.judge_aware import JudgeAware
+
+DATA = Path(os.environ.get("ARENA_KIT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+JUDGES = ("gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo")
+
+
+def read() -> tuple[BattleLog, list[BattleLog]]:
+    """People's votes and each judge's verdicts; of nine questions that come twice, one battle."""
+    file = DATA / "chatbot_arena_27k" / "battles.csv.gz"
+    people = read_battles(file, winner="human").of_source(Source.HUMAN)
+    once = np.unique(people.clusters(), return_index=True)[1]
+    judged = []
+    for name in JUDGES:
+        log = read_battles(file, winner=name).of_source(Source.LLM_JUDGE)
+        judged.append(replace(log, judge_model=Labels.of([name] * len(log))).select(once))
+    return people.select(once).sides_in_order(), judged
+
+
+def correlation(rated: Ratings, human: Ratings) -> float:
+    """Pearson's correlation of two sets of ratings."""
+    ratings = [[each[model].rating for model in human.models] for each in (rated, human)]
+    return float(np.asarray(np.corrcoef(ratings))[0, 1])
+
+
+def show(name: str, log: BattleLog, people: BattleLog, rated: Ratings, human: Ratings) -> None:
+    mine = log.sides_in_order()
+    i, j = matched(mine, people)
+    found = agreement(verdicts(mine)[i], verdicts(people)[j], ties="left out").rate
+    open_ones = int((verdicts(mine) == 1).sum())
+    print(
+        f"{name:32} {found} of {found.n} battles; without a winner {open_ones}; "
+        f"correlation of ratings with people's {correlation(rated, human):.3f}"
+    )
+
+
+def main() -> None:
+    people, judged = read()
+    method = BradleyTerry()
+    human = method(people)
+    for name, log in zip(JUDGES, judged, strict=True):
+        show(name, log, people, method(log), human)
+    every = BattleLog.joined(*judged)
+    panels: dict[str, Panel] = {
+        "majority": panel(every),
+        "weighted, without people": panel(every, "weighted"),
+        "weighted by people's votes": panel(BattleLog.joined(every, people), "weighted"),
+    }
+    for name, found in panels.items():
+        show(name, found.battles, people, method(found.battles), human)
+        if found.skill_from:
+            skills = ", ".join(f"{m.judge} {m.skill:.1%}" for m in found.members)
+            print(f"{'':32} skills: {skills}")
+    for name, rated in (("pooled", method(every)), ("judge-aware", JudgeAware()(every))):
+        print(f"{name:32} correlation of ratings with people's {correlation(rated, human):.3f}")
+        sharp = {k: v for k, v in rated.fit.items() if k.startswith("discr") and "_se" not in k}
+        for judge, value in sharp.items():
+            print(f"{'':32} {judge}: {value:.2f} ± {rated.fit[f'{judge}_se']:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""The lane that decides open neighbours: whom it takes, whom it leaves alone, and what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from math import log, log10, sqrt
+from time import process_time
+
+import numpy as np
+import pytest
+
+from arena_kit import Arena, Battle, BattleLog, Outcome
+from arena_kit.matchmaking.matchup import Lane, Matchup
+from arena_kit.matchmaking.outlook import Cast, Outlook
+from arena_kit.matchmaking.scheduler import Scheduler
+from arena_kit.policy.constants import Decide, Exposure, Phase, Policy, Publication
+from arena_kit.policy.exposure import aimed_votes
+from arena_kit.rating.glicko2 import GlickoState
+
+WON, LOST, TIED, BAD = range(4)
+DECIDES = 2.807  # the two-sided 99.5 % point of the normal distribution
+MODELS = tuple(f"m{i:02}" for i in range(12))
+PROMPTS = tuple(f"p{i:02}" for i in range(15))
+
+
+def met(above: int, won: int, lost: int, *, tied: int = 0, prompts: int = 10) -> list[Cast]:
+    """Votes between a model and the next one, on prompts in turn."""
+    outcomes = [WON] * won + [LOST] * lost + [TIED] * tied
+    return [Cast(above, above + 1, n % prompts, each) for n, each in enumerate(outcomes)]
+
+
+def outlook(*votes: list[Cast], margin: float = 20.0, **rule: float) -> Outlook:
+    """What is open after these votes, all of them looked at."""
+    cast = [each for some in votes for each in some]
+    decide = Decide(refresh=len(cast), **rule)  # type: ignore[arg-type]
+    found = Outlook(Policy(decide=decide, publication=Publication(margin=margin)))
+    found.add(cast)
+    return found
+
+
+def pairs(found: Outlook, n: int = 4) -> list[tuple[int, int]]:
+    return [(pair.above, pair.below) for pair in found.open_pairs(np.ones(n, bool))]
+
+
+def by_hand(won: int, lost: int) -> tuple[float, float]:
+    """The gap of two models and its standard error, where all their votes are between them."""
+    return 400 * log10(won / lost), 400 / log(10) * sqrt(1 / won + 1 / lost)
+
+
+def voted(live: Arena, n: int, seed: int = 1) -> list[Matchup]:
+    """So many votes of people who see each model 30 points above the next."""
+    rng, done = np.random.default_rng(seed), []
+    for _ in range(n):
+        matchup = live.next_matchup()
+        gap = 30 * (int(matchup.model_b[1:]) - int(matchup.model_a[1:]))
+        wins = rng.random() < 1 / (1 + 10 ** (-gap / 400))
+        done.append(live.vote(matchup.matchup_id, Outcome.MODEL_A if wins else Outcome.MODEL_B))
+        done[-1] = replace(done[-1], session="won" if wins else "lost")
+    return done
+
+
+def logged(done: list[Matchup]) -> BattleLog:
+    outcome = {"won": Outcome.MODEL_A, "lost": Outcome.MODEL_B}
+    return BattleLog.from_battles(
+        replace(m, session=None).battle(outcome[str(m.session)]) for m in done
+    )
+
+
+def arena(policy: Policy, battles: BattleLog | None = None, seed: int = 0) -> Arena:
+    return Arena(policy, MODELS, PROMPTS, rng=np.random.default_rng(seed), battles=battles)
+
+
+def test_a_gap_and_what_decides_it_are_those_of_a_hand_calculation() -> None:
+    """Where models only met their neighbours, a gap is the log odds of its own votes: 60 of 100
+    won are 70 points ± 2.807 standard errors, and as errors fall with the root of the number,
+    about as many votes again decide it.
+    """
+    (found,) = outlook(met(0, 60, 40)).open_pairs(np.ones(2, bool))
+    gap, error = by_hand(60, 40)
+    assert (found.above, found.below) == (0, 1)
+    assert found.gap == pytest.approx(gap)
+    assert found.half == pytest.approx(DECIDES * error, rel=0.01)
+    assert found.more == pytest.approx(100 * (DECIDES * error / gap) ** 2 - 100, rel=0.03)
+    assert found.reason == "open neighbours, gap 70 ± 100; about 100 more votes decide it"
+
+
+def test_ties_tell_more_and_votes_that_do_not_count_tell_nothing() -> None:
+    """With 40 ties of 100 votes at 0.6 the variance of a vote is 0.24 - 0.4 / 4 instead of 0.24;
+    where every second vote is both-bad, twice as many are needed.
+    """
+    plain, tied = (outlook(met(0, 60 - n, 40 - n, tied=2 * n)) for n in (0, 20))
+    bad = outlook(met(0, 60, 40), [Cast(0, 1, 0, BAD)] * 100)
+    most, fewer, twice = (each.open_pairs(np.ones(2, bool))[0] for each in (plain, tied, bad))
+    gap, error = by_hand(60, 40)
+    part = 0.14 / 0.24
+    assert fewer.gap == pytest.approx(gap)
+    assert fewer.half == pytest.approx(DECIDES * error * sqrt(part), rel=0.01)
+    assert fewer.more == pytest.approx(100 * part * (DECIDES * error / gap) ** 2 - 100, abs=2)
+    assert twice.more == pytest.approx(2 * most.more, rel=0.01)
+
+
+def test_decided_neighbours_are_left_alone() -> None:
+    """120 of 160 won are 5.7 standard errors: decided, by whichever side votes were cast."""
+    gap, error = by_hand(120, 40)
+    assert gap > DECIDES * error
+    assert pairs(outlook(met(0, 120, 40), met(1, 60, 40))) == [(1, 2)]
+    turned = [Cast(b, a, p, {WON: LOST, LOST: WON}[o]) for a, b, p, o in met(0, 120, 40)]
+    assert pairs(outlook(turned, met(1, 60, 40))) == [(1, 2)]
+
+
+def test_equivalent_neighbours_are_left_alone() -> None:
+    """5,010 to 4,990 is 0.7 ± 9.8 points: within 20 for sure, and open where no margin is set."""
+    gap, error = by_hand(5_010, 4_990)
+    assert gap + DECIDES * error < 20
+    alike = (met(0, 5_010, 4_990), met(1, 60, 40))
+    assert pairs(outlook(*alike)) == [(1, 2)]
+    assert pairs(outlook(*alike, margin=0.0, hopeless_below=0.0)) == [(1, 2), (0, 1)]
+
+
+def test_hopeless_neighbours_are_left_alone() -> None:
+    """505 to 495 is 3 ± 31 points: 100 more votes hardly ever decide it, 20,000 often enough."""
+    close = (met(0, 505, 495), met(1, 60, 40))
+    assert pairs(outlook(*close, reach=100)) == [(1, 2)]
+    assert pairs(outlook(*close, reach=20_000)) == [(1, 2), (0, 1)]
+
+
+def test_the_closest_to_being_decided_comes_first() -> None:
+    """Of three open gaps the one that needs the fewest votes is first, though it is not the
+    largest.
+    """
+    large, sure, small = (12, 8), (560, 480), (220, 200)
+    need = [
+        sum(each) * ((DECIDES * by_hand(*each)[1] / by_hand(*each)[0]) ** 2 - 1)
+        for each in (large, sure, small)
+    ]
+    order = [(n, n + 1) for n in np.argsort(need).tolist()]
+    assert pairs(outlook(*(met(n, *each) for n, each in enumerate((large, sure, small))))) == order
+    assert by_hand(*large)[0] > by_hand(*sure)[0]
+
+
+def test_only_the_top_and_only_enabled_models() -> None:
+    """Neighbours below the contender band are not looked at; without a disabled model those
+    beside it are neighbours.
+    """
+    found = outlook(*(met(n, 60, 40) for n in range(11)))
+    assert {below for _, below in pairs(found, 12)} == set(range(1, 8))
+    enabled = np.ones(12, bool)
+    enabled[1] = False
+    open_now = [(pair.above, pair.below) for pair in found.open_pairs(enabled)]
+    assert (0, 2) in open_now
+    assert not any(1 in two for two in open_now)
+
+
+def test_claims_about_prompts_like_these_need_more() -> None:
+    """Where six prompts are for one model and six for the other, claims about prompts like them
+    have a wider gap than claims about these: the setting says which are decided.
+    """
+    votes = [Cast(0, 1, p, WON if p < 6 else LOST) for p in range(12) for _ in range(20)]
+    these, like = (Policy(claims_about=about, decide=Decide(refresh=len(votes)))
+                   for about in ("these_prompts", "prompts_like_these"))  # fmt: skip
+    half = []
+    for policy in (these, like):
+        found = Outlook(policy)
+        found.add([*votes[:-1], Cast(0, 1, 0, WON)])
+        (pair,) = found.open_pairs(np.ones(2, bool))
+        half.append(pair.half)
+    assert half[1] > 3 * half[0]
+
+
+def test_votes_without_a_prompt_or_a_spread_are_no_error() -> None:
+    """Votes without a prompt stand for themselves; where every prompt says exactly the same of two
+    models, nothing is known of their spread, and they are left alone.
+    """
+    policy = Policy(claims_about="prompts_like_these", decide=Decide(refresh=100))
+    found, alike = Outlook(policy), Outlook(policy)
+    found.add([Cast(0, 1, -1, outcome) for *_, outcome in met(0, 60, 40)])
+    assert found.open_pairs(np.ones(2, bool))[0].half == pytest.approx(100, abs=1)
+    alike.add([Cast(0, 1, p, WON if n < 6 else LOST) for p in range(10) for n in range(10)])
+    assert alike.open_pairs(np.ones(2, bool)) == []
+    nothing = Outlook(policy)
+    nothing.add([Cast(0, 1, 0, BAD)] * 100)
+    assert nothing.open_pairs(np.ones(2, bool)) == []
+
+
+def test_off_in_phases_1_and_2() -> None:
+    """Before phase 3 the lane is not drawn, and no votes are looked at."""
+    for phase in Phase:
+        live = arena(Policy(phase=phase, decide=Decide(share=0.5, refresh=50)))
+        lanes = {matchup.drawn for matchup in voted(live, 300)}
+        assert (Lane.DECIDE in lanes) is (phase >= Phase.MIGRATION)
+
+
+@pytest.fixture(scope="module")
+def season() -> tuple[Arena, list[Matchup]]:
+    """2,500 votes with half of them to decide."""
+    live = arena(Policy(decide=Decide(share=0.5, refresh=50), exposure=Exposure(window=1000)))
+    return live, voted(live, 2500)
+
+
+def test_its_share_is_as_set(season: tuple[Arena, list[Matchup]]) -> None:
+    """The lane is drawn half of the time, within four standard errors, and mostly serves; the
+    other lanes share the rest 40/30/20/10.
+    """
+    drawn = Counter(matchup.drawn for matchup in season[1])
+    shares = {Lane.DECIDE: 0.5, Lane.COVERAGE: 0.2, Lane.CONTENDER: 0.15,
+              Lane.UNCERTAINTY: 0.1, Lane.EXPLORATION: 0.05}  # fmt: skip
+    for lane, share in shares.items():
+        assert drawn[lane] / 2500 == pytest.approx(share, abs=4 * sqrt(share * (1 - share) / 2500))
+    served = [matchup for matchup in season[1] if matchup.lane is Lane.DECIDE]
+    assert len(served) > 800
+    assert all(matchup.reason.startswith("open neighbours, gap") for matchup in served)
+
+
+def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> None:
+    """Every model is shown within 12 % of what it is due: what the lane shows is due to whom it
+    shows, and the rest of the window is shared equally by twelve.
+    """
+    live, done = season
+    fair = live.scheduler.coverage().fairness(live.scheduler.exposure_due(live.ratings))
+    assert all(each.within for each in fair)
+    aimed = Counter(
+        m for x in done[-1000:] if x.lane is Lane.DECIDE for m in (x.model_a, x.model_b)
+    )
+    rest = (2000 - aimed.total()) / 12
+    for each in fair:
+        assert each.target == pytest.approx(aimed[each.model] + rest)
+        assert each.equal_target == pytest.approx(2000 / 12)
+    assert max(each.target for each in fair) > 1.5 * 2000 / 12, "hence no equal exposure"
+
+
+@pytest.mark.parametrize("aimed", [True, False])
+def test_exposure_goes_first(aimed: bool) -> None:
+    """Where two open neighbours were shown far more often than all others, by other lanes, the
+    coverage lane has the turn; what the decide lane itself has shown is no reason to wait.
+    """
+    names = ("a", "b", "c", "d")
+    lane = "decide" if aimed else "contender"
+    open_pair = [("a", "b", n % 10 < 6, lane) for n in range(100)]
+    others = [(x, y, n < 9, "coverage") for x, y in (("b", "c"), ("a", "d")) for n in range(10)]
+    log_ = BattleLog.from_battles(
+        Battle(
+            model_a=a,
+            model_b=b,
+            winner=Outcome.MODEL_A if won else Outcome.MODEL_B,
+            question_id=PROMPTS[n % 15],
+            lane=by,
+        )
+        for n, (a, b, won, by) in enumerate(open_pair + others)
+    )
+    policy = Policy(decide=Decide(share=1.0, refresh=len(log_)))
+    rng, ratings = np.random.default_rng(0), dict.fromkeys(names, GlickoState(1500.0, 60.0, 0.06))
+    scheduler = Scheduler(policy, names, PROMPTS, rng=rng, battles=log_)
+    served = [scheduler.cancel(scheduler.next_matchup(ratings).matchup_id) for _ in range(20)]
+    assert {matchup.lane for matchup in served} == {Lane.DECIDE if aimed else Lane.COVERAGE}
+    assert {matchup.drawn for matchup in served} == {Lane.DECIDE}
+
+
+@pytest.mark.parametrize("about", ["these_prompts", "prompts_like_these"])
+def test_a_restart_serves_the_same(about: str) -> None:
+    """An arena opened on its votes hands out what it would have handed out, the decide lane among
+    them, although the last look lies some votes back.
+    """
+    decide = Decide(share=0.5, refresh=70)
+    policy = Policy(claims_about=about, decide=decide, exposure=Exposure(window=300))
+    live = arena(policy)
+    battles = logged(voted(live, 500))
+    again = arena(policy, battles, seed=5)
+    live.scheduler.rng = np.random.default_rng(5)
+    assert again.scheduler.exposure_due(again.ratings) == live.scheduler.exposure_due(live.ratings)
+    mine, theirs = voted(again, 150), voted(live, 150)
+    assert [replace(m, matchup_id="") for m in mine] == [replace(m, matchup_id="") for m in theirs]
+    assert Lane.DECIDE in {matchup.lane for matchup in mine}
+    assert aimed_votes(battles).sum() > 100
+
+
+def test_what_waits_for_its_vote_counts_as_due() -> None:
+    """Forty matchups handed out at once leave what is due and what is shown in balance, and
+    nothing of them is left when they are cancelled.
+    """
+    policy = Policy(decide=Decide(share=0.8, refresh=100))
+    live, other = arena(policy), arena(policy)
+    voted(live, 400)
+    voted(other, 400)
+    waiting = [live.next_matchup().matchup_id for _ in range(40)]
+    for each in waiting:
+        live.scheduler.cancel(each)
+    live.scheduler.rng, other.scheduler.rng = (np.random.default_rng(3) for _ in range(2))
+    left, right = (replace(each.next_matchup(), matchup_id="") for each in (live, other))
+    assert left == right
+
+
+def test_a_matchup_stays_quick() -> None:
+    """With 50 models and 150 prompts a matchup and its vote, looks included, take no more than
+    2 ms of the processor.
+    """
+    names, prompts = [f"m{i:02}" for i in range(50)], [f"p{i:03}" for i in range(150)]
+    live = Arena(Policy(), names, prompts, rng=np.random.default_rng(0))
+    voted(live, 300)
+    begin = process_time()
+    voted(live, 500, seed=2)
+    assert (process_time() - begin) / 500 < 0.002

@@ -1,0 +1,49 @@
+"""What a report says of its judge."""
+
+from __future__ import annotations
+
+from arena_kit import JudgeQuality, judge_quality, read_gate
+from arena_kit.judging.records import Slot
+from tests.samples import HOSTILE, ROOT, Elements, log_of, settled
+
+A, B, TIE = Slot.A, Slot.B, Slot.TIE
+JUDGMENTS = settled(*[(A, B), (B, A)] * 20) + settled(*[(A, B), (A, B)] * 20, dimension="facts")
+
+
+def test_the_tables_say_what_was_measured_on_each_dimension() -> None:
+    """The gate's table has a row per rule and dimension; the other all figures, kappa as a number
+    and not as a percentage.
+    """
+    labels = log_of([("ash", "beech", "model_a"), ("ash", "beech", "model_b")] * 20)
+    quality = JudgeQuality.of("j", JUDGMENTS, labels=labels, strata={"q0": "hard"})
+    gate = quality.gate(read_gate(ROOT))
+    rows = [(row["what"], row["dimension"]) for row in judge_quality.gate_table(gate).rows]
+    assert ("pairs whose two orders disagree", "facts") in rows
+    assert len(rows) == len(gate.findings) == len(quality.measures())
+    found = {
+        (row["dimension"], row["what"]): row["found"]
+        for row in judge_quality.measured(quality).rows
+    }
+    assert found["tone", "both orders agree"].startswith("100.0%")  # type: ignore[attr-defined]
+    assert found["tone", "Cohen's kappa, of battles both decided"] == "1.00 (1.00 to 1.00)"
+    assert found["facts", "agrees with people, both decided, hard"] == "100.0%"
+    assert found["facts", "Cohen's kappa, of battles both decided"] == "0.00 (0.00 to 0.00)"
+    (rubric,) = judge_quality.rubric_table(quality).rows
+    assert rubric["dimensions"] == "tone and facts"
+    assert str(rubric["pairs answered differently"]).startswith("50.0%")
+
+
+def test_the_first_line_is_escaped() -> None:
+    """A judge's name may come from a file."""
+    for name in HOSTILE:
+        shown = judge_quality.sentence(JudgeQuality.of(name, JUDGMENTS).gate(read_gate(ROOT)))
+        assert Elements(shown.html).tags == {"p"}
+        assert name in shown.text
+
+
+def test_nothing_measured_is_a_sentence() -> None:
+    """A judge that was never asked has tables that say so."""
+    quality = JudgeQuality.of("j", [])
+    assert "usable with caution" in judge_quality.text(quality.gate(read_gate(ROOT)))
+    assert str(judge_quality.measured(quality)) == "Nothing could be measured of this judge."
+    assert "One dimension alone" in str(judge_quality.rubric_table(quality))

@@ -1,0 +1,123 @@
+"""Judge reports: on the sample, on records, on a file of verdicts, against a paid judge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arena_kit import DataError, JudgeStudy, Study
+from arena_kit.judging.gate import Level
+from arena_kit.judging.judges.replay import ReplayJudge
+from arena_kit.judging.quality.compared import agree, cheapest
+from arena_kit.reporting import judge_report
+from tests.emulator import Emulator
+from tests.samples import edited
+
+BASELINE = "baseline/lexical-v1"
+MODEL = "claude-sonnet-5-5"
+FEW: dict[str, Any] = {"strata": {"open_recall": 3, "vignette": 3}, "n_perms": 20}
+JUDGES = ["gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo"]
+
+
+#: A tournament of two dimensions that asks as fast as it can.
+FAST: dict[str, Any] = {
+    "judge__anthropic__per_minute": 100_000,
+    "judge__anthropic__concurrency": 16,
+    "elo__evidence_replicates": 20,
+    "dimensions__clinical_utility": None,
+}
+
+
+@pytest.fixture
+def few(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-planted-0123456789abcdefghij")
+    edited(workspace, **FAST)
+    return workspace
+
+
+def paid(emulator: Emulator) -> dict[str, Any]:
+    return FEW | {
+        "judge": "anthropic", "judge_model": MODEL, "base_url": emulator.base_url,
+        "transport": "messages", "max_cost_usd": 50.0,
+    }  # fmt: skip
+
+
+def test_real_judges_of_one_file_side_by_side(workspace: Path, data: Path) -> None:
+    """Chatzi et al.'s three judges: agreement and slot A as their data card says, GPT-3.5 fails."""
+    file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
+    report = JudgeStudy.open(verdicts=file, columns=JUDGES, labels_winner="human")
+    gpt4, claude, gpt35 = report.judges
+    levels = [each.gate.level for each in (gpt4, claude, gpt35)]
+    assert levels == [Level.TRUSTED, Level.CAUTION, Level.FAILED]
+    rows = [each.quality.dimensions[0] for each in report.judges]
+    assert [f"{100 * row.people.decided.rate.value:.1f}" for row in rows] == [
+        "83.3",
+        "72.3",
+        "57.0",
+    ]
+    assert [f"{100 * row.position.slot_a.value:.1f}" for row in rows] == ["55.1", "39.5", "86.3"]
+    assert "not measured: readable, flips" in report.answer
+    assert report.answer.endswith("No price is known of a judge that passes.")
+    kept = json.loads((report.save().path / "judges.json").read_text())
+    assert kept["answer"][2].startswith("The judge gpt-3.5-turbo is not usable: slot A rate")
+
+
+def test_the_embedded_judge_is_asked_all_canaries(few: Path) -> None:
+    """It costs nothing, it is the only row, and its gate counts the canaries."""
+    report = JudgeStudy.open(**FEW)
+    (only,) = report.judges
+    assert (only.judge, only.usd) == (BASELINE, 0.0)
+    assert only.canaries is not None
+    assert {"canary", "attack"} <= {f.measure.rule for f in only.gate.findings}
+    record = report.save()
+    assert record.read()["status"] == "finished"
+    gate = json.loads((record.path / "judge_gate.json").read_text())
+    assert gate["sentence"] == only.gate.sentence
+
+
+def test_records_are_compared_on_the_pairs_they_share(few: Path, emulator: Emulator) -> None:
+    """A paid judge and the embedded one, recorded apart, on the pairs of the smaller run; the
+    price is what the emulator billed.
+    """
+    claude = Study.open("pilot", **paid(emulator)).save()
+    verdicts = sum(1 for _ in (claude.path / "verdicts" / "factuality.jsonl").open())
+    own = Study.open("pilot", **FEW | {"strata": {"open_recall": 3}}).save()
+    report = JudgeStudy.open(records=[str(claude.path), str(own.path)])
+    first, second = report.judges
+    assert (first.judge, second.judge) == (MODEL, BASELINE)
+    assert first.n_verdicts == second.n_verdicts == 2 * 2 * 3 * 6 < 2 * verdicts
+    rows = ReplayJudge.from_record(claude.path).judgments()
+    assert sum(v.cost_usd for j in rows for v in j.verdicts) == pytest.approx(
+        emulator.billing.total_usd - claude.read()["preflight"]["usd"]
+    )
+    assert second.usd == 0
+    assert agree(report.judges) is not None
+    assert cheapest(report.judges) in (None, second, first)
+    assert "Krippendorff's alpha" in str(judge_report.judges_table(report.judges))
+
+
+def test_a_paid_judge_stands_beside_the_embedded_one(few: Path, emulator: Emulator) -> None:
+    """The report asks the judge for all canaries and the pairs; what that costs was forecast."""
+    report = JudgeStudy.open(**paid(emulator))
+    first, second = report.judges
+    assert (first.judge, second.judge) == (MODEL, BASELINE)
+    assert first.seconds is not None
+    assert first.canaries is not None
+    manifest = report.save().read()
+    cost = manifest["cost"]
+    asked = 2 * 2 * 6 * 6 + first.canaries.requests
+    assert asked <= cost["forecast"]["requests"] <= asked + manifest["preflight"]["requests"]
+    assert report.study is not None
+    assert report.study.spending is not None
+    assert report.study.spending.usd == pytest.approx(emulator.billing.total_usd)
+
+
+def test_records_without_a_pair_in_common_are_refused(few: Path) -> None:
+    one = Study.open("pilot", **FEW | {"strata": {"open_recall": 2}}).save()
+    two = Study.open("pilot", **FEW | {"strata": {"vignette": 2}}).save()
+    report = JudgeStudy.open(records=[str(one.path), str(two.path)])
+    with pytest.raises(DataError, match="no pair was judged in all of pilot_"):
+        _ = report.judges
