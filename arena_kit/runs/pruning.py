@@ -14,6 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from arena_kit.files import DataError, LockedError, read_yaml
+from arena_kit.judging.gate import Level
 from arena_kit.runs.record import open_record
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
@@ -45,8 +46,8 @@ def age(text: str) -> timedelta:
 def prunable(
     folder: Path, root: Path, *, older_than: timedelta | None = None, status: str = ""
 ) -> Pruning:
-    """The records directly in a folder that match all that is asked, unless one still runs or
-    another record, or a parameter file of the workspace, refers to it.
+    """The records directly in a folder that match all that is asked, unless one still runs, forbids
+    to ask its judge, or another record or a parameter file of the workspace refers to it.
     """
     if older_than is None and not status:
         raise DataError("say which records: with --older-than, --status or both")
@@ -55,6 +56,9 @@ def prunable(
         path for path, manifest in manifests.items() if _matches(manifest, older_than, status)
     ]
     kept = {path: "it is still running" for path in matching if _runs(path)}
+    for path in matching:
+        if path not in kept and _forbids(manifests[path]):
+            kept[path] = "it found its judge not usable, which later runs heed"
     named = {path: manifest.get("parameters") for path, manifest in manifests.items()}
     named |= {file: _parameters(file) for file in sorted((root / "params").glob("*.yaml"))}
     staying = [path for path in named if path not in matching or path in kept]
@@ -93,6 +97,12 @@ def _matches(manifest: dict[str, Any], older_than: timedelta | None, status: str
     if status and manifest.get("status") != status:
         return False
     return older_than is None or _age(manifest) > older_than
+
+
+def _forbids(manifest: dict[str, Any]) -> bool:
+    """Whether this is a pilot on whose account nothing is bought of a judge."""
+    gate = manifest.get("judge_gate") if manifest.get("mode") == "pilot" else None
+    return isinstance(gate, dict) and gate.get("level") == Level.FAILED
 
 
 def _age(manifest: dict[str, Any]) -> timedelta:

@@ -92,6 +92,7 @@ _RANK = Column(key="rank", label="Rank")
 _RATING = Column(key="rating", label="Rating", help="Bradley–Terry rating")
 _INTERVAL = Column(key="interval", label="95 % interval", help="What the evidence leaves open")
 _RANKS = Column(key="ranks", label="Possible ranks", help="Of all models at once")
+_TIER = Column(key="tier", label="Tier", help="Each tier is decidedly above the next")
 _BATTLES = Column(key="battles", label="Battles", help="Battles that count")
 
 
@@ -129,7 +130,7 @@ def _dimension(
         columns=(
             _RANK, _RATING, _INTERVAL,
             _RANKS,
-            Column(key="tier", label="Tier", help="Each tier is decidedly above the next"),
+            _TIER,
             Column(key="elo", label="Elo", help="Permutation Elo and its evidence interval"),
             _BATTLES,
         ),
@@ -171,6 +172,7 @@ def _policy(board: Mapping[str, Any]) -> Board:
         Column(key="confidence", label="Confidence"),
         Column(key="coverage", label="Prompt coverage"),
         Column(key="badge", label="Badge", text=True),
+        *([_TIER] if board.get("tiers") else []),
     )
     return Board(
         name=board["arena"],
@@ -193,6 +195,7 @@ def _policy_row(row: Mapping[str, Any], score: str) -> BoardRow:
         "confidence": Cell(f"{row['confidence']}%", row["confidence"]),
         "coverage": Cell(percent(row["prompt_coverage"]), row["prompt_coverage"]),
         "badge": Cell(row["badge"], row["badge"]),
+        "tier": Cell(str(row.get("tier") or DASH), row.get("tier")),
         "record": Cell(f"{row['wins']}–{row['losses']}–{row['ties']}", row["wins"]),
         "battles": Cell(f"{row['votes']:,}", row["votes"]),
     }

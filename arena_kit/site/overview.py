@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from arena_kit.files import DataError, read_json
+from arena_kit.files import DataError
 from arena_kit.judging.cost import dollars
-from arena_kit.policy.constants import Phase
-from arena_kit.reporting.tables import ranks_text, span
 from arena_kit.runs.record import open_record
+from arena_kit.site.answers import answers, cautions_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,8 +18,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Facts of one run, and its answer in sentences; `why_not` says why there is none, `note` what
-    is to be known about people's votes in it.
+    """Facts of one run, and its answer in sentences; `why_not` says why there is none, `cautions`
+    what is to be known of its judge, and `note` of people's votes in it.
     """
 
     path: Path
@@ -31,6 +30,7 @@ class Overview:
     usd: float | None
     note: str = ""
     answer: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
     why_not: str = ""
 
     @property
@@ -53,7 +53,7 @@ class Overview:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self) | {"id": self.id, "path": str(self.path), "answer": list(self.answer)}
+        return asdict(self) | {"id": self.id, "path": str(self.path)}
 
 
 def overviews(folder: Path) -> list[Overview]:
@@ -84,8 +84,15 @@ def overview(record: Path) -> Overview:
         "usd": _spent(manifest),
         "note": votes_note(manifest),
     }
-    answer, why_not = attempt(record, _answers, record, manifest)
-    return Overview(**facts, answer=answer or (), why_not=why_not or _no_answer(manifest))
+    answer, why_not = attempt(record, answers, record, manifest)
+    cautions, _ = attempt(record, cautions_of, manifest)
+    answer = answer or ()
+    return Overview(
+        **facts,
+        answer=answer,
+        cautions=tuple(each for each in cautions or () if each not in answer),
+        why_not=why_not or _no_answer(manifest),
+    )
 
 
 def attempt(
@@ -156,48 +163,3 @@ def _no_answer(manifest: Mapping[str, Any]) -> str:
     if manifest.get("error"):
         return str(manifest["error"])
     return "" if manifest.get("status") == "finished" else "This run has not finished."
-
-
-def _answers(record: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(_each_answer(record, manifest))
-
-
-def _each_answer(record: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
-    """The answer of a record's notebook, from the artifact that holds it."""
-    for name in ("readiness.json", "k_sweep.json"):
-        if (record / name).is_file():
-            yield _whole(str(read_json(record / name)["answer"]))
-    if (record / "bradley_terry.json").is_file():
-        strengths = read_json(record / "bradley_terry.json")
-        for dimension in manifest["dimensions"]:
-            if said := strengths.get(dimension, {}).get("claims"):
-                yield f"{dimension}: {said['sentences'][0]}"
-    if (record / "placement.json").is_file():
-        yield _placed(read_json(record / "placement.json"))
-    if (record / "leaderboard.json").is_file():
-        yield _board_status(read_json(record / "leaderboard.json"))
-
-
-def _placed(placement: Mapping[str, Any]) -> str:
-    board = placement["board"]
-    row = next(row for row in board["ratings"] if row["model"] == placement["model"])
-    interval = span(row["ci_low"], row["ci_high"])
-    ranks = ranks_text(row["ranks"] and tuple(row["ranks"]))
-    return (
-        f"{row['model']}: {row['rating']:.0f} ({interval}), rank {ranks} of "
-        f"{len(board['ratings'])}, {board['heading']}."
-    )
-
-
-def _board_status(board: Mapping[str, Any]) -> str:
-    """The status of a policy's board, as far as its rollout phase shows it (12)."""
-    phase, status = Phase(board["phase"]), board["status"]
-    if not phase.shows_diagnostics:
-        return f"Phase {int(phase)}: confidence, coverage, badges and status are not shown yet."
-    aside = "" if status["published"] else " (computed, not published)"
-    text = f"{status['status']}{aside}: {'; '.join(status['reasons'])}."
-    return text[:1].upper() + text[1:]
-
-
-def _whole(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

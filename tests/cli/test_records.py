@@ -59,7 +59,8 @@ def test_a_list_says_what_each_run_found(two: Path) -> None:
     strengths = json.loads((two / "runs" / "one" / "bradley_terry.json").read_text())
     firsts = [f"{d}: {strengths[d]['claims']['sentences'][0]}"
               for d in ("factuality", "calibration", "clinical_utility")]  # fmt: skip
-    assert found["one"]["answer"] == firsts
+    gate = json.loads((two / "runs" / "one" / "manifest.json").read_text()).get("judge_gate")
+    assert found["one"]["answer"] == ([gate["sentence"]] if gate else []) + firsts
     assert (found["one"]["mode"], found["one"]["usd"]) == ("pilot", 0.0)
     assert "expected a JSON object" in found["broken"]["why_not"]
     table = invoke("runs", "list").stdout
@@ -139,16 +140,20 @@ def test_prune_keeps_what_others_refer_to(workspace: Path) -> None:
 
 
 def test_prune_keeps_what_runs_and_what_is_elsewhere(workspace: Path, tmp_path: Path) -> None:
-    """A record that a process holds stays, and so does what a link in runs/ leads to."""
+    """A record that a process holds stays, and so does what a link in runs/ leads to, and a pilot
+    on whose account a judge is not asked.
+    """
     record = manifest(workspace, "going", days=40, status="running")
     cut_off = manifest(workspace, "cut_off", days=40, status="running")
     (cut_off / ".lock").touch()
+    manifest(workspace, "unfit", days=40, status="running", judge_gate={"level": "not usable"})
     elsewhere = manifest(tmp_path / "elsewhere", "linked", days=40, status="running")
     (workspace / "runs" / "linked").symlink_to(elsewhere)
     with FileLock(record / ".lock"):
         told = invoke("runs", "prune", "--status", "running", "--yes").stdout
     assert "kept: going: it is still running" in told
-    assert names(workspace) == {"going", "linked"}
+    assert "kept: unfit: it found its judge not usable" in told
+    assert names(workspace) == {"going", "linked", "unfit"}
     assert elsewhere.is_dir()
 
 
