@@ -188,7 +188,7 @@ def _people(battle: ReadBattle, note: str) -> str:
 
 def _verdict(row: Mapping[str, Any]) -> dict[str, str]:
     served = row["served_model"] or row["judge_model"]
-    named = row["winning_entrant"] or row["winner"]
+    named = ", ".join(filter(None, [row["winning_entrant"] or row["winner"], row["margin"]]))
     shown = {
         "first": row["first"], "named": named, "status": row["status"], "detail": row["detail"],
         "judge": served, "justification": row["justification"], "raw": row["raw_text"],

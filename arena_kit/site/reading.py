@@ -25,7 +25,7 @@ Verdicts = dict[str, list[dict[str, Any]]]
 People = Mapping[tuple[str | None, frozenset[str]], Counter[str]]
 
 _SAID = (
-    "first", "second", "status", "winner", "winning_entrant", "justification", "raw_text",
+    "first", "second", "status", "winner", "winning_entrant", "margin", "justification", "raw_text",
     "judge_model", "served_model", "detail",
 )  # fmt: skip
 

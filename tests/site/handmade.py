@@ -90,6 +90,7 @@ class Handmade:
                     yield {
                         "dimension": "tone", "prompt_id": prompt, "first": first, "second": second,
                         "status": self.anything, "winner": "A", "winning_entrant": self.anything,
+                        "margin": self.anything,
                         "justification": self.said, "raw_text": self.said,
                         "judge_model": self.anything, "served_model": self.anything,
                         "detail": self.anything,
