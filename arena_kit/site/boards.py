@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ class Board:
     columns: Sequence[Column]
     rows: Sequence[BoardRow]
     sentences: Sequence[str] = ()
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
 
     @property
     def scale(self) -> tuple[float, float] | None:

@@ -46,11 +46,6 @@ class Overview:
     def cost(self) -> str:
         return "" if self.usd is None else dollars(self.usd)
 
-    @property
-    def sentence(self) -> str:
-        """The answer, or why there is none."""
-        return " ".join(self.answer) or self.why_not
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self) | {"id": self.id, "path": str(self.path)}

@@ -11,6 +11,8 @@
     return element;
   }
 
+  const counted = (n) => n.toLocaleString("en");
+
   // The hash holds the state of a page, so that every view has an address.
   const state = () => new URLSearchParams(location.hash.slice(1));
   const isState = () => location.hash === "" || location.hash.includes("=");
@@ -185,7 +187,7 @@
       if (battle !== undefined && !admit(battle)) matches = [battle, ...matches];
       current = battle ?? (missing ? -1 : matches[0] ?? -1);
       page = Math.max(0, Math.floor(matches.indexOf(current) / PAGE));
-      const count = `${matches.length.toLocaleString("en")} of ${data.id.length.toLocaleString("en")} battles`;
+      const count = `${counted(matches.length)} of ${counted(data.id.length)} battles`;
       $("count").textContent = missing ? `${count}; the one of this address is not here` : count;
       list();
       show();
@@ -203,8 +205,12 @@
       const at = matches.indexOf(n);
       $("previous").disabled = at <= 0;
       $("next").disabled = at < 0 || at >= matches.length - 1;
-      $("place").textContent = at < 0 ? "No battle" : `${(at + 1).toLocaleString("en")} of ${matches.length.toLocaleString("en")}: ${model(data.a[n])} – ${model(data.b[n])}, ${result(n)}`;
-      if (at < 0) return $("text").replaceChildren();
+      if (at < 0) {
+        $("place").textContent = "No battle";
+        return $("text").replaceChildren();
+      }
+      const place = `${counted(at + 1)} of ${counted(matches.length)}`;
+      $("place").textContent = `${place}: ${model(data.a[n])} – ${model(data.b[n])}, ${result(n)}`;
       try {
         const parts = await view(n);
         if (n !== current) return;
