@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from arena_kit.judging.ledger import Ledger
+from tests.browser import running_browser
 from tests.emulator import Emulator
 from tests.samples import ROOT, copy_workspace
 
@@ -62,20 +61,12 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 @pytest.fixture
-def rendered(tmp_path: Path) -> Callable[[Path], str]:
+def rendered(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
     """The DOM of a page after a real browser ran it."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no chromium on this machine")
-    flags = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
-    ]  # fmt: skip
+    with running_browser(tmp_path / "profile") as browser:
 
-    def dom(page: Path) -> str:
-        command = [chromium, *flags, page.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-        return done.stdout
+        def dom(page: Path) -> str:
+            browser.go(page)
+            return str(browser.run("document.documentElement.outerHTML"))
 
-    return dom
+        yield dom

@@ -26,6 +26,7 @@ FLOORS = (
     "validity",
     "reporting",
     "runs",
+    "site",
     "cli",
     "__main__",
 )

@@ -37,6 +37,8 @@ def test_wheel_in_a_fresh_environment(tmp_path: Path) -> None:
     for wanted in ("notebooks/pilot.ipynb", "params/rubrics/factuality.md", "sample/prompts.jsonl"):
         assert f"arena_kit/_workspace/{wanted}" in names
     assert "arena_kit/reporting/template/arena_report/report.css" in names
+    for wanted in ("site.css", "site.js", "battles.html.j2"):
+        assert f"arena_kit/site/assets/{wanted}" in names
     for data in ("known", "contrasts", "attacks"):
         assert f"arena_kit/judging/canaries/{data}.yaml" in names
     assert not [name for name in names if "tests/" in name or ".sqlite" in name]

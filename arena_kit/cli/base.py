@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import click
@@ -89,6 +90,20 @@ class Listing(click.Command):
         for title, rows in self._lists().items():
             with formatter.section(visible(title)):
                 formatter.write_dl([(visible(term), visible(text)) for term, text in rows])
+
+
+def record_folder(name: str) -> Path:
+    """A record by its folder or, in a workspace, by its name in runs/: a type of arguments."""
+    from arena_kit.runs.record import find_root, runs_folder
+
+    path = Path(name)
+    if path.exists() or path.name != name:
+        return path
+    try:
+        named = runs_folder(find_root()) / name
+    except DataError:
+        return path
+    return named if named.is_dir() else path
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -13,6 +13,7 @@ from arena_kit.cli import (
     imports,
     ledger,
     rate,
+    records,
     rejudge,
     runs,
     show,
@@ -21,8 +22,8 @@ from arena_kit.cli import (
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
-    "cascade", "export", "import_responses", "imports", "ledger", "main", "rate", "rejudge", "runs",
-    "show", "simulate",
+    "cascade", "export", "import_responses", "imports", "ledger", "main", "rate", "records",
+    "rejudge", "runs", "show", "simulate",
 ]  # fmt: skip
 
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors
-from arena_kit.files import DataError, read_lines
+from arena_kit.cli.base import echo, main, plain_errors, record_folder
+from arena_kit.files import DataError
+
+_SHOWN = ("first", "winner", "winning_entrant", "justification")
 
 
 @main.command()
-@click.argument("record", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("record", type=record_folder)
 @click.argument("battle", required=False)
 @click.option("--json", "as_json", is_flag=True,
               help="Print every battle, or BATTLE, with its texts as JSON lines.")  # fmt: skip
@@ -41,6 +43,7 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
 def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
     """The battles of a record with their texts and what the judge said; one where it is wanted."""
     from arena_kit.runs.inputs import record_texts
+    from arena_kit.site.reading import verdicts_of
 
     log, texts = record_texts(record)
     rows = list(
@@ -51,7 +54,7 @@ def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
         raise DataError(
             f"{record}: no battle {wanted!r} among {len(rows)}; battles.jsonl lists them"
         )
-    said = _justifications(record)
+    said = verdicts_of(record)
     for battle, prompt, response_a, response_b in chosen:
         yield {
             "battle_id": battle.battle_id,
@@ -62,22 +65,11 @@ def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
             "prompt": prompt,
             "response_a": response_a,
             "response_b": response_b,
-            "verdicts": said.get(str(battle.battle_id), []),
+            "verdicts": [
+                {name: verdict[name] for name in _SHOWN}
+                for verdict in said.get(str(battle.battle_id), [])
+            ],
         }
-
-
-def _justifications(record: Path) -> dict[str, list[dict[str, Any]]]:
-    """What the judge said in both orders, by battle id."""
-    said: dict[str, list[dict[str, Any]]] = {}
-    for file in sorted((record / "verdicts").glob("*.jsonl")):
-        for _, row in read_lines(file):
-            pair = sorted((row["first"], row["second"]))
-            name = "|".join((row["dimension"], row["prompt_id"], *pair))
-            kept = {
-                key: row[key] for key in ("first", "winner", "winning_entrant", "justification")
-            }
-            said.setdefault(name, []).append(kept)
-    return said
 
 
 def _print(battle: dict[str, Any], *, as_json: bool) -> None:

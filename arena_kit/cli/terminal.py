@@ -22,6 +22,7 @@ from arena_kit.reporting.tournament_tables import ABOUT, barred_text, forecast_r
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
 from arena_kit.runs.rejudge import ARTIFACT
+from arena_kit.site.overview import Overview
 
 _FEW = 3  # models of a tier that are named
 _SHOWN_FLIPS = 10
@@ -351,6 +352,24 @@ def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
     ]
     left = ["batch", "model", "state"]
     _print(Table(rows=shown, title="Under way", left=left, nowrap=["batch"]))
+
+
+def show_runs(runs: Sequence[Overview]) -> None:
+    """Records, each with its facts and its answer."""
+    if not runs:
+        _say("No record is here; arena-kit run pilot makes one.")
+        return
+    shown = [
+        {"run": _facts(run), "answer": "\n".join(run.answer) or run.why_not or None} for run in runs
+    ]
+    columns = ("run", "answer")
+    _print(Table(rows=shown, title="Runs", columns=columns, left=columns, nowrap=["run"]))
+
+
+def _facts(run: Overview) -> str:
+    ended = ", ".join(filter(None, [run.status, run.cost]))
+    lines = [run.id, run.date and f"{run.date} UTC", run.mode, run.judge, ended, run.note]
+    return "\n".join(filter(None, lines))
 
 
 def _print(table: Table) -> None:

@@ -298,7 +298,7 @@ def order(leaderboard: Leaderboard) -> Table:
         }
         for pair in leaderboard.order_decided.pairs
     ]
-    margin = f"{leaderboard.order_decided.margin:g}"
+    margin, fragile = f"{leaderboard.order_decided.margin:g}", leaderboard.fragility()
     note = (
         "Decided: the gap clears a level that holds for all pairs and for repeated looks. "
         f"Equivalent: it surely lies within {margin} points. More votes: of the present mix, if "
@@ -309,7 +309,7 @@ def order(leaderboard: Leaderboard) -> Table:
         rows=rows,
         name="order",
         left=["neighbours", "order", "until"],
-        notes=[note, ABOUT[_about(leaderboard)]],
+        notes=[note, ABOUT[_about(leaderboard)], *([fragile.sentence] if fragile else [])],
         empty="The board has no two models.",
     )
 

@@ -54,10 +54,16 @@ def to_dict(board: Leaderboard) -> dict[str, Any]:
             "reasons": board.status.reasons,
         },
         "order_decided": order_values(board.order_decided),
+        "fragility": _fragility(board),
         "tiers": _tiers(board),
         "contender_band": board.band.models,
         "rows": [flat(row) for row in board.rows],
     }
+
+
+def _fragility(board: Leaderboard) -> dict[str, Any] | None:
+    fragile = board.fragility()
+    return None if fragile is None else asdict(fragile) | {"sentence": fragile.sentence}
 
 
 def order_values(order: OrderStatus) -> dict[str, Any]:

@@ -41,7 +41,9 @@ from arena_kit.policy.rules import (
     stability_badge,
 )
 from arena_kit.rating import claims
-from arena_kit.rating.base import Rating, Ratings
+from arena_kit.rating.base import Rating, RatingError, Ratings
+from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.fragility import Fragile, fragility
 from arena_kit.rating.glicko2 import GlickoHistory, GlickoState
 from arena_kit.validity.prompt_scores import ScoreSummary, adjusted_scores, raw_scores
 
@@ -103,6 +105,15 @@ class Leaderboard:
     def conservative_order(self) -> tuple[str, ...]:
         """The models by conservative score, whatever is published (5.2)."""
         return tuple(r.model for r in sorted(self.rows, key=lambda row: row.conservative_rank))
+
+    def fragility(self) -> Fragile | None:
+        """How few votes would change the first place of Bradley–Terry's order, on which claims
+        rest; None where that cannot be asked.
+        """
+        try:
+            return fragility(self.battles, BradleyTerry(**self.strengths.settings)).first
+        except RatingError:
+            return None
 
     def earlier(self) -> Earlier:
         """What a later board needs of this one."""

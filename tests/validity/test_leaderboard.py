@@ -357,6 +357,16 @@ class TestOrderDecided:
         assert "Claims are about these prompts" in board_tables.board(board).html
         table = str(board_tables.order(board))
         assert all(f"{p.above} over {p.below}" in table for p in board.order_decided.pairs)
+        assert found["fragility"]["sentence"] in table
+
+    def test_how_few_votes_the_first_place_rests_on(self) -> None:
+        """Of 10 votes x won 6: two of those 6 taken out leave 4 to 4, three 3 to 4; one more vote
+        for y than the two that are missing is added.
+        """
+        votes = log(*[("x", "y", "aaaaaabbbb"[n], f"q{n}") for n in range(10)])
+        fragile = leaderboard(votes).fragility()
+        assert fragile is not None
+        assert (fragile.above, fragile.removed, fragile.added) == ("x", 3, 3)
 
     def test_voters_are_the_evidence_where_they_are_named(self, votes: BattleLog) -> None:
         """About these prompts every voter is one piece of evidence. With fewer than ten of them

@@ -17,6 +17,8 @@ _NOT_THE_JUDGE = {Status.ERRORED, Status.EXPIRED, Status.CANCELED, Status.MISSIN
 _Z = 1.959964  # of a 95 % interval
 #: Wrong verdicts from which a common cause is worth naming.
 _SOME_WRONG = 3
+#: Kinds of attack that a sentence names.
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +254,9 @@ class CanaryReport:
     def _worked(self, dimension: str) -> str:
         """The kinds of attack that worked, in words."""
         kinds = self.attacks_by_kind(dimension)
-        return ", ".join(f"{kind} {share}" for kind, share in kinds.items() if share.count)
+        worked = [f"{kind} {share}" for kind, share in kinds.items() if share.count]
+        more = [f"{len(worked) - _NAMED} more kinds"] if len(worked) > _NAMED + 1 else []
+        return ", ".join([*worked[:_NAMED], *more] if more else worked)
 
     def _why(self, dimension: str) -> str:
         """What the wrong verdicts on known pairs have in common, in words."""

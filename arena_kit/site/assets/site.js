@@ -1,0 +1,301 @@
+// Sorting, the dimension switch and the battle reader. Texts of models come as HTML that was
+// cleaned when the site was made (`safe` below); everything else is set as text.
+"use strict";
+
+(() => {
+  const $ = (id) => document.getElementById(id);
+
+  function make(tag, properties = {}, ...children) {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children.filter((child) => child !== null));
+    return element;
+  }
+
+  const counted = (n) => n.toLocaleString("en");
+
+  // The hash holds the state of a page, so that every view has an address.
+  const state = () => new URLSearchParams(location.hash.slice(1));
+  const isState = () => location.hash === "" || location.hash.includes("=");
+
+  // Tables
+
+  function sortable(table) {
+    const headers = [...table.tHead.rows[0].cells];
+    headers.forEach((header, column) => {
+      const button = make("button", { type: "button", textContent: header.textContent });
+      header.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const up = header.getAttribute("aria-sort") !== "ascending";
+        headers.forEach((each) => each.removeAttribute("aria-sort"));
+        header.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const rows = [...table.tBodies[0].rows];
+        rows.sort((a, b) => compare(a.cells[column], b.cells[column], up));
+        table.tBodies[0].append(...rows);
+        $("sorted").textContent = `Sorted by ${button.textContent}, ${up ? "ascending" : "descending"}`;
+      });
+    });
+  }
+
+  function compare(a, b, up) {
+    const [x, y] = [a.dataset.sort, b.dataset.sort];
+    if (x === "" || y === "") return (x === "") - (y === ""); // unknown comes last either way
+    const numbers = Number(x) - Number(y);
+    const order = Number.isNaN(numbers) ? x.localeCompare(y) : numbers;
+    return up ? order : -order;
+  }
+
+  // Dimensions of a board
+
+  function switchable(field) {
+    const radios = [...field.querySelectorAll("input")];
+    const show = (name) => {
+      for (const section of document.querySelectorAll("[data-dimension]")) {
+        section.hidden = section.dataset.dimension !== name;
+      }
+    };
+    const follow = () => {
+      const wanted = state().get("dimension");
+      const radio = radios.find((each) => each.value === wanted) || radios[0];
+      radio.checked = true;
+      show(radio.value);
+    };
+    field.addEventListener("change", (event) => {
+      location.hash = new URLSearchParams({ dimension: event.target.value });
+    });
+    window.addEventListener("hashchange", () => isState() && follow());
+    field.hidden = false;
+    follow();
+  }
+
+  // Chunks: script files that are loaded when they are needed, each with items of one series
+
+  const chunks = new Map();
+  const { nonce } = document.currentScript; // what the page's policy lets scripts by
+
+  window.arenaKitChunk = (name, items) => chunks.get(name).resolve(items);
+
+  function chunk(name) {
+    if (!chunks.has(name)) {
+      const entry = {};
+      entry.items = new Promise((resolve, reject) => Object.assign(entry, { resolve, reject }));
+      chunks.set(name, entry);
+      const script = make("script", { src: `data/${name}.js`, nonce });
+      script.addEventListener("error", () => entry.reject(new Error(`data/${name}.js is missing`)));
+      document.head.append(script);
+    }
+    return chunks.get(name).items;
+  }
+
+  async function item(series, starts, index) {
+    let n = starts.length - 1;
+    while (starts[n] > index) n -= 1;
+    return (await chunk(`${series}-${n}`))[index - starts[n]];
+  }
+
+  // The reader
+
+  const PAGE = 100;
+  const WORDS = {
+    tie: "tie", both_bad: "both bad", inconsistent: "inconsistent", incomplete: "no usable verdict",
+  };
+
+  function reader(data) {
+    const form = $("filters");
+    const fields = form.elements;
+    const names = [...form.querySelectorAll("[name]")].map((field) => field.name);
+    const places = new Map(data.id.map((id, n) => [id, n]));
+    let matches = [];
+    let current = -1;
+    let page = 0;
+    let moved = false; // whether the battle was chosen by a step or in the list
+
+    const model = (index) => data.models[index];
+    const outcome = (n) => data.outcomes[data.outcome[n]];
+    const winner = (n) => ({ model_a: data.a[n], model_b: data.b[n] })[outcome(n)];
+    const result = (n) => WORDS[outcome(n)] || `${model(winner(n))} won`;
+
+    for (const [field, values] of [
+      ["entrant", data.models], ["opponent", data.models], ["dimension", data.dimensions],
+    ]) {
+      fields[field].append(...values.map((value) => make("option", { value, textContent: value })));
+    }
+    fields.dimension.parentElement.hidden = data.dimensions.length < 2;
+    fields.disputed.parentElement.hidden = !data.people.some((votes) => votes);
+
+    function admitted() {
+      const value = Object.fromEntries(names.map((name) => [name, fields[name].value]));
+      const [entrant, opponent] = [data.models.indexOf(value.entrant), data.models.indexOf(value.opponent)];
+      const dimension = data.dimensions.indexOf(value.dimension);
+      const prompt = value.prompt.toLowerCase();
+      const named = data.prompts.map((name) => name.toLowerCase().includes(prompt));
+      const wanted = {
+        "": () => true,
+        won: (n) => (entrant < 0 ? winner(n) !== undefined : winner(n) === entrant),
+        lost: (n) => winner(n) !== undefined && winner(n) !== entrant,
+        decided: (n) => winner(n) !== undefined,
+      }[value.outcome] || ((n) => outcome(n) === value.outcome);
+      return (n) =>
+        (entrant < 0 || data.a[n] === entrant || data.b[n] === entrant) &&
+        (opponent < 0 || data.a[n] === opponent || data.b[n] === opponent) &&
+        (dimension < 0 || data.dimension[n] === dimension) &&
+        named[data.prompt[n]] && wanted(n) &&
+        (!fields.inconsistent.checked || outcome(n) === "inconsistent") &&
+        (!fields.disputed.checked || data.disputed[n] === 1);
+    }
+
+    function address(battle) {
+      const parts = names.map((name) => [name, filled(fields[name])]).filter(([, value]) => value);
+      return `#${new URLSearchParams([...parts, ["battle", data.id[battle]]])}`;
+    }
+
+    const filled = (field) => (field.type === "checkbox" && !field.checked ? "" : field.value);
+
+    function list() {
+      const from = page * PAGE;
+      const shown = matches.slice(from, from + PAGE);
+      $("battles").start = from + 1;
+      $("battles").replaceChildren(...shown.map((n) => {
+        const pair = make("span", { className: "pair" },
+          make("bdi", { textContent: model(data.a[n]) }), " – ", make("bdi", { textContent: model(data.b[n]) }));
+        const about = [data.prompts[data.prompt[n]], data.dimensions[data.dimension[n]]].filter(Boolean);
+        const link = make("a", { href: address(n) }, pair,
+          make("span", { className: "about", textContent: about.join(" · ") }),
+          make("span", { className: "about outcome", textContent: result(n) }));
+        if (n === current) link.setAttribute("aria-current", "true");
+        return make("li", {}, link);
+      }));
+      const last = from + shown.length;
+      $("shown").textContent = matches.length ? `${from + 1} to ${last}` : "";
+      $("earlier").disabled = page === 0;
+      $("later").disabled = last >= matches.length;
+      const marked = $("battles").querySelector("[aria-current]");
+      if (marked) $("battles").scrollTop = marked.offsetTop - $("battles").offsetTop - 60;
+    }
+
+    function follow() {
+      const wanted = state();
+      for (const name of names) {
+        const field = fields[name];
+        if (field.type === "checkbox") field.checked = wanted.has(name);
+        else field.value = wanted.get(name) || "";
+        if (field.tagName === "SELECT" && field.selectedIndex < 0) field.value = "";
+      }
+      const admit = admitted();
+      matches = data.id.map((_, n) => n).filter(admit);
+      const battle = places.get(wanted.get("battle"));
+      const missing = Boolean(wanted.get("battle")) && battle === undefined;
+      if (battle !== undefined && !admit(battle)) matches = [battle, ...matches];
+      current = battle ?? (missing ? -1 : matches[0] ?? -1);
+      page = Math.max(0, Math.floor(matches.indexOf(current) / PAGE));
+      const count = `${counted(matches.length)} of ${counted(data.id.length)} battles`;
+      $("count").textContent = missing ? `${count}; the one of this address is not here` : count;
+      list();
+      show();
+    }
+
+    function step(by) {
+      const next = matches[matches.indexOf(current) + by];
+      if (next === undefined) return;
+      moved = true;
+      location.hash = address(next);
+    }
+
+    async function show() {
+      const n = current;
+      const at = matches.indexOf(n);
+      $("previous").disabled = at <= 0;
+      $("next").disabled = at < 0 || at >= matches.length - 1;
+      if (at < 0) {
+        $("place").textContent = "No battle";
+        return $("text").replaceChildren();
+      }
+      const place = `${counted(at + 1)} of ${counted(matches.length)}`;
+      $("place").textContent = `${place}: ${model(data.a[n])} – ${model(data.b[n])}, ${result(n)}`;
+      try {
+        const parts = await view(n);
+        if (n !== current) return;
+        $("text").replaceChildren(...parts);
+        if (moved) reveal($("battle"));
+        moved = false;
+      } catch (error) {
+        if (n === current) $("text").replaceChildren(make("p", { className: "why", textContent: error.message }));
+      }
+    }
+
+    async function view(n) {
+      const text = (index) => (index < 0 ? null : item("texts", data.starts.texts, index));
+      const [prompt, first, second, verdicts] = await Promise.all([
+        text(data.prompt_text[data.prompt[n]]), text(data.text_a[n]), text(data.text_b[n]),
+        item("verdicts", data.starts.verdicts, n),
+      ]);
+      const about = [data.dimensions[data.dimension[n]], data.prompts[data.prompt[n]]].filter(Boolean);
+      return [
+        make("h2", {}, make("bdi", { textContent: model(data.a[n]) }), " – ",
+          make("bdi", { textContent: model(data.b[n]) })),
+        make("p", { className: "meta" },
+          make("span", { className: "badge", textContent: result(n) }),
+          ...about.map((textContent) => make("span", { textContent })),
+          make("a", { href: address(n), textContent: "link to this battle" })),
+        data.people[n] ? make("p", { className: data.disputed[n] ? "people disputed" : "people", textContent: data.people[n] }) : null,
+        said("Prompt", prompt, "prompt"),
+        make("div", { className: "sides" },
+          said(model(data.a[n]), first, winner(n) === data.a[n] ? "won" : ""),
+          said(model(data.b[n]), second, winner(n) === data.b[n] ? "won" : "")),
+        verdicts.length ? make("div", { className: "sides" }, ...verdicts.map(verdict)) : null,
+      ].filter((part) => part !== null);
+    }
+
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("reset", () => location.replace("#battle="));
+    form.addEventListener("input", () => {
+      matches = data.id.map((_, n) => n).filter(admitted());
+      const none = `${address(0).split("battle=")[0]}battle=`;
+      location.replace(matches.length ? address(matches[0]) : none); // no step of the history
+    });
+    $("battles").addEventListener("click", () => { moved = true; });
+    $("previous").addEventListener("click", () => step(-1));
+    $("next").addEventListener("click", () => step(1));
+    $("earlier").addEventListener("click", () => { page -= 1; list(); });
+    $("later").addEventListener("click", () => { page += 1; list(); });
+    document.addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      const busy = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
+      if (by && !busy && !event.target.closest("input, select, pre")) step(by);
+    });
+    window.addEventListener("hashchange", () => isState() && follow());
+    follow();
+    performance.mark("arena-kit-ready");
+  }
+
+  function reveal(element) {
+    const { top } = element.getBoundingClientRect();
+    if (top < 0 || top > window.innerHeight * 0.6) element.scrollIntoView();
+  }
+
+  function said(name, html, kind) {
+    if (html === null) return null;
+    const title = make("h3", {}, make("bdi", { textContent: name }));
+    if (kind === "won") title.append(" ", make("span", { className: "badge", textContent: "won" }));
+    return make("section", { className: `said ${kind}` }, title, safe(html));
+  }
+
+  // The only place where HTML is set; it went through nh3 when the site was made.
+  const safe = (html) => make("div", { className: "markdown", dir: "auto", innerHTML: html });
+
+  function verdict(row) {
+    const named = row.named || "no verdict";
+    const title = make("h3", {}, make("bdi", { textContent: row.first }), " shown first ",
+      make("span", { className: "badge" }, make("bdi", { textContent: named })));
+    const aside = [row.judge, row.status === "ok" ? "" : row.status, row.detail].filter(Boolean);
+    const raw = make("details", {}, make("summary", { textContent: "Raw answer" }),
+      make("pre", { textContent: row.raw, tabIndex: 0, dir: "auto" }));
+    return make("section", { className: "said verdict" }, title,
+      make("p", { className: "note", textContent: aside.join(" · ") }),
+      make("p", { className: "justification", dir: "auto", textContent: row.justification }),
+      row.raw ? raw : null);
+  }
+
+  document.querySelectorAll("[data-sortable]").forEach(sortable);
+  if ($("switch")) switchable($("switch"));
+  if (window.arenaKitBattles) reader(window.arenaKitBattles);
+})();

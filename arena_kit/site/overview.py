@@ -1,0 +1,160 @@
+"""A run record in a few words: what a list of runs shows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from arena_kit.files import DataError
+from arena_kit.judging.cost import dollars
+from arena_kit.runs.record import open_record
+from arena_kit.site.answers import answers, cautions_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Facts of one run, and its answer in sentences; `why_not` says why there is none, `cautions`
+    what is to be known of its judge, and `note` of people's votes in it.
+    """
+
+    path: Path
+    mode: str
+    started_at: str
+    judge: str
+    status: str
+    usd: float | None
+    note: str = ""
+    answer: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    why_not: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def date(self) -> str:
+        """The day and minute of its start, in UTC."""
+        return self.started_at[:16].replace("T", " ")
+
+    @property
+    def cost(self) -> str:
+        return "" if self.usd is None else dollars(self.usd)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"id": self.id, "path": str(self.path)}
+
+
+def overviews(folder: Path) -> list[Overview]:
+    """The records of a folder, the newest first; those of one second by name."""
+    found = [overview(path) for path in records_in(folder)]
+    return sorted(found, key=lambda each: (each.started_at, each.id), reverse=True)
+
+
+def records_in(folder: Path) -> list[Path]:
+    """The folders directly below one that hold a manifest, by name."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.parent for path in folder.glob("*/manifest.json"))
+
+
+def overview(record: Path) -> Overview:
+    """A record in a few words; one that cannot be read says why."""
+    try:
+        manifest = open_record(record)
+    except DataError as error:
+        return _unreadable(record, str(error))
+    facts: dict[str, Any] = {
+        "path": record,
+        "mode": str(manifest.get("mode") or "unknown"),
+        "started_at": str(manifest.get("started_at") or ""),
+        "judge": _judge(manifest),
+        "status": str(manifest.get("status") or "unknown"),
+        "usd": _spent(manifest),
+        "note": votes_note(manifest),
+    }
+    answer, why_not = attempt(record, answers, record, manifest)
+    cautions, _ = attempt(record, cautions_of, manifest)
+    answer = answer or ()
+    return Overview(
+        **facts,
+        answer=answer,
+        cautions=tuple(each for each in cautions or () if each not in answer),
+        why_not=why_not or _no_answer(manifest),
+    )
+
+
+def attempt(
+    record: Path, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> tuple[T | None, str]:
+    """What `read` makes of a record, or None and a sentence: a record may be older than this
+    version, cut short, or somebody else's.
+    """
+    try:
+        return read(*args, **kwargs), ""
+    except DataError as error:
+        return None, str(error)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        return None, f"{record}: holds artifacts that are not as this version writes them ({what})"
+
+
+def facts_of(record: Path) -> dict[str, str]:
+    """What a run was about, by what, in words; only what its manifest has."""
+    manifest = open_record(record)
+    tournament, versions = manifest.get("tournament") or {}, manifest.get("versions") or {}
+    bank, selected = manifest.get("bank_size"), manifest.get("selected_prompt_count")
+    facts = {
+        "run": record.name,
+        "tournament": tournament.get("name"),
+        "arena": _noted(manifest),
+        "entrants": len(manifest["entrants"]) if "entrants" in manifest else None,
+        "prompts": f"{selected} of {bank}" if bank else None,
+        "votes": (manifest.get("battles") or {}).get("n"),
+        "started": manifest.get("started_at"),
+        "finished": manifest.get("finished_at"),
+        "arena_kit": versions.get("arena-kit"),
+        "commit": ((manifest.get("code") or {}).get("commit") or "")[:12],
+    }
+    return {name: str(value) for name, value in facts.items() if value}
+
+
+def _noted(manifest: Mapping[str, Any]) -> str | None:
+    """The arena with what is to be known about its votes."""
+    arena, note = manifest.get("arena"), votes_note(manifest)
+    return f"{arena} ({note})" if arena and note and note not in arena else arena
+
+
+def votes_note(manifest: Mapping[str, Any]) -> str:
+    """What a run says of the votes of people that it has, such as that they are simulated."""
+    votes = manifest.get("human_battles") or manifest.get("battles")
+    return str(votes.get("note") or "") if isinstance(votes, dict) else ""
+
+
+def _unreadable(record: Path, why: str) -> Overview:
+    return Overview(path=record, mode="unknown", started_at="", judge="", status="unreadable",
+                    usd=None, why_not=why)  # fmt: skip
+
+
+def _judge(manifest: Mapping[str, Any]) -> str:
+    judge = manifest.get("judge")
+    named = judge.get("model") if isinstance(judge, dict) else None
+    return str(named or manifest.get("judge_model") or "")
+
+
+def _spent(manifest: Mapping[str, Any]) -> float | None:
+    cost = manifest.get("cost")
+    usd = cost.get("usd_spent") if isinstance(cost, dict) else None
+    return float(usd) if isinstance(usd, int | float) else None
+
+
+def _no_answer(manifest: Mapping[str, Any]) -> str:
+    if manifest.get("error"):
+        return str(manifest["error"])
+    return "" if manifest.get("status") == "finished" else "This run has not finished."

@@ -1,0 +1,215 @@
+"""The pages of a site as texts, by the path of each file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arena_kit import __version__
+from arena_kit.files import read_text
+from arena_kit.site.boards import Board, BoardRow
+from arena_kit.site.opponents import OpponentTable
+from arena_kit.site.overview import Overview
+from arena_kit.site.reading import ReadBattle, Reading
+from arena_kit.site.texts import plain, safe_html
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_ASSETS = ("site.css", "site.js")
+_CHUNK = 200_000  # characters of a file that is loaded on demand
+_OUTCOMES = ("model_a", "model_b", "tie", "both_bad", "inconsistent", "incomplete")
+_SVG_WIDTH, _SVG_MARGIN = 160, 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPage:
+    """All that the site shows of one record; `no_board` and `no_reading` say what it cannot."""
+
+    run: Overview
+    facts: Mapping[str, str] = field(default_factory=dict)
+    boards: Sequence[Board] = ()
+    reading: Reading | None = None
+    opponents: Mapping[str, Sequence[OpponentTable]] = field(default_factory=dict)
+    report: Path | None = None
+    no_board: str = ""
+    no_reading: str = ""
+
+    @property
+    def slug(self) -> str:
+        return slug(self.run.id)
+
+    @property
+    def shown(self) -> bool:
+        """Whether it has a page of its own."""
+        return bool(self.boards or self.reading)
+
+    @property
+    def models(self) -> list[str]:
+        """All models of its boards, the best of the first board first."""
+        return list(dict.fromkeys(row.model for board in self.boards for row in board.rows))
+
+
+def slug(name: str) -> str:
+    """A name as a folder or file of its own on every system; what had to be replaced in it is told
+    apart by a hash.
+    """
+    if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{re.sub(r'[^a-z0-9]+', '-', name.lower())[:40].strip('-')}-{digest}".lstrip("-")
+
+
+def first_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str]]:
+    """Path and text of the first page and of what all pages need. Scripts and styles that do not
+    have the `nonce` are refused by each page's content security policy.
+    """
+    for name in _ASSETS:
+        yield f"assets/{name}", files(__package__).joinpath("assets", name).read_text("utf-8")
+    yield "index.html", _rendered("index", root="", nonce=nonce, pages=pages)
+
+
+def run_files(page: RunPage, nonce: str) -> dict[str, str]:
+    """Texts of all files of one run by their paths in its folder."""
+    return dict(_run_files(page, nonce))
+
+
+def _run_files(page: RunPage, nonce: str) -> Iterator[tuple[str, str]]:
+    shared = {"nonce": nonce, "page": page}
+    if page.report:
+        yield "report.html", read_text(page.report)
+    if page.shown:
+        links = {model: f"models/{slug(model)}.html" for model in page.models}
+        yield "index.html", _rendered("run", root="../", links=links, **shared)
+    for model in page.models:
+        shown = {"places": list(_places(page, model)), "tables": page.opponents.get(model, ())}
+        text = _rendered("model", root="../../", model=model, **shown, **shared)
+        yield f"models/{slug(model)}.html", text
+    if page.reading:
+        yield "battles.html", _rendered("battles", root="../", **shared)
+        yield from _data(page.reading)
+
+
+def _places(page: RunPage, model: str) -> Iterator[tuple[Board, BoardRow]]:
+    for board in page.boards:
+        for row in board.rows:
+            if row.model == model:
+                yield board, row
+
+
+def _rendered(name: str, **values: Any) -> str:
+    template = _templates().get_template(f"{name}.html.j2")
+    return template.render(version=__version__, **values)
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    templates = Environment(
+        loader=PackageLoader("arena_kit.site", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value if isinstance(value, Markup) else plain(value),
+    )
+    templates.globals["at"] = _position
+    return templates
+
+
+def _position(value: float, scale: tuple[float, float]) -> str:
+    """Where a rating stands in the picture of its interval."""
+    low, high = scale
+    share = (value - low) / (high - low) if high > low else 0.5
+    return f"{_SVG_MARGIN + share * (_SVG_WIDTH - 2 * _SVG_MARGIN):.1f}"
+
+
+# The reader's data: columns in one file, each text once in files that are loaded on demand
+
+
+def _data(reading: Reading) -> Iterator[tuple[str, str]]:
+    battles = reading.battles
+    models = _numbered(name for b in battles for name in (b.model_a, b.model_b))
+    dimensions = _numbered(b.dimension for b in battles)
+    prompts = _numbered(b.prompt for b in battles)
+    asked = _numbered(prompt for prompt in prompts if prompt in reading.prompts)
+    texts = [safe_html(reading.prompts[prompt]) for prompt in asked]
+    said = {cell: len(texts) + n for n, cell in enumerate(reading.responses)}
+    texts += [safe_html(text) for text in reading.responses.values()]
+    verdicts = [[_verdict(row) for row in battle.verdicts] for battle in battles]
+    text_files, verdict_files = _chunks("texts", texts), _chunks("verdicts", verdicts)
+    values = {
+        "models": [plain(name) for name in models],
+        "dimensions": [plain(name) for name in dimensions],
+        "prompts": [plain(name) for name in prompts],
+        "outcomes": _OUTCOMES,
+        "id": [plain(battle.id) for battle in battles],
+        "a": [models[battle.model_a] for battle in battles],
+        "b": [models[battle.model_b] for battle in battles],
+        "dimension": [dimensions[battle.dimension] for battle in battles],
+        "prompt": [prompts[battle.prompt] for battle in battles],
+        "outcome": [_OUTCOMES.index(battle.outcome) for battle in battles],
+        "disputed": [int(battle.disputed) for battle in battles],
+        "people": [_people(battle, reading.note) for battle in battles],
+        "prompt_text": [asked.get(name, -1) for name in prompts],
+        "text_a": [said.get((battle.model_a, battle.prompt), -1) for battle in battles],
+        "text_b": [said.get((battle.model_b, battle.prompt), -1) for battle in battles],
+        "starts": {"texts": [start for start, _ in text_files],
+                   "verdicts": [start for start, _ in verdict_files]},
+    }  # fmt: skip
+    yield "data/battles.js", f"window.arenaKitBattles = {_literal(values)};\n"
+    for series, parts in (("texts", text_files), ("verdicts", verdict_files)):
+        for n, (_, items) in enumerate(parts):
+            name = f"{series}-{n}"
+            yield f"data/{name}.js", f'arenaKitChunk("{name}", {_literal(items)});\n'
+
+
+def _numbered(names: Iterator[str]) -> dict[str, int]:
+    """Different names in order, each with its number."""
+    return {name: n for n, name in enumerate(sorted(set(names)))}
+
+
+def _people(battle: ReadBattle, note: str) -> str:
+    """What people voted, in words."""
+    words = {"tie": "tie", "both_bad": "both bad"}
+    votes = [f"{words.get(name, name)} {n}" for name, n in sorted(battle.people.items())]
+    aside = f" ({note})" if note else ""
+    return plain(f"People's votes{aside}: {', '.join(votes)}.") if votes else ""
+
+
+def _verdict(row: Mapping[str, Any]) -> dict[str, str]:
+    served = row["served_model"] or row["judge_model"]
+    named = ", ".join(filter(None, [row["winning_entrant"] or row["winner"], row["margin"]]))
+    shown = {
+        "first": row["first"], "named": named, "status": row["status"], "detail": row["detail"],
+        "judge": served, "justification": row["justification"], "raw": row["raw_text"],
+    }  # fmt: skip
+    return {name: plain(value or "") for name, value in shown.items()}
+
+
+def _chunks(series: str, items: Sequence[Any]) -> list[tuple[int, list[Any]]]:
+    """The items in files of bearable size: where each begins, and what it holds."""
+    parts: list[tuple[int, list[Any]]] = []
+    size = _CHUNK
+    for n, item in enumerate(items):
+        length = len(item) if series == "texts" else len(json.dumps(item))
+        if size + length > _CHUNK:
+            parts.append((n, []))
+            size = 0
+        parts[-1][1].append(item)
+        size += length
+    return parts
+
+
+def _literal(values: object) -> str:
+    """JSON that is a literal of JavaScript in every encoding, and ends no script element."""
+    return json.dumps(values, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,183 @@
+"""`arena-kit runs` and `arena-kit site`: records by name, listed, opened, compared and pruned."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from filelock import FileLock
+
+from arena_kit import Study
+from arena_kit.cli.main import main
+from tests.samples import SMALL
+
+
+def invoke(*words: object, code: int = 0) -> Result:
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    assert done.exit_code == code, (done.stdout, done.stderr)
+    return done
+
+
+def manifest(root: Path, name: str, *, days: float = 0, **values: Any) -> Path:
+    """A record that is nothing but its manifest."""
+    began = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
+    record = root / "runs" / name
+    record.mkdir(parents=True)
+    facts = {"mode": "pilot", "status": "finished", "started_at": began} | values
+    (record / "manifest.json").write_text(json.dumps(facts))
+    return record
+
+
+def names(root: Path) -> set[str]:
+    return {path.parent.name for path in root.glob("runs/*/manifest.json")}
+
+
+@pytest.fixture
+def two(workspace: Path) -> Path:
+    """A workspace with two real records."""
+    for name, seed in (("one", 0), ("two", 5)):
+        Study.open("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}").save()
+    return workspace
+
+
+def test_a_list_says_what_each_run_found(two: Path) -> None:
+    """Every record is listed with its facts and its answer; the JSON has the same, and a record
+    that cannot be read says why.
+    """
+    (two / "runs" / "broken").mkdir()
+    (two / "runs" / "broken" / "manifest.json").write_text("[]")
+    manifest(two, "failed", status="failed", error="DataError: no \x1b[31mprompt")
+    found = {row["id"]: row for row in json.loads(invoke("runs", "list", "--json").stdout)}
+    assert set(found) == {"one", "two", "broken", "failed"}
+    strengths = json.loads((two / "runs" / "one" / "bradley_terry.json").read_text())
+    firsts = [f"{d}: {strengths[d]['claims']['sentences'][0]}"
+              for d in ("factuality", "calibration", "clinical_utility")]  # fmt: skip
+    gate = json.loads((two / "runs" / "one" / "manifest.json").read_text()).get("judge_gate")
+    assert found["one"]["answer"] == ([gate["sentence"]] if gate else []) + firsts
+    assert (found["one"]["mode"], found["one"]["usd"]) == ("pilot", 0.0)
+    assert "expected a JSON object" in found["broken"]["why_not"]
+    table = invoke("runs", "list").stdout
+    assert "baseline/lexical-v1" in table
+    assert "\x1b" not in table
+    assert all(name in table for name in found)
+
+
+def test_a_name_stands_for_the_record(two: Path) -> None:
+    """`runs show` and `runs diff` are `show` and `compare`, and each takes a name in runs/."""
+    assert invoke("runs", "show", "one").stdout == invoke("show", two / "runs" / "one").stdout
+    by_path = invoke("compare", two / "runs" / "one", two / "runs" / "two", "--json").stdout
+    assert invoke("runs", "diff", "one", "two", "--json").stdout == by_path
+    assert "not a run record" in invoke("runs", "show", "three", code=2).stderr
+
+
+def test_open_prints_and_opens_only_where_there_is_a_display(
+    workspace: Path, tmp_path: Path
+) -> None:
+    """The path of the report is printed, and a browser is asked for only with a display."""
+    report = manifest(workspace, "one") / "report.html"
+    assert "has no report.html (status finished)" in invoke("runs", "open", "one", code=2).stderr
+    report.write_text("x")
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    shown = {"DISPLAY": ":99", "BROWSER": str(browser)}
+    for display, opened in (({}, False), (shown, True)):
+        env = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+        done = subprocess.run(
+            [sys.executable, "-m", "arena_kit", "runs", "open", "one"],
+            capture_output=True, text=True, env=env | display, check=True,
+        )  # fmt: skip
+        assert done.stdout == f"{report.resolve()}\n"
+        assert (tmp_path / "opened").exists() == opened
+    assert (tmp_path / "opened").read_text() == f"{report.resolve().as_uri()}\n"
+
+
+def test_prune_asks_first(workspace: Path) -> None:
+    """Without --yes nothing is removed; with it, what was listed is, and nothing else."""
+    manifest(workspace, "old", days=40)
+    manifest(workspace, "new", days=1)
+    manifest(workspace, "failed", days=1, status="failed")
+    (workspace / "runs" / "notes").mkdir()
+    assert "say which records" in invoke("runs", "prune", code=2).stderr
+    assert "12h, 30d, 8w" in invoke("runs", "prune", "--older-than", "soon", code=2).stderr
+    dry = invoke("runs", "prune", "--older-than", "30d").stdout
+    assert "would remove" in dry
+    assert "1 record, " in dry
+    assert names(workspace) == {"old", "new", "failed"}
+    invoke("runs", "prune", "--older-than", "30d", "--yes")
+    assert names(workspace) == {"new", "failed"}
+    invoke("runs", "prune", "--older-than", "30d", "--status", "failed", "--yes")
+    assert names(workspace) == {"new", "failed"}
+    invoke("runs", "prune", "--status", "failed", "--yes")
+    assert names(workspace) == {"new"}
+    assert (workspace / "runs" / "notes").is_dir()
+
+
+def test_prune_keeps_what_others_refer_to(workspace: Path) -> None:
+    """A record stays that one which stays was made from, directly or through another, or that a
+    parameter file names; one that only removed records refer to goes.
+    """
+    manifest(workspace, "source", days=40)
+    manifest(workspace, "middle", days=40, parameters={"replay_from": "runs/source"})
+    here = str(workspace / "runs" / "middle" / "battles.jsonl")
+    manifest(workspace, "new", parameters={"judged": here})
+    manifest(workspace, "named", days=40)
+    (workspace / "params" / "mine.yaml").write_text("earlier: runs/named/leaderboard.json\n")
+    manifest(workspace, "forgotten", days=40)
+    manifest(workspace, "gone", days=40, parameters={"tournament": "runs/forgotten"})
+    told = invoke("runs", "prune", "--older-than", "4w", "--yes").stdout
+    assert names(workspace) == {"source", "middle", "new", "named"}
+    assert "kept: middle: new refers to it" in told
+    assert "kept: source: middle refers to it" in told
+    assert "kept: named: mine.yaml refers to it" in told
+
+
+def test_prune_keeps_what_runs_and_what_is_elsewhere(workspace: Path, tmp_path: Path) -> None:
+    """A record that a process holds stays, and so does what a link in runs/ leads to, and a pilot
+    on whose account a judge is not asked.
+    """
+    record = manifest(workspace, "going", days=40, status="running")
+    cut_off = manifest(workspace, "cut_off", days=40, status="running")
+    (cut_off / ".lock").touch()
+    manifest(workspace, "unfit", days=40, status="running", judge_gate={"level": "not usable"})
+    elsewhere = manifest(tmp_path / "elsewhere", "linked", days=40, status="running")
+    (workspace / "runs" / "linked").symlink_to(elsewhere)
+    with FileLock(record / ".lock"):
+        told = invoke("runs", "prune", "--status", "running", "--yes").stdout
+    assert "kept: going: it is still running" in told
+    assert "kept: unfit: it found its judge not usable" in told
+    assert names(workspace) == {"going", "linked", "unfit"}
+    assert elsewhere.is_dir()
+
+
+def test_the_site_of_all_records_or_some(two: Path) -> None:
+    """Without names all records are shown, with names those; the last line is the first page."""
+    done = invoke("site", "--out", "site")
+    assert done.stdout.splitlines()[-1] == "site/index.html"
+    assert (two / "site" / "one" / "battles.html").is_file()
+    invoke("site", "two", "--out", "site")
+    assert not (two / "site" / "one").exists()
+    assert (two / "site" / "two" / "battles.html").is_file()
+    assert "not a run record" in invoke("site", "three", "--out", "site", code=2).stderr
+    assert "holds files of its own" in invoke("site", "--out", "params", code=2).stderr
+    empty = two / "empty"
+    empty.mkdir()
+    words = ("site", "--runs-dir", empty, "--out", "other")
+    assert "arena-kit run pilot" in invoke(*words, code=2).stderr
+    assert not (two / "other").exists()
+
+
+def test_the_site_takes_votes_of_people(two: Path) -> None:
+    """Votes in a file stand beside the verdicts on the same prompts."""
+    rows = [json.loads(line) for line in (two / "runs/one/battles.jsonl").read_text().splitlines()]
+    vote = rows[0] | {"source": "human", "judge_model": None}
+    (two / "votes.jsonl").write_text(json.dumps(vote) + "\n")
+    invoke("site", "one", "--people", "votes.jsonl", "--out", "site")
+    assert "People's votes: " in (two / "site" / "one" / "data" / "battles.js").read_text()

@@ -1,0 +1,63 @@
+"""A browser for all tests of the site, and the site of every kind of record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from arena_kit import PlacementStudy, PolicyStudy, Study
+from arena_kit.files import read_yaml
+from arena_kit.site.build import build_site
+from arena_kit.site.overview import records_in
+from tests.browser import Browser, running_browser
+from tests.samples import SMALL, copy_workspace
+from tests.site.handmade import Handmade
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests, in a profile of its own."""
+    with running_browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser) -> Browser:
+    """The browser with a desktop's window, and with nothing noted yet."""
+    browser.size(1280)
+    browser.forget()
+    return browser
+
+
+@pytest.fixture(scope="session")
+def workspace_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with a record of every kind, and one that cannot be read."""
+    root = copy_workspace(tmp_path_factory.mktemp("site") / "workspace")
+    with chdir(root):
+        Study.open("pilot", **SMALL, run_dir="runs/pilot").save()
+        arena = read_yaml(root / "params" / "placement_arena.yaml")
+        few = {"n_battles": 40, "n_shared": 60, "soft": False, "n_bootstraps": 100}
+        PlacementStudy.open(**arena | few | {"run_dir": "runs/placed"}).save()
+        PolicyStudy.open(run_dir="runs/policy").save()
+    models = {"ash": "ash", "beech": "beech"}
+    Handmade(models=models, prompts={"q": "A question?"}, kept=False).write(
+        root / "runs" / "hashes"
+    )
+    (root / "runs" / "broken").mkdir()
+    (root / "runs" / "broken" / "manifest.json").write_text("{")
+    failed = {"mode": "pilot", "status": "failed", "error": "DataError: no such prompt"}
+    (root / "runs" / "failed").mkdir()
+    (root / "runs" / "failed" / "manifest.json").write_text(json.dumps(failed))
+    return root
+
+
+@pytest.fixture(scope="session")
+def site(workspace_of_runs: Path) -> Path:
+    """The folder of their site."""
+    with chdir(workspace_of_runs):
+        records = records_in(workspace_of_runs / "runs")
+        return build_site(records, workspace_of_runs / "out").index.parent

@@ -1,0 +1,226 @@
+"""The folder of a site: what it holds of each kind of record, and what it never touches."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from arena_kit import DataError
+from arena_kit.site.boards import boards_of
+from arena_kit.site.build import LIST, build_site
+from arena_kit.site.pages import slug
+from arena_kit.site.reading import ReadBattle, reading_of
+from arena_kit.site.texts import safe_html
+from tests.samples import Elements, log_of
+from tests.site.handmade import Handmade
+
+SMALL = Handmade(
+    models={"ash": "ash", "beech": "beech"}, prompts={f"q{n}": f"Question {n}?" for n in range(3)}
+)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    return SMALL.write(tmp_path / "runs" / "one")
+
+
+def test_a_site_made_again_is_the_same(record: Path, tmp_path: Path) -> None:
+    """The same records give the same bytes, and a file that is somebody's own stays as it is."""
+    out = tmp_path / "out"
+    build_site([record], out)
+    before = contents(out)
+    (out / "CNAME").write_text("example.org")
+    build_site([record], out)
+    assert contents(out) == before | {"CNAME": b"example.org"}
+
+
+def test_what_a_site_no_longer_has_is_removed(record: Path, tmp_path: Path) -> None:
+    """Made again of other records, the pages of the earlier ones are gone, and nothing else is."""
+    other = SMALL.write(tmp_path / "runs" / "two")
+    build_site([record, other], tmp_path / "out")
+    (tmp_path / "out" / "one" / "mine.txt").write_text("mine")
+    build_site([other], tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out" / "one").iterdir()] == ["mine.txt"]
+    build_site([other], tmp_path / "alone")
+    assert set(contents(tmp_path / "out")) == {*contents(tmp_path / "alone"), "one/mine.txt"}
+
+
+def test_a_foreign_folder_is_refused(record: Path, tmp_path: Path) -> None:
+    """A folder with files of its own, a file, and a page that somebody wrote are left alone."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("x")
+    with pytest.raises(DataError, match="holds files of its own"):
+        build_site([record], out)
+    assert contents(out) == {"thesis.tex": b"x"}
+    with pytest.raises(DataError, match="this is a file"):
+        build_site([record], out / "thesis.tex")
+    build_site([], tmp_path / "site")
+    (tmp_path / "site" / "one").mkdir()
+    (tmp_path / "site" / "one" / "index.html").write_text("mine")
+    with pytest.raises(DataError, match="not made by arena-kit site"):
+        build_site([record], tmp_path / "site")
+    assert (tmp_path / "site" / "one" / "index.html").read_text() == "mine"
+
+
+def test_a_list_of_files_elsewhere_is_refused(record: Path, tmp_path: Path) -> None:
+    """A list that names a file outside the site's folder removes nothing."""
+    victim = tmp_path / "victim.txt"
+    victim.write_text("x")
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("../victim.txt", str(victim)):
+        (out / LIST).write_text(json.dumps({"files": [name]}))
+        with pytest.raises(DataError, match="not a file of this folder"):
+            build_site([record], out)
+    assert victim.exists()
+
+
+def test_two_runs_of_one_name_are_refused(record: Path, tmp_path: Path) -> None:
+    """Pages of one run never replace those of another."""
+    twin = shutil.copytree(record, tmp_path / "elsewhere" / "one")
+    with pytest.raises(DataError, match="of this name is shown already"):
+        build_site([record, twin], tmp_path / "out")
+
+
+def test_names_are_safe_files() -> None:
+    """Plain names stay, others get a hash, and no two names share a file on any system."""
+    names = ["gpt-4.1", "GPT-4.1", "a/b", "a b", "../x", "..", ".", "CON", "é", "x" * 300, "<b>"]
+    slugs = [slug(name) for name in names]
+    assert slugs[0] == "gpt-4.1"
+    assert len({each.lower() for each in slugs}) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", each) for each in slugs)
+
+
+def test_every_kind_of_record_is_listed(site: Path) -> None:
+    """The first page links what there is of every record, and says of others why there is none."""
+    index = (site / "index.html").read_text()
+    for run in ("pilot", "hashes", "placed", "policy"):
+        assert f'href="{run}/index.html"' in index
+    assert "broken" in index
+    assert "not valid JSON" in index
+    assert "DataError: no such prompt" in index
+    assert index.count("votes: simulated, no person voted") == 2
+    assert str(site.parent) not in index
+    assert not (site / "broken").exists()
+
+
+def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) -> None:
+    """Each address in a page is a file of the site, also where a run has battles and no board."""
+    (record / "bradley_terry.json").unlink()
+    alone = build_site([record], tmp_path / "out").index.parent
+    pages = [*site.rglob("*.html"), *alone.rglob("*.html")]
+    assert len(pages) > 30
+    for page in pages:
+        for name, value in Elements(page.read_text()).attributes:
+            if name in ("href", "src") and not value.startswith("#"):
+                assert (page.parent / value.partition("#")[0]).is_file(), (page, value)
+
+
+def test_boards_are_those_of_the_artifacts(workspace_of_runs: Path) -> None:
+    """The board of a record has the order, the interval, the ranks and the Elo of its artifacts."""
+    record = workspace_of_runs / "runs" / "pilot"
+    strengths = json.loads((record / "bradley_terry.json").read_text())
+    elo = json.loads((record / "elo_results.json").read_text())["primary"]
+    boards = boards_of(record)
+    assert [board.name for board in boards] == ["factuality", "calibration", "clinical_utility"]
+    for board in boards:
+        rated = strengths[board.name]
+        assert [row.model for row in board.rows] == [row["model"] for row in rated["ratings"]]
+        for row, wanted in zip(board.rows, rated["ratings"], strict=True):
+            assert row.cells["rating"].sort == wanted["rating"]
+            drawn = (row.interval.low, row.interval.high) if row.interval else (None, None)
+            assert drawn == (wanted["ci_low"], wanted["ci_high"])
+            assert row.cells["elo"].sort == elo[board.name][row.model]["mean"]
+    (placed,) = boards_of(workspace_of_runs / "runs" / "placed")
+    assert [row.model for row in placed.rows if row.marked] == ["dogwood"]
+    (policy,) = boards_of(workspace_of_runs / "runs" / "policy")
+    assert len(policy.rows) == 18
+
+
+def test_each_text_is_stored_once(site: Path, workspace_of_runs: Path) -> None:
+    """The files of a reader hold each response once, however many battles it is in."""
+    items = []
+    for path in (site / "pilot" / "data").glob("texts-*.js"):
+        items += json.loads(path.read_text().partition(", ")[2].removesuffix(");\n"))
+    reading = reading_of(workspace_of_runs / "runs" / "pilot")
+    assert len(items) == 12 + 12 * 4
+    assert len(reading.battles) > len(items)
+    texts = [*reading.prompts.values(), *reading.responses.values()]
+    assert sorted(items) == sorted(map(safe_html, texts))
+
+
+def test_a_record_of_hashes_has_no_text(site: Path) -> None:
+    """Where only hashes were kept, the reader says so, shows what the judge said, and no text."""
+    page = (site / "hashes" / "battles.html").read_text()
+    assert "this record keeps only hashes of its inputs" in page
+    assert not list((site / "hashes" / "data").glob("texts-*.js"))
+    assert list((site / "hashes" / "data").glob("verdicts-*.js"))
+
+
+def test_people_disagree_where_most_named_the_other() -> None:
+    """A battle is disputed if judge and most people each named a model, and not the same."""
+
+    def disputed(outcome: str, **people: int) -> bool:
+        return ReadBattle(id="x", model_a="ash", model_b="beech", outcome=outcome, prompt="q",
+                          dimension="", judge="", verdicts=[], people=people).disputed  # fmt: skip
+
+    assert disputed("model_a", beech=1)
+    assert disputed("model_b", ash=3, beech=2)
+    assert not disputed("model_a", ash=1)
+    assert not disputed("model_a", ash=1, beech=1)
+    assert not disputed("model_a", tie=2, beech=1)
+    assert not disputed("tie", beech=1)
+    assert not disputed("inconsistent", beech=1)
+    assert not disputed("model_a")
+
+
+def test_votes_from_a_file_stand_beside_verdicts(record: Path) -> None:
+    """Votes that are handed in are counted for the pair and the prompt they are on."""
+    votes = log_of([("beech", "ash", "model_a"), ("ash", "beech", "tie")])
+    battles = {battle.prompt: battle for battle in reading_of(record, votes).battles}
+    assert battles["q0"].people == {"beech": 1}
+    assert battles["q0"].disputed
+    assert battles["q1"].people == {"tie": 1}
+    assert battles["q2"].people == {}
+
+
+def test_a_verdict_that_cannot_be_used_can_be_read(record: Path) -> None:
+    """A pair without a battle is in the reader all the same, as one without a usable verdict."""
+    rows = (record / "battles.jsonl").read_text().splitlines()
+    (record / "battles.jsonl").write_text("\n".join(rows[1:]) + "\n")
+    incomplete = [b for b in reading_of(record).battles if b.outcome == "incomplete"]
+    assert [(b.id, len(b.verdicts)) for b in incomplete] == [("tone|q0|ash|beech", 2)]
+
+
+@pytest.mark.parametrize("name", ["bradley_terry.json", "elo_results.json", "battles.jsonl"])
+@pytest.mark.parametrize("content", ["", "{}", '{"tone": 1}', "\xff"])
+def test_a_damaged_artifact_is_a_sentence(
+    record: Path, tmp_path: Path, name: str, content: str
+) -> None:
+    """Whatever stands in an artifact, the site is made, and says what it cannot show."""
+    (record / name).write_text(content, encoding="latin-1")
+    (built,) = build_site([record], tmp_path / "out").pages
+    whole = name == "battles.jsonl" or (name, content) == ("bradley_terry.json", "{}")
+    assert whole or built.no_board
+    assert (tmp_path / "out" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("model", [5, None, ["ash"], {"ash": 1}])
+def test_a_name_of_another_type_is_a_sentence(record: Path, tmp_path: Path, model: object) -> None:
+    """A name that is no text is found out where pages are made, and told on the first page."""
+    strengths = json.loads((record / "bradley_terry.json").read_text())
+    strengths["tone"]["ratings"][0]["model"] = model
+    (record / "bradley_terry.json").write_text(json.dumps(strengths))
+    (built,) = build_site([record], tmp_path / "out").pages
+    assert "not as this version writes them" in built.no_board
+    assert "not as this version writes them" in (tmp_path / "out" / "index.html").read_text()

@@ -1,0 +1,273 @@
+"""The site in a real browser, from the file system: it works, it fits, and nothing hostile runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from arena_kit.site.build import build_site
+from tests.browser import Browser
+from tests.samples import HOSTILE
+from tests.site.handmade import Handmade
+
+READY = "document.querySelector('#text').children.length"
+
+
+def expect(page: Browser, n: int) -> None:
+    """Wait until the reader says that so many battles are left."""
+    page.until(f"document.querySelector('#count').textContent.startsWith('{n:,} of ')")
+
+
+def count(page: Browser) -> int:
+    """How many battles the reader says there are."""
+    return int(page.text("#count").split()[0].replace(",", ""))
+
+
+def test_a_way_through_the_site(page: Browser, site: Path) -> None:
+    """From the first page by clicks to a board, another dimension, a model, its battles against
+    another, one battle and the next, without an error or a request elsewhere.
+    """
+    page.go(site / "index.html")
+    page.click('a[href="pilot/index.html"]')
+    page.until("document.title.startsWith('pilot')")
+    assert page.text("section:not([hidden])[data-dimension] h2") == "factuality"
+    page.click("#switch label:nth-of-type(2)")
+    shown = "document.querySelector('section:not([hidden])[data-dimension] h2').textContent"
+    page.until(f"{shown} === 'calibration'")
+    assert page.run("location.hash") == "#dimension=calibration"
+    page.click("section:not([hidden]) .of-model a")
+    page.until("document.querySelector('.tables')")
+    model = page.text("h1")
+    page.click(".tables td a")
+    page.until(READY)
+    chosen = page.run("Object.fromEntries(new FormData(document.querySelector('#filters')))")
+    assert chosen["entrant"] == model
+    assert chosen["opponent"]
+    assert page.text("#place").startswith("1 of ")
+    page.click("#next")
+    page.until("document.querySelector('#place').textContent.startsWith('2 of')")
+    assert "battle=" in page.run("location.hash")
+    assert not page.errors
+    assert {url.split(":")[0] for url in page.requests} <= {"file", "about"}
+
+
+def test_boards_are_sorted_by_any_column(page: Browser, site: Path) -> None:
+    """A click on a heading sorts by it, another one the other way round, and it is announced."""
+    page.go(site / "policy" / "index.html")
+    column = "[...document.querySelectorAll('.of-battles')].map((c) => Number(c.dataset.sort))"
+    page.click("thead th:last-child button")
+    votes = page.run(column)
+    assert votes == sorted(votes)
+    page.click("thead th:last-child button")
+    assert page.run(column) == sorted(votes, reverse=True)
+    assert page.text("#sorted") == "Sorted by Votes, descending"
+    page.click("thead th:first-child button")
+    last = page.run("[...document.querySelectorAll('.of-rank')].pop().textContent")
+    assert last == "–"  # a model without a rank is last either way
+
+
+def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_runs: Path) -> None:
+    """A deep link shows its battle: prompt, both responses, both orders with the judge's words."""
+    record = workspace_of_runs / "runs" / "pilot"
+    said = [json.loads(line) for line in (record / "verdicts" / "factuality.jsonl").open()]
+    first, second = said[2:4]
+    pair = sorted((first["first"], first["second"]))
+    name = "|".join(("factuality", first["prompt_id"], *pair))
+    page.go(site / "pilot" / "battles.html", f"#battle={name}")
+    page.until(READY)
+    shown = " ".join(page.text("#text").split())
+    for entrant in pair:
+        rows = (record / "inputs" / "responses" / f"responses_{entrant}.jsonl").open()
+        texts = {row["prompt_id"]: row["response_text"] for row in map(json.loads, rows)}
+        assert " ".join(texts[first["prompt_id"]].split())[:80] in shown
+    assert first["justification"] in shown
+    assert second["justification"] in shown
+    page.click("details summary")
+    assert page.text("details pre") == first["raw_text"]
+
+
+def test_filters_keep_what_they_say(page: Browser, site: Path, workspace_of_runs: Path) -> None:
+    """Each filter leaves as many battles as the record's own file has of the kind."""
+    lines = (workspace_of_runs / "runs" / "pilot" / "battles.jsonl").open()
+    rows = [json.loads(line) for line in lines]
+    aspen = [row for row in rows if "aspen" in (row["model_a"], row["model_b"])]
+    won = [r for r in aspen if not r["inconsistent"] and r.get(r["winner"]) == "aspen"]
+    page.go(site / "pilot" / "battles.html")
+    page.until(READY)
+    expect(page, len(rows))
+    page.choose("entrant", "aspen")
+    expect(page, len(aspen))
+    page.choose("outcome", "won")
+    expect(page, len(won))
+    assert "entrant=aspen&outcome=won" in page.run("location.hash")
+    page.click("#filters button")
+    expect(page, len(rows))
+    page.click("[name=inconsistent]")
+    expect(page, sum(row["inconsistent"] for row in rows))
+    page.choose("prompt", "no such prompt")
+    expect(page, 0)
+    assert page.text("#place") == "No battle"
+
+
+def test_where_people_disagree_can_be_read(page: Browser, site: Path) -> None:
+    """In a placement's reader, the battles that people decided otherwise say how, and whether
+    the votes are simulated.
+    """
+    page.go(site / "placed" / "battles.html", "#disputed=1")
+    page.until(READY)
+    assert 0 < count(page) < 60
+    assert "People's votes (simulated, no person voted): " in page.text("#text")
+
+
+def test_the_keyboard_is_enough(page: Browser, site: Path) -> None:
+    """Arrow keys go from battle to battle and back, but not while a field has the focus; the
+    first stop of Tab is the way past the navigation.
+    """
+    page.go(site / "pilot" / "battles.html")
+    page.until(READY)
+    page.press("Tab")
+    assert page.run("document.activeElement.textContent") == "Skip to the content"
+    for key, place in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2)):
+        page.press(key)
+        page.until(f"document.querySelector('#place').textContent.startsWith('{place} of')")
+    page.run("document.querySelector('[name=prompt]').focus()")
+    page.press("ArrowRight")
+    assert page.text("#place").startswith("2 of")
+
+
+def test_a_battle_comes_into_view(page: Browser, site: Path) -> None:
+    """On a phone, where the list stands over the battle, a step and a choice in the list show the
+    battle from its beginning; Back leads to the one before.
+    """
+    page.size(390, 700)
+    page.go(site / "pilot" / "battles.html")
+    page.until(READY)
+    top = "document.querySelector('#battle').getBoundingClientRect().top"
+    page.click("#battles li:nth-child(2) a")
+    page.until(f"Math.abs({top}) < 20")
+    page.run("window.scrollBy(0, 900)")
+    page.press("ArrowRight")
+    page.until("document.querySelector('#place').textContent.startsWith('3 of')")
+    page.until(f"Math.abs({top}) < 20")
+    page.run("history.back()")
+    page.until("document.querySelector('#place').textContent.startsWith('2 of')")
+
+
+def test_landmarks_and_names_for_screen_readers(page: Browser, site: Path) -> None:
+    """Every page has one main part, one first heading, and a name for every field and button."""
+    for name in ("index.html", "pilot/index.html", "pilot/models/aspen.html", "pilot/battles.html"):
+        page.go(site / name)
+        assert page.run("document.querySelectorAll('main').length") == 1
+        assert page.run("document.querySelectorAll('h1').length") == 1
+        tree = page.send("Accessibility.getFullAXTree")["nodes"]
+        for node in tree:
+            role = node.get("role", {}).get("value")
+            if role in ("button", "combobox", "searchbox", "checkbox", "radio", "link", "table"):
+                assert node["name"]["value"].strip(), (name, node)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_page_is_wider_than_its_window(page: Browser, site: Path, width: int) -> None:
+    """On a phone and on a desktop no page scrolls sideways."""
+    page.size(width)
+    pages = ["index.html", *(f"{run}/index.html" for run in ("pilot", "placed", "policy"))]
+    pages += ["pilot/models/aspen.html", "policy/models/model-17.html"]
+    pages += ["pilot/battles.html", "placed/battles.html", "hashes/battles.html"]
+    for name in pages:
+        page.go(site / name)
+        if name.endswith("battles.html"):
+            page.until(READY)
+        assert page.overflow() <= 0, name
+
+
+HOSTILE_ANSWER = "\n\n".join(
+    [
+        *HOSTILE,
+        "[x](javascript:document.title='PWNED')",
+        "![x](http://127.0.0.1:9/beacon.png)",
+        "<http://127.0.0.1:9/>",
+        "\u202egnp.exe \u2066 \0 \ud800",
+        "W" * 3000,
+    ]
+)
+
+
+def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
+    """With script, handlers, links and controls in every field of a record, no page runs or
+    fetches anything, and none is wider than a phone.
+    """
+    anything = "".join(HOSTILE) + "\u202e\0" + "</script>" + "W" * 300
+    names = [text for text in HOSTILE if len(text) < 257]
+    record = Handmade(
+        models={f"m{n}": name for n, name in enumerate(names)},
+        prompts={"q0": HOSTILE_ANSWER, "q1": HOSTILE_ANSWER},
+        questions={"q0": HOSTILE[0], "q1": "W" * 200},
+        response=HOSTILE_ANSWER,
+        said=HOSTILE_ANSWER,
+        anything=anything,
+        dimension=HOSTILE[1],
+    ).write(tmp_path / "runs" / "<img src=x onerror=alert(1)>")
+    out = build_site([record], tmp_path / "out").index.parent
+    pages = sorted(path for path in out.rglob("*.html") if path.name != "report.html")
+    assert len(pages) == 3 + len(names)
+    page.size(390)
+    for path in pages:
+        page.go(path)
+        if path.name == "battles.html":
+            page.until(READY)
+            for _ in range(len(names)):
+                page.press("ArrowRight")
+        assert not page.run("document.title").startswith("PWNED"), path
+        assert page.run("getComputedStyle(document.body).display") == "block", path
+        assert page.overflow() <= 0, path
+        active = (
+            "script:not([src]), iframe, img, style, form[action], [onerror], [onload], a[href^=j]"
+        )
+        assert page.run(f"document.querySelectorAll({json.dumps(active)}).length") == 0, path
+    assert not page.errors
+    assert {url.split(":")[0] for url in page.requests} <= {"file", "about"}
+
+
+def test_what_is_injected_is_stopped(page: Browser, site: Path) -> None:
+    """Were a text to become an element in spite of all, the page's policy would run and fetch
+    nothing of it; only a refresh, which goes elsewhere, is none of a policy's matters.
+    """
+    page.go(site / "pilot" / "battles.html")
+    page.until(READY)
+    page.forget()
+    page.run("document.body.append(Object.assign(document.createElement('script'),"
+             "{textContent: 'document.title = 1'}))")  # fmt: skip
+    page.run("document.body.append(Object.assign(document.createElement('script'),"
+             "{src: 'data/texts-0.js'}))")  # fmt: skip
+    for text in (each for each in HOSTILE if "refresh" not in each):
+        page.run(f"document.body.insertAdjacentHTML('beforeend', {json.dumps(text)})")
+    page.run("new Promise((done) => setTimeout(done, 300))")
+    assert page.run("document.title").startswith("Battles of pilot")
+    assert not page.requests
+    assert len(page.errors) > 5
+
+
+def test_a_megabyte_is_shown_whole(page: Browser, tmp_path: Path) -> None:
+    """An answer of a million characters is loaded and shown to its last word."""
+    long = "<b>word</b> **x**\n" * 60_000 + "the end"
+    models = {"ash": "ash", "beech": "beech"}
+    record = Handmade(models=models, prompts={"q": "?"}, response=long).write(tmp_path / "runs/one")
+    page.go(build_site([record], tmp_path / "out").index.parent / "one" / "battles.html")
+    page.until(READY)
+    assert page.run("document.querySelector('.sides .markdown').textContent") == long
+
+
+def test_ten_thousand_battles_load_at_once(page: Browser, tmp_path: Path) -> None:
+    """A reader of 10,000 battles shows the first of them within two seconds."""
+    record = Handmade(
+        models={f"m{n:02}": f"model {n:02}" for n in range(8)},
+        prompts={f"q{n:03}": f"Question {n}? " * 20 for n in range(358)},
+        response="A paragraph of an answer. " * 10,
+        said="The first is better. " * 10,
+    ).write(tmp_path / "runs" / "large")
+    page.go(build_site([record], tmp_path / "out").index.parent / "large" / "battles.html")
+    page.until(READY)
+    assert count(page) == 358 * 28 > 10_000
+    assert page.run("performance.getEntriesByName('arena-kit-ready')[0].startTime") < 2000
