@@ -40,6 +40,7 @@ ONLY_CHECKED = {
     r"-p judge (anthropic|openai_compatible)|_claude\.yaml|--judge anthropic": "needs a service",
     r"^arena-kit generate (?!.*--forecast)": "needs a service",
     r"^arena-kit (import|import-responses) (?!crowd)": "tests/battles and tests/cli have the files",
+    r"^arena-kit runs open ": "opens a browser",
     r"^arena-kit resume ": "needs a run that was killed, which tests/runs/test_record.py has",
     r"--verdicts runs/": "takes five models, and the sample has four",
     r"runs/(cheap|by_x|all_by_cheap)": "needs several judges, as tests/cli and tests/runs have",
@@ -103,9 +104,9 @@ def _records() -> None:
     edited(Path(), judge__baseline__noise=0.3)
     second = Study.open("pilot", **SMALL, run_dir="OTHER_RECORD").save().path
     shutil.copy(ROOT / "params" / "tournament.yaml", "params")
-    for name in "pilot_20261115_020556 pilot_20261115_193705 headline_a".split():
+    for name in "pilot_20261115_020556 pilot_20261115_193705 headline_a RUN".split():
         shutil.copytree(first, f"runs/{name}")
-    for name in "headline_20261115_075914 headline_b".split():
+    for name in "headline_20261115_075914 headline_b OTHER".split():
         shutil.copytree(second, f"runs/{name}")
 
 
@@ -210,8 +211,11 @@ def _checked(words: list[str]) -> dict[str, Any]:
     """The parameters that a command gives, after click and the notebook's model took them all."""
     name, *rest = words
     command = main.commands[name]
-    parent = click.Context(main, **main.context_settings)
-    context = command.make_context(name, list(rest), parent=parent)
+    context = click.Context(main, **main.context_settings)
+    while isinstance(command, click.Group):
+        context = click.Context(command, parent=context)
+        command = command.commands[rest.pop(0)]
+    context = command.make_context(name, list(rest), parent=context)
     if name not in ("run", "cost"):
         return {}
     given = {key: read_value(key, value) for key, value in context.params["overrides"]}
