@@ -60,7 +60,8 @@ class Fragile:
         """How much so many votes are, beside those between the two."""
         if votes > self.between:
             return f"; the two met {self.between:,} times" if self.between else "; they never met"
-        share = f"{100 * votes / self.between:.2g}%"
+        percent = 100 * votes / self.between
+        share = f"{percent:.0f}%" if percent >= 10 else f"{percent:.2g}%"
         return f", {share} of the {self.between:,} between the two"
 
 

@@ -102,6 +102,8 @@ def test_in_words() -> None:
     )
     one = replace(found, removed=None, added=1)
     assert one.sentence == "1 vote added would put y above x, 0.13% of the 750 between the two."
+    every = Fragile(above="x", below="y", removed=8, added=None, between=8, of=20)
+    assert every.sentence == "8 votes removed would put y above x, 100% of the 8 between the two."
     far = replace(found, removed=1200, added=None)
     assert far.sentence == "1,200 votes removed would put y above x; the two met 750 times."
     assert replace(far, between=0).sentence.endswith("would put y above x; they never met.")
