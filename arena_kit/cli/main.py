@@ -8,6 +8,7 @@ import click
 
 from arena_kit.cli import (
     cascade,
+    check,
     export,
     import_responses,
     imports,
@@ -21,8 +22,8 @@ from arena_kit.cli import (
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
-    "cascade", "export", "import_responses", "imports", "ledger", "main", "rate", "rejudge", "runs",
-    "show", "simulate",
+    "cascade", "check", "export", "import_responses", "imports", "ledger", "main", "rate",
+    "rejudge", "runs", "show", "simulate",
 ]  # fmt: skip
 
 
