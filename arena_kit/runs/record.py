@@ -8,7 +8,7 @@ import platform
 import secrets
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
+from arena_kit.battles.display import html_facts
 from arena_kit.files import DataError, LockedError, read_json, write_json
 
 if TYPE_CHECKING:
@@ -180,6 +181,10 @@ class Record:
         """The manifest as it stands; empty before it is first written."""
         return open_record(self.path) if (self.path / "manifest.json").exists() else {}
 
+    def _repr_html_(self) -> str:
+        """What the manifest says of the run, in short."""
+        return html_facts(in_short(self.read()), title=f"Record {self.path.name}")
+
     def update(self, **values: Any) -> dict[str, Any]:
         """Write the manifest with these top-level values replaced."""
         manifest = self.read() | values
@@ -242,6 +247,23 @@ def open_record(path: str | Path) -> dict[str, Any]:
         kind = type(values).__name__
         raise DataError(f"{manifest}: expected a JSON object with a run's facts, got {kind}")
     return values
+
+
+def in_short(manifest: Mapping[str, Any]) -> dict[str, object]:
+    """What a manifest says of its run, without what it does not have."""
+    judge = manifest.get("judge") or {}
+    spent = (manifest.get("cost") or {}).get("usd_spent")
+    facts = {
+        "notebook": manifest.get("mode"),
+        "status": manifest.get("status"),
+        "error": manifest.get("error"),
+        "started": manifest.get("started_at"),
+        "finished": manifest.get("finished_at"),
+        "judge": judge.get("model"),
+        "gate": (manifest.get("judge_gate") or {}).get("sentence"),
+        "spent": f"${spent:,.2f}" if spent else None,
+    }
+    return {name: value for name, value in facts.items() if value}
 
 
 def _state(path: Path) -> str:
