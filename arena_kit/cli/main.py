@@ -12,6 +12,7 @@ from arena_kit.cli import (
     export,
     import_responses,
     imports,
+    lab,
     ledger,
     rate,
     rejudge,
@@ -22,8 +23,8 @@ from arena_kit.cli import (
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
-    "cascade", "check", "export", "import_responses", "imports", "ledger", "main", "rate",
-    "rejudge", "runs", "show", "simulate",
+    "cascade", "check", "export", "import_responses", "imports", "lab", "ledger", "main",
+    "rate", "rejudge", "runs", "show", "simulate",
 ]  # fmt: skip
 
 
@@ -39,4 +40,4 @@ def init(folder: Path) -> None:
 
     for path in init_workspace(folder):
         echo(path)
-    echo(f"next: cd {folder} && arena-kit run pilot")
+    echo(f"next: cd {folder} && arena-kit run pilot (or arena-kit lab, to look around)")
