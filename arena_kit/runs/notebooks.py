@@ -20,7 +20,7 @@ from arena_kit.runs.arena_plan import ArenaPlan
 from arena_kit.runs.inputs import replay_parameters
 from arena_kit.runs.parameters import PlacementParams, RunParams, parameters_of
 from arena_kit.runs.plan import Plan
-from arena_kit.runs.progress import watching
+from arena_kit.runs.progress import status_line, watching
 from arena_kit.runs.ready import Ready
 from arena_kit.runs.record import TOKEN_VARIABLE, Record, open_record, runs_folder
 from arena_kit.runs.settings import validated
@@ -69,7 +69,7 @@ def run_notebook(
     """
     notebook, parameters = _resolved(name, root, params_file, from_record, overrides)
     _ask_again(notebook, parameters, ask_again, say)
-    Ready(name, notebook_defaults(notebook) | parameters)
+    _check(notebook, parameters, progress=progress)
     folder = parameters.get("run_dir")
     record = (
         Record.claim(root / folder)
@@ -105,7 +105,7 @@ def resume_notebook(
     given = {name: value for name, value in before.items() if name in known}
     parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
     _ask_again(notebook, parameters, ask_again, say)
-    Ready(notebook.stem, notebook_defaults(notebook) | parameters)
+    _check(notebook, parameters, progress=progress)
     return _run(notebook, Record.reopen(path), parameters, root, progress=progress)
 
 
@@ -126,6 +126,12 @@ def ready_run(
     """What `run_notebook` would run, with parameters, data and judge checked; no kernel starts."""
     notebook, parameters = _resolved(name, root, params_file, from_record, overrides)
     return Ready(name, notebook_defaults(notebook) | parameters)
+
+
+def _check(notebook: Path, parameters: dict[str, Any], *, progress: bool) -> None:
+    """Refuse now what the kernel would refuse after it has started and has a record."""
+    with status_line(lambda: "checking parameters, data and judge", shown=progress):
+        Ready(notebook.stem, notebook_defaults(notebook) | parameters)
 
 
 def _resolved(
@@ -170,7 +176,7 @@ def _run(
     record.start(notebook.stem, resolved.model_dump(mode="json"))
     try:
         with watching(record, shown=progress):
-            _execute(notebook, record, parameters, root, progress=progress)
+            _execute(notebook, record, parameters, root)
         export_report(record.path / "report.ipynb", record.path / "report.html")
     except BaseException as error:
         raise _failure(error, record, root) from error
@@ -245,9 +251,7 @@ def notebook_defaults(notebook: Path) -> dict[str, Any]:
     return {name: literal_eval(each["default"]) for name, each in cell.items()}
 
 
-def _execute(
-    notebook: Path, record: Record, parameters: dict[str, Any], root: Path, *, progress: bool
-) -> None:
+def _execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:
     import papermill
     from traitlets.config import Config
 
@@ -260,7 +264,7 @@ def _execute(
             str(record.path / "report.ipynb"),
             parameters=parameters,
             cwd=str(root),
-            progress_bar={"desc": "cells", "unit": "cell"} if progress else False,
+            progress_bar=False,
             config=Config({"KernelManager": manager}),
             kernel_manager_class=quiet,
             log_output=False,
