@@ -40,10 +40,10 @@ class _Session:
 
     def after_cell(self, result: Any) -> None:
         """Keep what a cell has shown, then render the records that it closed."""
-        outputs = _outputs(self.shell, result)
-        info = result.info
-        run = _Run(str(info.cell_id or ""), str(info.raw_cell), outputs)
-        self.ran[result.execution_count or self.shell.execution_count] = run
+        if result.execution_count is not None:  # what a front end asks by itself has none
+            cell_id, source = str(result.info.cell_id or ""), str(result.info.raw_cell)
+            run = _Run(cell_id, source, _outputs(self.shell, result))
+            self.ran[result.execution_count] = run
         while self.records:
             record = self.records.pop()
             try:

@@ -105,8 +105,13 @@ def resume_notebook(
     given = {name: value for name, value in before.items() if name in known}
     parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
     _ask_again(notebook, parameters, ask_again, say)
-    _check(notebook, parameters, progress=progress)
-    return _run(notebook, Record.reopen(path), parameters, root, progress=progress)
+    record = Record.reopen(path)
+    try:
+        _check(notebook, parameters, progress=progress)
+    except BaseException:
+        record.release()
+        raise
+    return _run(notebook, record, parameters, root, progress=progress)
 
 
 def planned(name: str, *, root: Path, from_record: Path, overrides: Mapping[str, str]) -> Plan:
@@ -125,13 +130,13 @@ def ready_run(
 ) -> Ready:
     """What `run_notebook` would run, with parameters, data and judge checked; no kernel starts."""
     notebook, parameters = _resolved(name, root, params_file, from_record, overrides)
-    return Ready(name, notebook_defaults(notebook) | parameters)
+    return Ready.read(name, notebook_defaults(notebook) | parameters)
 
 
 def _check(notebook: Path, parameters: dict[str, Any], *, progress: bool) -> None:
     """Refuse now what the kernel would refuse after it has started and has a record."""
     with status_line(lambda: "checking parameters, data and judge", shown=progress):
-        Ready(notebook.stem, notebook_defaults(notebook) | parameters)
+        Ready.read(notebook.stem, notebook_defaults(notebook) | parameters)
 
 
 def _resolved(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from arena_kit.runs.parameters import (
     JudgeReportParams,
     PlacementParams,
     PolicyParams,
-    RunParams,
     parameters_of,
 )
 from arena_kit.runs.plan import Plan
@@ -20,30 +20,36 @@ from arena_kit.runs.record import find_root
 from arena_kit.runs.settings import validated
 
 
+@dataclass(frozen=True, kw_only=True)
 class Ready:
-    """A run that could start now; making one refuses, in a sentence, what its notebook would
-    refuse when it opens its study. Nothing is sent or recorded.
+    """A run that could start now, as the plan of a tournament or as what is `known` of another
+    notebook's input. Nothing is sent or recorded.
     """
 
-    def __init__(self, mode: str, parameters: dict[str, Any]) -> None:
-        kind, root = parameters_of(mode), find_root()
-        params = validated(kind, parameters, f"parameters of {mode}")
-        self._plan: Plan | None = None
-        self._known: Mapping[str, str] = {}
+    plan: Plan | None = None
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, mode: str, parameters: dict[str, Any]) -> Ready:
+        """Refuse, in a sentence, what the notebook would refuse when it opens its study, and a
+        judge that cannot be asked for want of a key.
+        """
+        params = validated(parameters_of(mode), parameters, f"parameters of {mode}")
+        root = find_root()
         if isinstance(params, PlacementParams):
-            self._known = _placement(params, root)
-        elif isinstance(params, PolicyParams):
-            self._known = _policy(params, root)
-        elif isinstance(params, JudgeReportParams) and params.reads:
-            self._known = _judges(params, root)
-        elif isinstance(params, RunParams):
-            self._plan = plan = ready_plan(mode, parameters)
-            if plan.buys and isinstance(plan.judge, PaidJudge):
-                plan.judge.ready()
+            return cls(known=_placement(params, root))
+        if isinstance(params, PolicyParams):
+            return cls(known=_policy(params, root))
+        if isinstance(params, JudgeReportParams) and params.reads:
+            return cls(known=_judges(params, root))
+        plan = ready_plan(mode, parameters)
+        if plan.buys and isinstance(plan.judge, PaidJudge):
+            plan.judge.ready()
+        return cls(plan=plan)
 
     def facts(self) -> dict[str, str]:
         """What would run, in words."""
-        return dict(self._known) if self._plan is None else _tournament(self._plan)
+        return dict(self.known) if self.plan is None else _tournament(self.plan)
 
 
 def _tournament(plan: Plan) -> dict[str, str]:
