@@ -7,8 +7,8 @@ from html import escape
 
 from arena_kit.files import visible
 
-_LONGEST = 240
-_STYLE = "text-align: left; vertical-align: top; overflow-wrap: anywhere"
+_LONGEST = 600
+_STYLE = "text-align: left; vertical-align: top; padding: 2px 12px 2px 0"
 
 
 def html_table(
