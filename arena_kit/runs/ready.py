@@ -83,6 +83,7 @@ def _placement(params: PlacementParams, root: Path) -> dict[str, str]:
         return sources | {"verdicts": f"{len(inputs.verdicts):,} of {params.judged}"}
     if inputs.plan is None:
         raise TypeError("neither verdicts nor a judge")
+    inputs.plan.refuse_without_keys()
     sample = inputs.plan.sample
     return sources | {
         "judge": inputs.plan.judge.model,

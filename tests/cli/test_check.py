@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from arena_kit.cli.main import main
 
 PAID = ("-p", "judge", "anthropic", "-p", "max_cost_usd", "5")
+OPUS = ("-p", "judge_model", "claude-opus-5-5")
 
 
 def call(*words: str) -> Result:
@@ -70,6 +71,7 @@ def test_wrong_data(workspace: Path, command: str) -> None:
         (("pilot", "-p", "judge", "anthropic"), "set max_cost_usd"),
         (("pilot", *PAID), "no key: set ANTHROPIC_API_KEY"),
         (("placement", "-p", "human", "nowhere.csv"), "nowhere.csv"),
+        (("placement", "--params", "params/placement_arena.yaml", *PAID, *OPUS), "no key: set"),
         (("policy_validity", "-p", "retired_models", "[nobody]"), "no model 'nobody'"),
         (("judge_report", "-p", "records", "[runs/none]"), "not a run record"),
     ],
