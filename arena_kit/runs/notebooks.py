@@ -7,7 +7,7 @@ import os
 import tempfile
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def run_notebook(
     """
     notebook, parameters = _resolved(name, root, params_file, from_record, overrides)
     _ask_again(notebook, parameters, ask_again, say)
-    _check(notebook, parameters, progress=progress)
+    _ready(notebook, parameters, root, progress=progress)
     folder = parameters.get("run_dir")
     record = (
         Record.claim(root / folder)
@@ -107,7 +107,7 @@ def resume_notebook(
     _ask_again(notebook, parameters, ask_again, say)
     record = Record.reopen(path)
     try:
-        _check(notebook, parameters, progress=progress)
+        _ready(notebook, parameters, root, progress=progress)
     except BaseException:
         record.release()
         raise
@@ -130,13 +130,18 @@ def ready_run(
 ) -> Ready:
     """What `run_notebook` would run, with parameters, data and judge checked; no kernel starts."""
     notebook, parameters = _resolved(name, root, params_file, from_record, overrides)
-    return Ready.read(name, notebook_defaults(notebook) | parameters)
+    return _ready(notebook, parameters, root)
 
 
-def _check(notebook: Path, parameters: dict[str, Any], *, progress: bool) -> None:
-    """Refuse now what the kernel would refuse after it has started and has a record."""
-    with status_line(lambda: "checking parameters, data and judge", shown=progress):
-        Ready.read(notebook.stem, notebook_defaults(notebook) | parameters)
+def _ready(
+    notebook: Path, parameters: dict[str, Any], root: Path, *, progress: bool = False
+) -> Ready:
+    """What would run; refuses now what the kernel, which works in the workspace's root, would
+    refuse after it has started and has a record.
+    """
+    words, whole = "checking parameters, data and judge", notebook_defaults(notebook) | parameters
+    with chdir(root), status_line(lambda: words, shown=progress):
+        return Ready.read(notebook.stem, whole)
 
 
 def _resolved(
