@@ -85,8 +85,8 @@ notebooks: .venv/dev  ## run the notebooks and store their checked numbers
 	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/jupyter nbconvert --log-level WARN --to notebook --execute --inplace notebooks/*.ipynb
 	$(BIN)/nbstripout --keep-count --extra-keys metadata.language_info notebooks/*.ipynb
 
-lab: .venv/lab  ## open JupyterLab on the notebooks
-	$(BIN)/jupyter lab notebooks
+lab: .venv/lab  ## open JupyterLab on start_here.ipynb
+	$(BIN)/arena-kit lab
 
 docs: .venv/docs  ## renew the reference from the code and build the documentation as a site
 	$(BIN)/python docs/make_reference.py

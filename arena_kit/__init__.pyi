@@ -50,6 +50,7 @@ from arena_kit.reporting import weekly_tables as weekly_tables
 from arena_kit.runs.adaptive import AdaptiveStudy as AdaptiveStudy
 from arena_kit.runs.inputs import record_texts as record_texts
 from arena_kit.runs.judge_report import JudgeStudy as JudgeStudy
+from arena_kit.runs.opened import open_run as open_run
 from arena_kit.runs.placement import PlacementStudy as PlacementStudy
 from arena_kit.runs.settings import read_gate as read_gate
 from arena_kit.runs.settings import read_policy as read_policy

@@ -34,7 +34,10 @@ def test_wheel_in_a_fresh_environment(tmp_path: Path) -> None:
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("arena_kit-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for wanted in ("notebooks/pilot.ipynb", "params/rubrics/factuality.md", "sample/prompts.jsonl"):
+    for wanted in (
+        "notebooks/pilot.ipynb", "params/rubrics/factuality.md", "sample/prompts.jsonl",
+        "start_here.ipynb",
+    ):  # fmt: skip
         assert f"arena_kit/_workspace/{wanted}" in names
     assert "arena_kit/reporting/template/arena_report/report.css" in names
     for wanted in ("site.css", "site.js", "battles.html.j2"):

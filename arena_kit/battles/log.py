@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena_kit.battles.battle import B_WINS, OUTCOMES, Battle, Source
+from arena_kit.battles.display import html_table
 from arena_kit.files import DataError
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int32]
 Strings = NDArray[np.object_]
+#: How many battles a notebook shows of a log.
+_SHOWN = 5
 COUNT_COLUMNS = ("a_wins", "b_wins", "tie", "both_bad")
 
 
@@ -100,6 +103,14 @@ class BattleLog:
 
     def __repr__(self) -> str:
         return f"BattleLog({len(self)} battles, {len(self.models)} models)"
+
+    def _repr_html_(self) -> str:
+        """The first battles as a table."""
+        some = {name: column[:_SHOWN].tolist() for name, column in self.columns().items()}
+        rows = [dict(zip(some, row, strict=True)) for row in zip(*some.values(), strict=True)]
+        more = [f"and {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
+        title = f"{len(self):,} battles of {len(self.models)} models"
+        return html_table(rows, title=title, notes=more)
 
     @classmethod
     def from_battles(cls, battles: Iterable[Battle]) -> Self:

@@ -1,4 +1,4 @@
-"""The commands that look after the ledger: backup and check."""
+"""Looking after the ledger: its backup, and what `check` says of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from arena_kit.cli.base import WRONG_INPUT, echo, main, plain_errors
 
-_tournament = click.option(
+with_tournament = click.option(
     "--tournament", type=click.Path(path_type=Path, dir_okay=False),
     help="Tournament file whose ledger is meant.",
 )  # fmt: skip
@@ -17,7 +17,7 @@ _tournament = click.option(
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@_tournament
+@with_tournament
 @plain_errors
 def backup(file: Path, tournament: Path | None) -> None:
     """Copy the ledger to a new FILE, also while a run is writing to it, and verify the copy.
@@ -31,17 +31,8 @@ def backup(file: Path, tournament: Path | None) -> None:
     _verify(file)
 
 
-@main.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@_tournament
-@click.option("--forget-damaged", "forget", is_flag=True,
-              help="Remove damaged answers; they are then asked, and paid for, again.")  # fmt: skip
-@plain_errors
-def check(file: Path | None, tournament: Path | None, forget: bool) -> None:
-    """Verify the ledger, or the backup FILE: its structure and every answer's checksum.
-
-    Ends with 0 when all is as it was kept, else names what is damaged and ends with 2.
-    """
+def verify_ledger(file: Path | None, tournament: Path | None, *, forget: bool) -> None:
+    """Verify a ledger or a backup, after damaged answers were forgotten where that is wanted."""
     from arena_kit.judging.cost import dollars
     from arena_kit.judging.ledger import Ledger
     from arena_kit.judging.ledger_upkeep import forget_damaged

@@ -8,9 +8,11 @@ import click
 
 from arena_kit.cli import (
     cascade,
+    check,
     export,
     import_responses,
     imports,
+    lab,
     ledger,
     rate,
     records,
@@ -22,8 +24,8 @@ from arena_kit.cli import (
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
-    "cascade", "export", "import_responses", "imports", "ledger", "main", "rate", "records",
-    "rejudge", "runs", "show", "simulate",
+    "cascade", "check", "export", "import_responses", "imports", "lab", "ledger", "main",
+    "rate", "records", "rejudge", "runs", "show", "simulate",
 ]  # fmt: skip
 
 
@@ -39,4 +41,4 @@ def init(folder: Path) -> None:
 
     for path in init_workspace(folder):
         echo(path)
-    echo(f"next: cd {folder} && arena-kit run pilot")
+    echo(f"next: cd {folder} && arena-kit run pilot (or arena-kit lab, to look around)")

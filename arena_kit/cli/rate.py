@@ -111,6 +111,7 @@ def rate(
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.battles import battles_file, battles_of, manifest_of
+    from arena_kit.runs.progress import PATIENCE, status_line
 
     if verdicts is not None:
         if also or voting:
@@ -124,16 +125,17 @@ def rate(
         return
     refuse_alone(verdicts_winner, judge_model)
     spec = _method(file, method, changes)
-    every = [
-        battles_of(
-            each,
-            covariates=getattr(spec, "covariates", ()),
-            format=how.format,
-            columns=how.columns,
-            dimension=dimension,
-        )
-        for each in (file, *also)
-    ]
+    with status_line(lambda: f"reading {file}", after=PATIENCE):
+        every = [
+            battles_of(
+                each,
+                covariates=getattr(spec, "covariates", ()),
+                format=how.format,
+                columns=how.columns,
+                dimension=dimension,
+            )
+            for each in (file, *also)
+        ]
     battles = BattleLog.joined(*every) if also else every[0]
     jury = panel(battles, voting) if voting else None
     battles = jury.battles if jury else battles
@@ -141,8 +143,9 @@ def rate(
     logs = battles.by_dimension()
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
-    results, unrated = _rate_each(spec, logs)
-    claims = _claims(results, logs, margin, judged="judge" in manifest_of(battles_file(file)))
+    with status_line(lambda: f"rating {len(battles):,} battles", after=PATIENCE):
+        results, unrated = _rate_each(spec, logs)
+        claims = _claims(results, logs, margin, judged="judge" in manifest_of(battles_file(file)))
     if as_json:
         told = _rated_json(results, unrated, claims) | ({"panel": jury.as_dict()} if jury else {})
         echo(json.dumps(told, indent=2, allow_nan=False))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from arena_kit.battles.display import html_table
 from arena_kit.judging.prompts import Pair
 
 #: What a verdict may say, and what a graded one may.
@@ -240,6 +241,22 @@ class Judgment:
     @property
     def verdicts(self) -> tuple[Verdict, Verdict]:
         return self.forward, self.backward
+
+    def _repr_html_(self) -> str:
+        """Both verdicts, and what they add up to."""
+        rows = [
+            {
+                "first": verdict.presentation.first,
+                "second": verdict.presentation.second,
+                "status": str(verdict.status),
+                "better": verdict.winning_entrant or verdict.winner,
+                "justification": verdict.justification or verdict.detail,
+            }
+            for verdict in self.verdicts
+        ]
+        outcome = f"{self.winner} wins" if self.winner else str(self.settlement)
+        title = f"{self.pair.dimension}, prompt {self.pair.prompt_id}: {outcome}"
+        return html_table(rows, title=title)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, B_WINS, BOTH_BAD, TIE
+from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
 
 #: Standard errors to either side of a 95 % interval.
@@ -77,6 +78,24 @@ class Ratings:
     fit: dict[str, float] = field(default_factory=dict)
     engine: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """The board as a table, best first."""
+        rows = [
+            {
+                "#": n,
+                "model": row.model,
+                "rating": f"{row.rating:.0f}",
+                "95 % interval": row.no_interval
+                if row.ci_low is None or row.ci_high is None
+                else f"{row.ci_low:.0f} to {row.ci_high:.0f}",
+                "battles": row.n_battles,
+            }
+            for n, row in enumerate(self.ratings, 1)
+        ]
+        return html_table(
+            rows, title=f"{self.method}, {self.n_battles:,} battles", notes=self.notes
+        )
 
     def __getitem__(self, model: str) -> Rating:
         for rating in self.ratings:

@@ -168,6 +168,15 @@ class ArenaPlan:
                 "that answers and verdicts together may cost (see `arena-kit cost placement`)"
             )
 
+    def refuse_without_keys(self) -> None:
+        """Raise when the model or the judge would have to be asked and lacks its key."""
+        if self.params.offline:
+            return
+        if self.job is not None and self.job.fresh():
+            self.job.judge.ready()
+        if isinstance(self.judge, PaidJudge) and self.judging({**self.given, **self._made()}).buys:
+            self.judge.ready()
+
     def refuse_above_cap(self, run: str) -> None:
         """Raise, before anything is sent, when what this run has spent and what answers and
         verdicts are forecast at exceed the cap together.

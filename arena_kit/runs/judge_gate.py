@@ -1,4 +1,4 @@
-"""The gate of a run: what its record keeps of the judge, and what an earlier pilot forbids."""
+"""The gate of a run: what it must have before it starts, what its record keeps of the judge."""
 
 from __future__ import annotations
 
@@ -45,6 +45,15 @@ def refuse_unfit(plan: Plan, mode: str) -> None:
         raise UnfitJudgeError(
             f"{why}; nothing was sent (allow_failed_judge lets the run go on all the same)"
         )
+
+
+def ready_plan(mode: str, parameters: dict[str, Any]) -> Plan:
+    """The plan of a tournament with all its inputs read; refuses what its run would refuse."""
+    plan = Plan.read(mode, parameters)
+    plan.refuse_without_cap()
+    _ = plan.rules, plan.labels  # wrong files are refused before anything is asked
+    refuse_unfit(plan, mode)
+    return plan
 
 
 def failed_pilot(plan: Plan) -> str:

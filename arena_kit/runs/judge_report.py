@@ -59,8 +59,7 @@ class JudgeStudy(Recorded):
         if not params.reads:
             study = Study.open(MODE, **given)
             return cls(root=study.root, params=params, record=study.record, study=study)
-        for path in params.records:
-            open_record(root / path)
+        check_sources(params, root)
         record = Record.begin(MODE, params.model_dump(mode="json"), root)
         return cls(root=root, params=params, record=record, study=None)
 
@@ -216,6 +215,14 @@ class JudgeStudy(Recorded):
     @cached_property
     def _rules(self) -> dict[str, Rule]:
         return read_gate(self.root, self._settings.gate)
+
+
+def check_sources(params: JudgeReportParams, root: Path) -> None:
+    """Refuse records and files of verdicts that cannot be read."""
+    for path in params.records:
+        open_record(root / path)
+    for _ in _verdicts_of(root, params) if params.verdicts else ():
+        pass
 
 
 def _effort(judgments: Sequence[Judgment], timing: Mapping[str, float]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import tempfile
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import Status
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.arena_plan import ArenaPlan
-from arena_kit.runs.inputs import replay_parameters, tournament_inputs
+from arena_kit.runs.inputs import replay_parameters
 from arena_kit.runs.parameters import PlacementParams, RunParams, parameters_of
 from arena_kit.runs.plan import Plan
-from arena_kit.runs.progress import watching
+from arena_kit.runs.progress import status_line, watching
+from arena_kit.runs.ready import Ready
 from arena_kit.runs.record import TOKEN_VARIABLE, Record, open_record, runs_folder
-from arena_kit.runs.settings import DEFAULT_TOURNAMENT, validated
+from arena_kit.runs.settings import validated
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
 EXIT_CODES = {
@@ -66,12 +67,9 @@ def run_notebook(
     record's verdicts on the inputs that it kept, unless parameters say otherwise. Requests with
     the final status `ask_again` are asked again; how many and for how much is said first.
     """
-    notebook = _notebook(name, root)
-    given, source = _given(notebook, params_file, from_record, root)
-    parameters = _parameters(notebook, given, source, overrides or {})
-    if issubclass(parameters_of(name), RunParams):
-        tournament_inputs(root / parameters.get("tournament", DEFAULT_TOURNAMENT), root)
+    notebook, parameters = _resolved(name, root, params_file, from_record, overrides)
     _ask_again(notebook, parameters, ask_again, say)
+    _ready(notebook, parameters, root, progress=progress)
     folder = parameters.get("run_dir")
     record = (
         Record.claim(root / folder)
@@ -107,15 +105,56 @@ def resume_notebook(
     given = {name: value for name, value in before.items() if name in known}
     parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
     _ask_again(notebook, parameters, ask_again, say)
-    return _run(notebook, Record.reopen(path), parameters, root, progress=progress)
+    record = Record.reopen(path)
+    try:
+        _ready(notebook, parameters, root, progress=progress)
+    except BaseException:
+        record.release()
+        raise
+    return _run(notebook, record, parameters, root, progress=progress)
 
 
 def planned(name: str, *, root: Path, from_record: Path, overrides: Mapping[str, str]) -> Plan:
     """What `run_notebook` would do on the inputs of a record, read, checked and priced."""
-    notebook = _notebook(name, root)
-    given, source = _given(notebook, None, from_record, root)
-    parameters = _parameters(notebook, given, source, overrides)
+    notebook, parameters = _resolved(name, root, None, from_record, overrides)
     return Plan.read(name, notebook_defaults(notebook) | parameters)
+
+
+def ready_run(
+    name: str,
+    *,
+    root: Path,
+    params_file: Path | None = None,
+    from_record: Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> Ready:
+    """What `run_notebook` would run, with parameters, data and judge checked; no kernel starts."""
+    notebook, parameters = _resolved(name, root, params_file, from_record, overrides)
+    return _ready(notebook, parameters, root)
+
+
+def _ready(
+    notebook: Path, parameters: dict[str, Any], root: Path, *, progress: bool = False
+) -> Ready:
+    """What would run; refuses now what the kernel, which works in the workspace's root, would
+    refuse after it has started and has a record.
+    """
+    words, whole = "checking parameters, data and judge", notebook_defaults(notebook) | parameters
+    with chdir(root), status_line(lambda: words, shown=progress):
+        return Ready.read(notebook.stem, whole)
+
+
+def _resolved(
+    name: str,
+    root: Path,
+    params_file: Path | None,
+    from_record: Path | None,
+    overrides: Mapping[str, str] | None,
+) -> tuple[Path, dict[str, Any]]:
+    """A notebook and what it is told; unknown and ill-typed parameters are refused."""
+    notebook = _notebook(name, root)
+    given, source = _given(notebook, params_file, from_record, root)
+    return notebook, _parameters(notebook, given, source, overrides or {})
 
 
 def _ask_again(
@@ -147,7 +186,7 @@ def _run(
     record.start(notebook.stem, resolved.model_dump(mode="json"))
     try:
         with watching(record, shown=progress):
-            _execute(notebook, record, parameters, root, progress=progress)
+            _execute(notebook, record, parameters, root)
         export_report(record.path / "report.ipynb", record.path / "report.html")
     except BaseException as error:
         raise _failure(error, record, root) from error
@@ -158,8 +197,13 @@ def _run(
     return record
 
 
+def known_notebooks(root: Path) -> list[str]:
+    """The names of a workspace's notebooks."""
+    return sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
+
+
 def _notebook(name: str, root: Path) -> Path:
-    known = sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
+    known = known_notebooks(root)
     if name not in known:
         raise DataError(f"no notebook {name!r}; known: {', '.join(known) or 'none'}")
     return root / "notebooks" / f"{name}.ipynb"
@@ -217,9 +261,7 @@ def notebook_defaults(notebook: Path) -> dict[str, Any]:
     return {name: literal_eval(each["default"]) for name, each in cell.items()}
 
 
-def _execute(
-    notebook: Path, record: Record, parameters: dict[str, Any], root: Path, *, progress: bool
-) -> None:
+def _execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:
     import papermill
     from traitlets.config import Config
 
@@ -232,7 +274,7 @@ def _execute(
             str(record.path / "report.ipynb"),
             parameters=parameters,
             cwd=str(root),
-            progress_bar={"desc": "cells", "unit": "cell"} if progress else False,
+            progress_bar=False,
             config=Config({"KernelManager": manager}),
             kernel_manager_class=quiet,
             log_output=False,

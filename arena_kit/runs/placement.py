@@ -53,6 +53,27 @@ _PLAIN = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlacementInputs:
+    """What a placement reads: votes, verdicts or the plan that asks for some, and rules."""
+
+    human: BattleLog = field(repr=False)
+    verdicts: BattleLog | None = field(repr=False)
+    plan: ArenaPlan | None
+    rules: Mapping[str, Rule]
+
+
+def read_inputs(params: PlacementParams, root: Path) -> PlacementInputs:
+    """Read all inputs; a judge is ready to be asked, within a cap where it must be paid."""
+    plan = ArenaPlan.read(params, root) if params.judged_here else None
+    rules = read_gate(root, plan.tournament.judge.gate if plan else DEFAULT_GATE)
+    if plan is not None:
+        plan.refuse_without_cap()
+    human = plan.human if plan else human_votes(params.human, root, winner=params.human_winner)
+    verdicts = None if plan else _read_verdicts(root, params)
+    return PlacementInputs(human=human, verdicts=verdicts, plan=plan, rules=rules)
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlacementStudy(Recorded):
     """One model placed among others; open one with `PlacementStudy.open`, then ask for `placed`
     and `save()` the artifacts.
@@ -79,20 +100,15 @@ class PlacementStudy(Recorded):
         root = find_root()
         given = parameters_in(PlacementParams, namespace) | parameters
         params = validated(PlacementParams, given, f"parameters of {MODE}")
-        plan = ArenaPlan.read(params, root) if params.judged_here else None
-        rules = read_gate(root, plan.tournament.judge.gate if plan else DEFAULT_GATE)
-        if plan is not None:
-            plan.refuse_without_cap()
-        human = plan.human if plan else human_votes(params.human, root, winner=params.human_winner)
-        verdicts = None if plan else _read_verdicts(root, params)
+        inputs = read_inputs(params, root)
         record = Record.begin(MODE, params.model_dump(mode="json"), root)
         study = cls(
             root=root,
             params=params,
-            human=human,
-            verdicts=verdicts,
-            run=ArenaRun(plan=plan, record=record) if plan else None,
-            rules=rules,
+            human=inputs.human,
+            verdicts=inputs.verdicts,
+            run=ArenaRun(plan=inputs.plan, record=record) if inputs.plan else None,
+            rules=inputs.rules,
             record=record,
         )
         study._describe()

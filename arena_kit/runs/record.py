@@ -6,10 +6,13 @@ import atexit
 import os
 import platform
 import secrets
+import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
+from arena_kit.battles.display import html_facts
 from arena_kit.files import DataError, LockedError, read_json, write_json
+from arena_kit.runs import live_report
 
 if TYPE_CHECKING:
     from arena_kit.reporting.figures import Picture, Plot
@@ -53,7 +58,7 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Record:
     """One run's folder. Claimed once, so two runs never write into the same one, and locked by
     the process that runs it: the lock is the operating system's and ends with its process.
@@ -117,7 +122,8 @@ class Record:
         record = cls.claim(root / folder) if folder else cls.create(runs_folder(root), mode)
         if not record.attached:
             record.start(mode, parameters)
-            atexit.register(_abandon, record)
+            live_report.follow()
+            _close_in_the_end(record, mode)
         return record
 
     def hold(self) -> None:
@@ -151,6 +157,7 @@ class Record:
         if not self.attached:
             self.finish()
             self.release()
+            live_report.render_after_cell(self.path)
         return self
 
     @contextmanager
@@ -165,6 +172,7 @@ class Record:
             if not self.attached:
                 self.finish(error=f"{type(error).__name__}: {error}")
                 self.release()
+                live_report.render_after_cell(self.path)
             raise
 
     @property
@@ -179,6 +187,10 @@ class Record:
     def read(self) -> dict[str, Any]:
         """The manifest as it stands; empty before it is first written."""
         return open_record(self.path) if (self.path / "manifest.json").exists() else {}
+
+    def _repr_html_(self) -> str:
+        """What the manifest says of the run, in short."""
+        return html_facts(in_short(self.read()), title=f"Record {self.path.name}")
 
     def update(self, **values: Any) -> dict[str, Any]:
         """Write the manifest with these top-level values replaced."""
@@ -244,6 +256,23 @@ def open_record(path: str | Path) -> dict[str, Any]:
     return values
 
 
+def in_short(manifest: Mapping[str, Any]) -> dict[str, object]:
+    """What a manifest says of its run, without what it does not have."""
+    judge = manifest.get("judge") or {}
+    spent = (manifest.get("cost") or {}).get("usd_spent")
+    facts = {
+        "notebook": manifest.get("mode"),
+        "status": manifest.get("status"),
+        "error": manifest.get("error"),
+        "started": manifest.get("started_at"),
+        "finished": manifest.get("finished_at"),
+        "judge": judge.get("model"),
+        "gate": (manifest.get("judge_gate") or {}).get("sentence"),
+        "spent": f"${spent:,.2f}" if spent else None,
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
 def _state(path: Path) -> str:
     try:
         manifest = open_record(path)
@@ -297,7 +326,36 @@ class Recorded:
         return save_picture(plot, self.record.path / "figures" / f"{plot.name}.png")
 
 
+_latest: dict[str, Path] = {}
+
+
+def _close_in_the_end(record: Record, mode: str) -> None:
+    """See to it that a record of this process does not stay as if it still ran."""
+    _latest[mode] = record.path
+    same = copy(record)  # which keeps nobody's study alive
+    atexit.register(_abandon, same)
+    weakref.finalize(record, _opened_again, same, mode).atexit = False
+
+
+def _opened_again(record: Record, mode: str) -> None:
+    """What becomes of a record that nobody has any more: where the study was opened anew, as when
+    a cell runs twice, it is removed if nothing was asked for it, else closed as failed.
+    """
+    if _latest[mode] == record.path or not _is_open(record):
+        return
+    if record.read().get("cost"):
+        record.finish(error="opened again before the record was saved")
+    else:
+        shutil.rmtree(record.path, ignore_errors=True)
+    record.release()
+
+
 def _abandon(record: Record) -> None:
     """Close a record whose session ends before it was saved."""
-    if record.held and record.path.is_dir() and record.read().get("status") == "running":
+    if _is_open(record):
         record.finish(error="the session ended before the record was saved")
+
+
+def _is_open(record: Record) -> bool:
+    """Whether this process has a record that it has not closed."""
+    return record.held and record.path.is_dir() and record.read().get("status") == "running"

@@ -35,7 +35,7 @@ from arena_kit.reporting.tables import Shown
 from arena_kit.runs import artifacts
 from arena_kit.runs.canaries import concerns, full_suite, look, preflight, spent_on
 from arena_kit.runs.inputs import keep_tournament
-from arena_kit.runs.judge_gate import failed_pilot, held, refuse_unfit
+from arena_kit.runs.judge_gate import failed_pilot, held, ready_plan
 from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
@@ -73,10 +73,7 @@ class Study(Recorded):
 
         A notebook passes its `globals()`, of which the parameters are taken.
         """
-        plan = Plan.read(mode, parameters_in(parameters_of(mode), namespace) | parameters)
-        plan.refuse_without_cap()
-        _ = plan.rules, plan.labels  # wrong files are refused before anything is asked
-        refuse_unfit(plan, mode)
+        plan = ready_plan(mode, parameters_in(parameters_of(mode), namespace) | parameters)
         record = Record.begin(mode, plan.params.model_dump(mode="json"), plan.root)
         study = cls(plan=plan, record=record)
         study._describe()

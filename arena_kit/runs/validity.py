@@ -58,11 +58,7 @@ class PolicyStudy(Recorded):
         root = find_root()
         given = parameters_in(PolicyParams, namespace) | parameters
         params = validated(PolicyParams, given, f"parameters of {MODE}")
-        policy = read_policy(root / params.policy)
-        if params.phase:
-            policy = replace(policy, phase=Phase(params.phase))
-        battles = _votes(root, params)
-        _check_retired(battles, params)
+        policy, battles = read_inputs(params, root)
         record = Record.begin(MODE, params.model_dump(mode="json"), root)
         study = cls(root=root, params=params, policy=policy, battles=battles, record=record)
         study._describe()
@@ -211,6 +207,16 @@ class PolicyStudy(Recorded):
 
     def _decisive(self) -> int:
         return int(self.board.battles.decisive().sum())
+
+
+def read_inputs(params: PolicyParams, root: Path) -> tuple[Policy, BattleLog]:
+    """Read policy and battles, and refuse parameters that do not fit them."""
+    policy = read_policy(root / params.policy)
+    if params.phase:
+        policy = replace(policy, phase=Phase(params.phase))
+    battles = _votes(root, params)
+    _check_retired(battles, params)
+    return policy, battles
 
 
 def _votes(root: Path, params: PolicyParams) -> BattleLog:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arena_kit.battles.battle import A_WINS, TIE
+from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, ExposureFairness
@@ -79,6 +80,25 @@ class Leaderboard:
     coverage: Coverage = field(repr=False)
     history: GlickoHistory = field(repr=False)
     strengths: Ratings = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        """The rows as a small table; `board_tables.board` is the published form."""
+        legacy = self.policy.phase.orders_by == "legacy_elo"
+        rows = [
+            {
+                "#": row.rank,
+                "model": row.model,
+                "badge": str(row.badge),
+                "rating": f"{row.legacy_elo:.0f}"
+                if legacy
+                else f"{row.conservative:.0f} (raw {row.rating:.0f})",
+                "confidence": f"{row.confidence}%",
+                "coverage": f"{100 * row.prompt_coverage:.0f}%",
+                "votes": row.votes,
+            }
+            for row in self.rows
+        ]
+        return html_table(rows, title=f"Leaderboard ordered by {self.epoch}")
 
     def __getitem__(self, model: str) -> BoardRow:
         for row in self.rows:

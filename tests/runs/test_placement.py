@@ -34,7 +34,7 @@ from arena_kit.cli.main import main
 from arena_kit.cli.terminal import show_board
 from arena_kit.files import read_yaml
 from arena_kit.reporting.html import export_report
-from arena_kit.runs.notebooks import RunFailedError, run_notebook
+from arena_kit.runs.notebooks import run_notebook
 from arena_kit.runs.parameters import PlacementParams
 from arena_kit.runs.record import Record
 from tests import naive
@@ -658,16 +658,17 @@ def test_wrong_usage(home: Path, words: list[str], why: str) -> None:
 
 
 def test_a_wrong_column_in_a_run(home: Path) -> None:
-    """A run that is told a column that is not there fails with exit 2, its record kept."""
-    with pytest.raises(RunFailedError, match="missing column human_winner") as caught:
+    """A run that is told a column that is not there is refused in a sentence about the file of its
+    workspace, wherever it is started, and leaves no record.
+    """
+    before = set((home / "runs").glob("*"))
+    with pytest.raises(DataError, match="missing column human_winner") as caught:
         run_notebook(
             "placement", root=home, overrides={"human_winner": "human_winner"}, progress=False
         )
-    assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
-    manifest = caught.value.record.read()
-    assert manifest["status"] == "failed"
-    assert "missing column human_winner" in manifest["error"]
+    assert str(caught.value).startswith(str(home))
+    assert set((home / "runs").glob("*")) == before
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,43 @@
+"""A small escaped table: how notebooks show objects that stand below the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from arena_kit.files import visible
+
+_LONGEST = 600
+_STYLE = "text-align: left; vertical-align: top; padding: 2px 12px 2px 0"
+
+
+def html_table(
+    rows: Sequence[Mapping[str, object]], *, title: str, notes: Sequence[str] = ()
+) -> str:
+    """Rows under a title, all of the same columns; every text is escaped and long ones are cut."""
+    parts = [f"<div><b>{_safe(title)}</b></div>"]
+    if rows:
+        head = "".join(f'<th style="{_STYLE}">{_safe(name)}</th>' for name in rows[0])
+        body = "".join(
+            f"<tr>{''.join(_cell(value) for value in row.values())}</tr>" for row in rows
+        )
+        named = f"<thead><tr>{head}</tr></thead>" if any(name.strip() for name in rows[0]) else ""
+        parts.append(f"<table>{named}<tbody>{body}</tbody></table>")
+    parts += [f"<div><small>{_safe(note)}</small></div>" for note in notes]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def html_facts(facts: Mapping[str, object], *, title: str) -> str:
+    """Named facts, one per line."""
+    return html_table([{"": name, " ": value} for name, value in facts.items()], title=title)
+
+
+def _cell(value: object) -> str:
+    side = "right" if isinstance(value, int | float) else "left"
+    return f'<td style="{_STYLE.replace("left", side)}">{_safe(value)}</td>'
+
+
+def _safe(value: object) -> str:
+    text = "–" if value is None else str(value)
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return escape(visible(text))

@@ -1,0 +1,117 @@
+"""`arena-kit check` and what `run` checks first: wrong input costs no kernel and no record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arena_kit.cli.main import main
+
+PAID = ("-p", "judge", "anthropic", "-p", "max_cost_usd", "5")
+OPUS = ("-p", "judge_model", "claude-opus-5-5")
+
+
+def call(*words: str) -> Result:
+    done = CliRunner().invoke(main, words)
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    return done
+
+
+def broken_prompts(workspace: Path) -> None:
+    """The fifth prompt has no id."""
+    path = workspace / "sample" / "prompts.jsonl"
+    lines = path.read_text().splitlines()
+    prompt = json.loads(lines[4])
+    del prompt["prompt_id"]
+    lines[4] = json.dumps(prompt)
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.usefixtures("workspace")
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("pilot", ["50 of 143", "1,584 (792 pairs in both orders)", "baseline/lexical-v1"]),
+        ("judge_report", ["baseline/lexical-v1"]),
+        ("placement", ["dogwood", "558 of sample/arena/judged_by_baseline.jsonl.gz"]),
+        ("policy_validity", ["6,000 of sample/arena/season.csv.gz", "18", "15"]),
+    ],
+)
+def test_what_would_run(workspace: Path, name: str, told: list[str]) -> None:
+    """`check NAME` tells what would run, ends with 0 and leaves no record; 50 prompts, of which
+    32 have gold, and 6 pairs of entrants are (32 + 50 + 50) x 6 = 792 pairs.
+    """
+    done = call("check", name)
+    assert done.exit_code == 0, done.stderr
+    for text in told:
+        assert text in done.stdout
+    assert not (workspace / "runs").exists()
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_wrong_data(workspace: Path, command: str) -> None:
+    """A prompt without an id is named with file and line, by `check` and by `run` alike, and
+    neither leaves a record.
+    """
+    broken_prompts(workspace)
+    done = call(command, "pilot")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("prompts.jsonl:5: missing 'prompt_id'\n")
+    assert done.stderr.count("\n") == 1
+    assert not (workspace / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("pilot", "-p", "only_entrant", "nobody"), "nobody"),
+        (("pilot", "-p", "judge", "anthropic"), "set max_cost_usd"),
+        (("pilot", *PAID), "no key: set ANTHROPIC_API_KEY"),
+        (("placement", "-p", "human", "nowhere.csv"), "nowhere.csv"),
+        (("placement", "--params", "params/placement_arena.yaml", *PAID, *OPUS), "no key: set"),
+        (("policy_validity", "-p", "retired_models", "[nobody]"), "no model 'nobody'"),
+        (("judge_report", "-p", "records", "[runs/none]"), "not a run record"),
+    ],
+)
+def test_wrong_input(workspace: Path, words: tuple[str, ...], why: str) -> None:
+    """Parameters that do not fit the data, and a judge that cannot be asked, end `run` with 2
+    before there is a record.
+    """
+    for command in ("check", "run"):
+        done = call(command, *words)
+        assert done.exit_code == 2, done.output
+        assert why in done.stderr
+    assert not (workspace / "runs").exists()
+
+
+@pytest.mark.usefixtures("workspace")
+def test_the_notebook_of_a_parameter_file() -> None:
+    """Without a name, the notebook is the one that the parameter file's name begins with."""
+    done = call("check", "--params", "params/policy_validity.yaml")
+    assert done.exit_code == 0, done.stderr
+    assert "policy_validity: parameters, data and judge are ready" in done.stdout
+
+
+@pytest.mark.usefixtures("workspace")
+@pytest.mark.parametrize(
+    "words", [("pilot", "--forget-damaged"), ("-p", "seed", "3"), ("a.sqlite", "-p", "seed", "3")]
+)
+def test_run_and_ledger_are_not_mixed(words: tuple[str, ...]) -> None:
+    """What is for a run and what is for the ledger cannot stand together."""
+    assert call("check", *words).exit_code == 2
+
+
+def test_a_backup_is_a_ledger(workspace: Path) -> None:
+    """A word that names a file is a ledger, also without a suffix; the workspace's own needs no
+    word.
+    """
+    assert call("check", "pilot").exit_code == 0, "which makes a ledger"
+    assert call("backup", "copy").exit_code == 0
+    for words in (("copy",), ()):
+        done = call("check", *words)
+        assert done.exit_code == 0, done.stderr
+        assert "all as they were kept" in done.stdout
+    assert (workspace / "copy").is_file()

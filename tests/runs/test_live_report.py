@@ -1,0 +1,131 @@
+"""Records of a live kernel: the report it leaves, and cells that run twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from arena_kit import Study
+from arena_kit.runs.live_report import SESSION_VARIABLE
+from tests.samples import SMALL
+
+OPEN = f"""
+from arena_kit import Study, tournament_plots
+study = Study.open('pilot', **{SMALL})
+"""
+
+
+class Kernel:
+    """A kernel as a front end sees it, without a file that it would have saved."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def run(self, source: str, cell_id: str = "") -> str:
+        """Run a cell; returns what went wrong, empty where nothing did."""
+        content = {"code": source, "silent": False, "store_history": True, "stop_on_error": False}
+        message = self.client.session.msg("execute_request", content, metadata={"cellId": cell_id})
+        self.client.shell_channel.send(message)
+        while True:
+            try:
+                reply = self.client.get_shell_msg(timeout=60)
+            except queue.Empty:
+                raise AssertionError(f"no answer to: {source}") from None
+            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+                return str(reply["content"].get("evalue", ""))
+
+
+@contextmanager
+def kernel(folder: Path, **environment: str) -> Iterator[Kernel]:
+    manager, client = start_new_kernel(cwd=str(folder), kernel_name="python3", env=environment)
+    try:
+        yield Kernel(client)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+def notebook(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A notebook that was last saved before it ran, with another title for its figure."""
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
+    monkeypatch.setenv(SESSION_VARIABLE, str(workspace / "mine.ipynb"))
+    cells = [
+        nbformat.v4.new_markdown_cell("# Mine"),
+        nbformat.v4.new_code_cell("n_perms = 1", id="p", metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(OPEN, id="open"),
+        nbformat.v4.new_markdown_cell("## Wins"),
+        nbformat.v4.new_code_cell("never_run()", id="stale"),
+        nbformat.v4.new_code_cell("1 / 0  # as it was saved", id="figure"),
+        nbformat.v4.new_code_cell("record = study.save()\nprint('saved', 6 * 7)", id="save"),
+    ]
+    node = nbformat.v4.new_notebook(cells=cells, metadata={"title": "Mine"})
+    path = workspace / "mine.ipynb"
+    nbformat.write(node, path)
+    return path
+
+
+def records(workspace: Path) -> list[dict[str, Any]]:
+    files = sorted((workspace / "runs").glob("*/manifest.json"))
+    return [json.loads(file.read_text()) for file in files]
+
+
+def test_a_session_in_lab_leaves_a_report(notebook: Path) -> None:
+    """A record that a notebook in Lab closes has report.html: texts of the file, and code, prints
+    and pictures as they ran, an edited cell that was not saved and a cell that is not in the file
+    among them; what never ran is left out, and parameters are those of the run.
+    """
+    root = notebook.parent
+    with kernel(root, **os.environ) as live:
+        assert live.run(OPEN, "open") == ""
+        assert live.run("study.show(tournament_plots.winrates(study.winrates))", "figure") == ""
+        assert live.run("print('an aside')") == ""
+        assert live.run("record = study.save()\nprint('saved', 6 * 7)", "save") == ""
+    (folder,) = (root / "runs").iterdir()
+    html = (folder / "report.html").read_text()
+    assert "<script" not in html
+    shown = re.sub(r"<[^>]+>", "", html)
+    for text in ("Mine", "saved 42", "an aside", "n_perms = 20"):
+        assert text in shown, text
+    for text in ("never_run", "as it was saved", "n_perms = 1\n"):
+        assert text not in shown, text
+    (picture,) = re.findall(r"<img [^>]+>", html)
+    assert 'alt="Share of decisive battles' in picture
+    assert shown.index("Wins") < shown.index("an aside") < shown.index("saved 42")
+    assert nbformat.read(folder / "report.ipynb", as_version=4).metadata["title"] == "Mine"
+
+
+def test_a_cell_that_runs_twice_leaves_one_record(notebook: Path) -> None:
+    """Opening a study again before anything was asked removes the record that was begun; after
+    its judge was asked, that record is closed as failed.
+    """
+    root = notebook.parent
+    with kernel(root, **os.environ) as live:
+        for _ in range(3):
+            assert live.run(OPEN, "open") == ""
+        assert [each["status"] for each in records(root)] == ["running"]
+        assert live.run("n = len(study.judgments)") == ""
+        assert live.run(OPEN, "open") == ""
+        assert [each["status"] for each in records(root)] == ["failed", "running"]
+        assert records(root)[0]["error"] == "opened again before the record was saved"
+        assert live.run("record = study.save()") == ""
+    assert [each["status"] for each in records(root)] == ["failed", "finished"]
+
+
+def test_two_studies_that_are_both_kept_have_two_records(workspace: Path) -> None:
+    """A second study takes nothing from a first that is still there."""
+    first = Study.open("pilot", **SMALL)
+    second = Study.open("pilot", **SMALL)
+    assert [each["status"] for each in records(workspace)] == ["running", "running"]
+    assert first.save().path != second.save().path
+    assert [each["status"] for each in records(workspace)] == ["finished", "finished"]

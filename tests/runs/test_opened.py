@@ -1,0 +1,174 @@
+"""Records and results in a notebook: frames that say what the files say, and safe tables."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from contextlib import chdir
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arena_kit import BradleyTerry, DataError, PermutationElo, Study, leaderboard, open_run
+from arena_kit.judging.prompts import Pair
+from arena_kit.judging.records import Judgment, Slot
+from arena_kit.reporting import tournament_plots
+from arena_kit.runs.record import Record
+from tests.samples import (
+    HOSTILE,
+    SMALL,
+    Elements,
+    copy_workspace,
+    log_of,
+    rated_by_hand,
+    settled,
+    votes_on,
+    won,
+)
+
+SAFE_TAGS = {"div", "b", "small", "table", "thead", "tbody", "tr", "th", "td"}
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The record of a small pilot with one figure."""
+    root = copy_workspace(tmp_path_factory.mktemp("opened") / "workspace")
+    with pytest.MonkeyPatch.context() as patch, chdir(root):
+        patch.delenv("ARENA_KIT_RUNS", raising=False)
+        study = Study.open("pilot", **SMALL)
+        study.show(tournament_plots.forest(study.ratings))
+        return study.save().path
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_frames(record: Path) -> None:
+    """Battles, verdicts, ratings, strengths and the gate have the rows of the files they are read
+    from.
+    """
+    run = open_run(record)
+    assert run.manifest == json.loads((record / "manifest.json").read_text())
+    assert run.battles["battle_id"].tolist() == [
+        row["battle_id"] for row in lines(record / "battles.jsonl")
+    ]
+    assert len(run.verdicts) == sum(len(lines(f)) for f in record.glob("verdicts/*.jsonl"))
+    assert len(run.judgments) * 2 == len(run.verdicts)
+    elo = json.loads((record / "elo_results.json").read_text())["primary"]
+    assert {(r.dimension, r.model): r.rating for r in run.ratings.itertuples()} == {
+        (dimension, model): entry["mean"]
+        for dimension, entries in elo.items()
+        for model, entry in entries.items()
+    }
+    strengths = json.loads((record / "bradley_terry.json").read_text())
+    assert run.strengths["model"].tolist() == [
+        row["model"] for rated in strengths.values() for row in rated["ratings"]
+    ]
+    gate = json.loads((record / "judge_gate.json").read_text())
+    assert len(run.gate) == len(gate["findings"])
+    assert run.gate.attrs["sentence"] == gate["sentence"]
+
+
+def test_the_log_can_be_rated_again(record: Path) -> None:
+    """The record's battles, rated with its own settings, give the record's ratings."""
+    run = open_run(record)
+    method = PermutationElo(**run.manifest["rating"]["settings"])
+    again = method(run.log.by_dimension()["calibration"])
+    kept = run.ratings.query("dimension == 'calibration'")
+    assert kept.set_index("model")["rating"].to_dict() == {
+        row.model: row.rating for row in again.ratings
+    }
+
+
+def test_a_figure_has_the_width_of_its_file(record: Path) -> None:
+    """A figure is shown at 100 of the 160 dots that an inch of its file has."""
+    run = open_run(record)
+    assert run.figures == ["forest"]
+    picture = run.figure("forest")
+    (width,) = struct.unpack(">I", picture.path.read_bytes()[16:20])
+    assert picture.width == round(width / 1.6)
+
+
+def test_what_is_not_there(record: Path, tmp_path: Path) -> None:
+    """What a record lacks is one sentence that names what it has; so is a folder that is none."""
+    run = open_run(record)
+    with pytest.raises(DataError, match=r"no figure 'heatmap'; there: forest$"):
+        run.figure("heatmap")
+    with pytest.raises(DataError, match=r"record of pilot has no report\.html; it has: .*battles"):
+        _ = run.report
+    with pytest.raises(DataError, match="not a run record"):
+        open_run(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"mode": "pilot"}')
+    (tmp_path / "elo_results.json").write_text('{"primary": 3}')
+    with pytest.raises(DataError, match=r"elo_results\.json: not as a run writes it"):
+        _ = open_run(tmp_path).ratings
+
+
+def test_a_path_of_the_workspace(record: Path) -> None:
+    """A record is found by its path in the workspace from a folder below, where notebooks run."""
+    with chdir(record.parents[1] / "notebooks"):
+        assert open_run(f"runs/{record.name}").path.resolve() == record.resolve()
+
+
+def hostile_judgment() -> Judgment:
+    first, second = sorted(HOSTILE[:2])
+    pair = Pair(dimension=HOSTILE[2], prompt_id=HOSTILE[3], entrant_a=first, entrant_b=second)
+    (judged,) = settled((Slot.A, Slot.B))
+    shown = replace(judged.forward.presentation, pair=pair, first=first, second=second)
+    verdict = replace(judged.forward, presentation=shown, justification=HOSTILE[4])
+    return replace(judged, pair=pair, winner=first, forward=verdict, backward=verdict)
+
+
+def hostile_record(folder: Path) -> Record:
+    record = Record.create(folder, "pilot")
+    record.start("pilot", {})
+    record.update(judge={"model": HOSTILE[0]}, judge_gate={"sentence": HOSTILE[1]})
+    record.finish(error=HOSTILE[2])
+    return record
+
+
+BATTLES = [row for name in HOSTILE for row in won(name, "plain", 6, 5)]
+SHOWN: dict[str, Callable[[Path], Any]] = {
+    "log": lambda _: log_of(won(HOSTILE[0], HOSTILE[1], 2, 1)),
+    "ratings": lambda _: replace(
+        rated_by_hand(dict(zip(HOSTILE, range(10), strict=True))), notes=(HOSTILE[0],)
+    ),
+    "Bradley–Terry": lambda _: BradleyTerry()(log_of(BATTLES)),
+    "leaderboard": lambda _: leaderboard(
+        votes_on(*((a, b, w[-1], "q1") for a, b, w in BATTLES)),
+    ),
+    "judgment": lambda _: hostile_judgment(),
+    "record": hostile_record,
+    "opened": lambda folder: open_run(hostile_record(folder).path),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_hostile_names_are_text(name: str, tmp_path: Path) -> None:
+    """Whatever names and texts are, the table of an object has no element but a table's own and
+    no attribute but its style; the text itself is there to be read.
+    """
+    html = SHOWN[name](tmp_path)._repr_html_()
+    found = Elements(html)
+    assert found.tags <= SAFE_TAGS
+    assert {attribute for attribute, _ in found.attributes} <= {"style"}
+    assert "url(" not in "".join(value for _, value in found.attributes)
+    assert "&lt;script&gt;" in html
+
+
+def test_directions_of_writing_are_shown() -> None:
+    """A character that would turn the direction of writing is shown as its code point."""
+    html = rated_by_hand({"a\u202eb": 1.0, "c": 0.0})._repr_html_()
+    assert "a[U+202E]b" in html
+
+
+def test_a_log_shows_its_first_battles() -> None:
+    """Of 30 battles five are shown and 25 are counted."""
+    html = log_of(won("ash", "beech", 20, 10))._repr_html_()
+    assert html.count("<tr>") == 1 + 5
+    assert "30 battles of 2 models" in html
+    assert "and 25 more" in html
