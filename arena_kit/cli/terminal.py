@@ -251,9 +251,11 @@ def show_table(table: Table) -> None:
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """Settings that differ, verdicts that flipped, ratings that moved, orders that are decided in
-    one record only.
+    """Warnings, settings that differ, verdicts that flipped, gaps that moved, orders that are
+    decided in one record only.
     """
+    for warning in comparison.warnings:
+        _say(warning)
     if comparison.settings:
         settings = [
             {"key": key, "before": str(old), "after": str(new)}
@@ -276,14 +278,20 @@ def show_comparison(comparison: Comparison) -> None:
         {
             "dimension": delta.dimension,
             "entrant": delta.entrant,
-            "before": f"{delta.before:.0f} ({span(*delta.before_interval)})",
-            "after": f"{delta.after:.0f} ({span(*delta.after_interval)})",
+            "before": f"{delta.before:+.0f}",
+            "after": f"{delta.after:+.0f}",
             "change": f"{delta.change:+.1f}",
+            "95% interval of it": span(delta.low, delta.high),
+            "that is": delta.says,
         }
         for delta in comparison.deltas
     ]
-    columns = ("dimension", "entrant", "before", "after", "change")
-    _print(Table(rows=moved, title="Ratings", columns=columns, left=["dimension", "entrant"]))
+    columns = ("dimension", "entrant", "before", "after", "change", "95% interval of it", "that is")
+    title = "Bradley–Terry, as the gap to the mean of the entrants that both have"
+    left = ["entrant", "that is"]
+    _print(Table(rows=moved, title=title, columns=columns, group="dimension", left=left))
+    if any(delta.says == "other battles" for delta in comparison.deltas):
+        _say("Other battles: no shared verdict changed; prompts, pairs or settings did.")
     _say("Who is above whom, by Bradley–Terry (--json lists all orders):")
     for orders in comparison.orders:
         _say(f"  {orders.sentence}")

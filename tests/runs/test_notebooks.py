@@ -95,7 +95,7 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     text = (record / "report.html").read_text()
     assert "<script" not in text
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
-    rated = here("rate", str(record / "battles.jsonl"), "--json", cwd=home)
+    rated = here("rate", str(record / "battles.jsonl"), "--method", "elo", "--json", cwd=home)
     assert rated.exit_code == 0, rated.stderr
     primary = json.loads((record / "elo_results.json").read_text())["primary"]
     ratings = json.loads(rated.stdout)["ratings"]
