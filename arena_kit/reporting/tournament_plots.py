@@ -27,9 +27,9 @@ from arena_kit.reporting.figures import (
 )
 
 
-@plot("forest", "Elo of every entrant with its evidence interval, per dimension")
+@plot("forest", "Bradley–Terry rating of every entrant with its 95 % interval, per dimension")
 def forest(ratings: Mapping[str, Ratings]) -> Figure:
-    """Ratings with evidence intervals, a panel per dimension, best on top."""
+    """Bradley–Terry ratings with their intervals, a panel per dimension, best on top."""
     n = max(len(rated.ratings) for rated in ratings.values())
     figure, axes = panels_of(
         9,
@@ -50,10 +50,9 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
         for at, value in zip(y, x, strict=True):
             ax.annotate(f"{value:.0f}", (value, at), (0, 7), textcoords="offset points",
                         ha="center", fontsize=8.5)  # fmt: skip
-        ax.axvline(rated.settings["initial"], color=LINE, linewidth=1, zorder=0)
+        ax.axvline(rated.settings["center"], color=LINE, linewidth=1, zorder=0)
         ax.set_yticks(y, [rating.model for rating in rows])
-        bar = "95% interval, too narrow" if rated.notes else "95% evidence interval"
-        ax.set(title=dimension, xlabel=f"Elo (bar: {bar})")
+        ax.set(title=dimension, xlabel="Bradley–Terry (bar: 95% interval)")
         ax.set_ylim(-0.6, len(rows) - 0.2)
         ax.tick_params(length=0)
     return figure

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
-from textwrap import wrap
 
 from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairing import Pairing
@@ -18,14 +17,23 @@ from arena_kit.judging.verdicts import settlement_counts, status_counts
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.stability import Stability
-from arena_kit.reporting.tables import Shown, Table, facts, interval_text, number, percent
+from arena_kit.reporting.tables import Shown, Table, facts, percent
 
 #: What claims are about, in words.
 ABOUT = {
     "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
     "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
 }
-_BOARD = ("dimension", "rank", "entrant", "Elo", "95% evidence interval", "order SEM", "battles")
+#: Why the two ratings of a board differ.
+SCALES = (
+    "Elo walks from its start battle by battle and stops on the way, so its scale is shorter than "
+    "that of Bradley–Terry's one fit to all battles; order and claims rest on Bradley–Terry."
+)
+
+
+def about(strengths: Mapping[str, Ratings]) -> list[str]:
+    """What the claims are about, in a sentence for each kind there is."""
+    return [ABOUT[name] for name in dict.fromkeys(claims.about(r) for r in strengths.values())]
 
 
 def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
@@ -86,65 +94,6 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     ]
     served = served_warning(judgments)
     return Table(rows=rows, name="verdicts", group="counted", notes=[served] if served else [])
-
-
-def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> Table:
-    """The ranking per dimension; what has no rating is named below it, with the reason."""
-    rows = [
-        {
-            "dimension": dimension,
-            "rank": rank,
-            "entrant": rating.model,
-            "Elo": f"{rating.rating:.0f}",
-            "95% evidence interval": interval_text(rating),
-            "order SEM": number(rating.extra["order_sem"], ".1f"),
-            "battles": rating.n_battles,
-        }
-        for dimension, rated in ratings.items()
-        for rank, rating in enumerate(rated.ratings, 1)
-    ]
-    return Table(
-        rows=rows,
-        name="board",
-        columns=_BOARD,
-        group="dimension",
-        left=["entrant"],
-        notes=[
-            *(f"Not rated on {dimension}: {why}" for dimension, why in unrated.items()),
-            *_without_interval(ratings),
-            *cautions(ratings),
-        ],
-    )
-
-
-def _without_interval(ratings: Mapping[str, Ratings]) -> list[str]:
-    """Who has a rating and no interval, and why; Bradley–Terry says how sure it is of these."""
-    return [
-        f"No Elo interval for {rating.model} on {dimension}: {rating.no_interval}."
-        for dimension, rated in ratings.items()
-        for rating in rated.ratings
-        if rating.no_interval
-    ]
-
-
-def cautions(ratings: Mapping[str, Ratings]) -> list[str]:
-    """What the ratings say about themselves: intervals that hold the truth too seldom."""
-    return [f"{dimension}: {note}" for dimension, rated in ratings.items() for note in rated.notes]
-
-
-def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> str:
-    """The ranking as text, the same on every machine: for quoting and for checks."""
-    lines = []
-    for dimension, rated in ratings.items():
-        lines.append(f"{dimension} ({rated.n_battles} battles)")
-        lines += [
-            f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {interval_text(rating):>12}"
-            for rank, rating in enumerate(rated.ratings, 1)
-        ]
-        for note in rated.notes:  # a report's box holds so much in a line
-            lines += wrap(note, 88, initial_indent="  ", subsequent_indent="    ")
-    lines += [f"not rated on {dimension}: {why}" for dimension, why in unrated.items()]
-    return "\n".join(lines)
 
 
 def bias_table(bias: Mapping[str, PositionBias]) -> Table:
