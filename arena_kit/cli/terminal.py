@@ -57,7 +57,7 @@ def show_board(record: Path) -> None:
         _show_placement(record, answered=answer is not None)
     elif (record / "leaderboard.json").is_file():
         board = read_json(record / "leaderboard.json")
-        _show_policy(board, answered=answer is not None)
+        _show_policy(board)
         if not Phase(board["phase"]).shows_diagnostics:
             return
     elif (record / "elo_results.json").is_file():
@@ -92,7 +92,7 @@ def _show_placement(record: Path, *, answered: bool) -> None:
             _say(sentence)
 
 
-def _show_policy(board: Mapping[str, Any], *, answered: bool) -> None:
+def _show_policy(board: Mapping[str, Any]) -> None:
     """The board as its rollout phase shows it to readers (12); in the shadow as it was before."""
     phase = Phase(board["phase"])
     by_elo = board["ordered_by"] == "legacy_elo"
@@ -109,9 +109,8 @@ def _show_policy(board: Mapping[str, Any], *, answered: bool) -> None:
         return
     status = board["status"]
     aside = "" if status["published"] else " (computed, not published)"
-    if not answered:
-        _say(f"Rules kept: {status['status']}{aside}: {'; '.join(status['reasons'])}")
-    if not answered and "order_decided" in board:  # records of earlier versions do not have it
+    _say(f"Rules kept: {status['status']}{aside}: {'; '.join(status['reasons'])}")
+    if "order_decided" in board:  # records of earlier versions do not have it
         _say(f"Order decided{aside}: {board['order_decided']['sentence']}")
     if board.get("tiers"):
         _say(f"Tiers, each decidedly above all later ones: {'; '.join(map(_tier, board['tiers']))}")

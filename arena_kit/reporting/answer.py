@@ -115,14 +115,21 @@ def order(dimension: str, ratings: Ratings, margin: float = 0.0) -> str:
     return f"{dimension}: {'; '.join(said)}.{listed}"
 
 
+def unread(dimension: str) -> str:
+    """What is to be said of a dimension whose rubric the judge does not read."""
+    return f"{dimension}: no answer, for this judge does not read the rubric that defines it."
+
+
 def _first(ratings: Ratings, first: Sequence[str], second: str) -> str:
     """Who is first and how sure that is, or between whom it is open."""
     above, place = claims.above(ratings), ratings.models.index
     if len(first) == 1:
         return f"{first[0]} is first ({probable(above[place(first[0]), place(second)])})"
-    names = ", ".join(first) if len(first) <= _LISTED else f"{len(first)} entrants"
+    named = f"{', '.join(first[:-1])} and {first[-1]}"
+    names = named if len(first) <= _LISTED else f"{len(first)} entrants"
     sure = probable(above[place(first[0]), place(first[1])])
-    return f"the first place is open between {names} ({first[0]} above {first[1]}: {sure})"
+    lead = f"{first[0]} above {first[1]}: {sure} as a pair by itself"
+    return f"the first place is open between {names} ({lead})"
 
 
 def _alike(pairs: Sequence[claims.Neighbours], margin: float) -> Iterator[str]:
@@ -141,8 +148,8 @@ def _alike(pairs: Sequence[claims.Neighbours], margin: float) -> Iterator[str]:
 def probable(value: float) -> str:
     """A probability as an answer quotes it; never 0 or 1, which no finite evidence gives."""
     if value > 0.99:
-        return "P > 99 %"
-    return "P < 1 %" if value < 0.01 else f"P {100 * value:.0f} %"
+        return "P > 99%"
+    return "P < 1%" if value < 0.01 else f"P {100 * value:.0f}%"
 
 
 def disagreements(elo: Mapping[str, Ratings], strengths: Mapping[str, Ratings]) -> list[str]:

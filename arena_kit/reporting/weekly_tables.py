@@ -152,11 +152,10 @@ def answer(report: Validity) -> list[str]:
     aside = "" if phase.publishes_status else f" (computed, not published in phase {int(phase)})"
     waiting = [each.objective for each in judged if each.met is False]
     missing = f" Not yet: {'; '.join(waiting)}." if waiting else ""
-    reasons = "; ".join(board.status.reasons)
     return [
         f"Objectives: {report_sentences.verdict(judged)}{missing}",
-        f"Rules kept{aside}: {board.status.status}: {reasons}",
-        f"Order decided{aside}: {board.order_decided.sentence}",
+        f"Rules kept{aside}: {board.status.status}.",
+        f"Order decided{aside}: {board.order_decided.counts}.",
     ]
 
 

@@ -32,7 +32,7 @@ from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order, unread
 from arena_kit.reporting.tables import Shown
 from arena_kit.reporting.tournament_tables import about
 from arena_kit.runs import answers, artifacts
@@ -347,6 +347,7 @@ class Study(Recorded):
         if mode == "k_sweep":
             return [tournament_tables.stability_answer(self.stability, self.strengths)]
         found = {d: order(d, rated, self.params.margin) for d, rated in self.strengths.items()}
+        found |= {d: unread(d) for d in self.quality.unread}
         missing = {d: f"{d}: not rated, {why.rstrip('.')}." for d, why in self.unrated.items()}
         return [each[d] for d in self.dimensions for each in (found, missing) if d in each]
 
