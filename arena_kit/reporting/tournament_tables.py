@@ -80,8 +80,8 @@ def missing_text(
 
 
 def verdict_counts(judgments: Sequence[Judgment]) -> Table:
-    """Per dimension: verdicts of every status, then what the pairs were settled as; under it, who
-    answered in place of the model that was asked.
+    """Per dimension: verdicts by status, then what the pairs were settled as; under it, what there
+    was none of, and who answered in place of the model that was asked.
     """
     groups: dict[str, tuple[dict[str, dict[str, int]], list[Status] | list[Settlement]]] = {
         "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
@@ -91,9 +91,14 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
         {"counted": group, "": str(kind), **{d: counts[d][str(kind)] for d in counts}}
         for group, (counts, kinds) in groups.items()
         for kind in kinds
+        if any(each[str(kind)] for each in counts.values())
     ]
+    shown = {row[""] for row in rows}
+    absent = [str(k) for _, kinds in groups.values() for k in kinds if str(k) not in shown]
     served = served_warning(judgments)
-    return Table(rows=rows, name="verdicts", group="counted", notes=[served] if served else [])
+    none = f"None: {', '.join(absent)}." if absent else ""
+    notes = [note for note in (none, served) if note]
+    return Table(rows=rows, name="verdicts", group="counted", notes=notes, empty="No verdicts.")
 
 
 def bias_table(bias: Mapping[str, PositionBias]) -> Table:
