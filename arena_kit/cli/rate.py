@@ -273,8 +273,9 @@ def _rated_json(
 def compare(before: Path, after: Path, as_json: bool) -> None:
     """What changed between two run records.
 
-    Shows parameters and inputs that differ, verdicts that flipped, how far each rating
-    moved, with both evidence intervals, and which decided orders were lost, gained or reversed.
+    Warns where prompt sets, judges or centers differ. Shows parameters and inputs that differ,
+    verdicts that flipped, how far each entrant's Bradley–Terry gap to the others moved, with the
+    interval of that change, and which decided orders were lost, gained or reversed.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.compare import compare_records

@@ -56,8 +56,8 @@ def verdicts_status(counts: Mapping[str, Mapping[str, int]]) -> str:
         for status, n in by_status.items():
             totals[status] = totals.get(status, 0) + n
     lost = ", ".join(f"{n:,} {status}" for status, n in totals.items() if n and status != "ok")
-    usable = f"{totals.get('ok', 0):,} of {sum(totals.values()):,} verdicts usable"
-    return f"{usable} ({lost})" if lost else f"complete, {usable}"
+    usable = f"{totals.get('ok', 0):,} of {sum(totals.values()):,} verdicts can be used"
+    return f"incomplete, {usable} ({lost})" if lost else f"complete, {usable}"
 
 
 def left_out(manifest: Mapping[str, Any]) -> list[str]:

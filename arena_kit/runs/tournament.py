@@ -355,11 +355,12 @@ class Study(Recorded):
         """By whom, what, when, on what and for how much."""
         plan, manifest = self.plan, self.record.read()
         strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
+        recording = self.params.replay_from if self.params.judge == "replay" else ""
         return {
-            "judge": f"{plan.judge.model}, {answers.asked_at(plan.judge, self.params.replay_from)}",
+            "judge": f"{plan.judge.model}, {answers.asked_at(plan.judge, recording)}",
             "compared": answers.compared(plan),
             "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
-            "verdicts": answers.verdicts_status(manifest["counts"]["verdicts"]),
+            "status": answers.verdicts_status(manifest["counts"]["verdicts"]),
             "left out": answers.joined(answers.left_out(manifest)),
             "cost": answers.cost_text(manifest["cost"]),
             **answers.of_run(self.record),

@@ -12,9 +12,13 @@ import pytest
 
 from arena_kit import BradleyTerry, PermutationElo, Study
 from arena_kit.cli.terminal import show_board
+from arena_kit.judging.judges.anthropic import client_of
+from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
 from arena_kit.reporting.html import clean_html
-from tests.samples import ROOT, SMALL, copy_workspace, log_of, won
+from arena_kit.runs.answers import asked_at
+from tests.emulator import Emulator
+from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, log_of, won
 
 METHOD = BradleyTerry()
 
@@ -73,6 +77,18 @@ def test_the_box_asks_what_its_notebook_asks(name: str) -> None:
     assert f"**Question.** {QUESTIONS[name]}" in cells[0].source
     code = [cell.source for cell in cells if cell.cell_type == "code"]
     assert code[1].endswith("study.answer()")
+
+
+def test_where_a_judge_was_asked(emulator: Emulator) -> None:
+    """The service is told from any other address, and both from this process and a recording."""
+    elsewhere = batch_judge(emulator)
+    there = batch_judge(emulator, client=client_of("none", "https://api.anthropic.com"))
+    assert asked_at(elsewhere) == f"asked at {emulator.base_url}"
+    assert asked_at(there) == "asked at the service, https://api.anthropic.com"
+    assert asked_at(BaselineJudge()) == "asked in this process"
+    assert asked_at(BaselineJudge(), "runs/one") == (
+        "not asked: its verdicts in runs/one are repeated"
+    )
 
 
 @pytest.fixture(scope="module")

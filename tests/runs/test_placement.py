@@ -592,6 +592,23 @@ def sample_run(home: Path) -> Result:
     return call("run", "placement", cwd=home / "notebooks")
 
 
+def test_the_answer_of_a_placement(record: Path) -> None:
+    """The box says the rank, rating and possible ranks that placement.json has, who judged, and
+    what may not be concluded.
+    """
+    box, summary = loaded(record / "answer.json"), loaded(record / "placement.json")
+    board, model = summary["board"], summary["model"]
+    rank = [row["model"] for row in board["ratings"]].index(model) + 1
+    row = board["ratings"][rank - 1]
+    place = f"{model} is at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
+    assert box["answer"][0].startswith(f"{place}{row['rating']:.0f} (")
+    assert box["answer"][1] == summary["in_votes"]
+    assert board["caution"] in box["caveats"]
+    assert box["gate"] == loaded(record / "judge_gate.json")["sentence"]
+    judge = loaded(record / "elo_ratings.json")["judge_model"]
+    assert box["facts"]["judge"] == f"{judge}, verdicts of verdicts.jsonl"
+
+
 def test_run_placement(home: Path, sample_run: Result) -> None:
     """`arena-kit run placement` prints the board, ends with the record's path, and leaves the
     report, the figure and every artifact; the report says the votes are simulated.
