@@ -71,7 +71,9 @@ class RunAnswer:
         caveats = "".join(f"<li>{escape(each)}</li>" for each in self.caveats)
         if caveats:
             parts.append(f'<ul style="{_SOFT}; padding-left: 20px">{caveats}</ul>')
-        facts = (f"<b>{escape(what)}</b> {escape(value)}" for what, value in self.facts.items())
+        facts = (
+            f"<strong>{escape(what)}</strong> {escape(value)}" for what, value in self.facts.items()
+        )
         parts.append(f'<p style="{_SOFT}">{" · ".join(facts)}</p>')
         question = f'<p style="{_SOFT}">{escape(self.question)}</p>'
         return f'<div style="{_BOX}">{question}{"".join(parts)}</div>'
@@ -99,7 +101,7 @@ def _item(sentence: str) -> str:
     about, colon, rest = sentence.partition(": ")
     if not colon:
         return f"<li>{escape(sentence)}</li>"
-    return f"<li><b>{escape(about)}:</b> {escape(rest)}</li>"
+    return f"<li><strong>{escape(about)}:</strong> {escape(rest)}</li>"
 
 
 def order(dimension: str, ratings: Ratings, margin: float = 0.0) -> str:

@@ -80,7 +80,7 @@ def board(placed: Placed, note: str = "") -> Table:
 def answer(placed: Placed, together: HybridRatings | None, apart: str) -> list[str]:
     """Where the model stands and how sure that is, in sentences."""
     row, n = placed.shown[placed.model], len(placed.shown.models)
-    at = f"{placed.model} is at rank {placed.shown.order.index(placed.model) + 1} of {n}"
+    at = f"{placed.model} is placed at rank {placed.shown.order.index(placed.model) + 1} of {n}"
     sure = f"{row.rating:.0f} ({interval_text(row)}), possible ranks {_ranks_alone(placed)}"
     return [
         f"{at}, {heading(placed)}: {sure}, by {placed.n_judged:,} judged battles.",

@@ -256,7 +256,8 @@ def test_rating_the_record_again(home: Path, record: Path, tmp_path: Path) -> No
     assert rated(record / "battles.jsonl", tmp_path) == expected
     shutil.copy(record / "battles.jsonl", tmp_path / "battles.jsonl")
     done = call("rate", tmp_path / "battles.jsonl", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["method"] == "permutation-elo"
+    own = loaded(record / "manifest.json")["rating"]["settings"]
+    assert json.loads(done.stdout)["settings"] != own
 
 
 def test_resamples_give_the_intervals(record: Path) -> None:
@@ -600,7 +601,7 @@ def test_the_answer_of_a_placement(record: Path) -> None:
     board, model = summary["board"], summary["model"]
     rank = [row["model"] for row in board["ratings"]].index(model) + 1
     row = board["ratings"][rank - 1]
-    place = f"{model} is at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
+    place = f"{model} is placed at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
     assert box["answer"][0].startswith(f"{place}{row['rating']:.0f} (")
     assert box["answer"][1] == summary["in_votes"]
     assert board["caution"] in box["caveats"]
