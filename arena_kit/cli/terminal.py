@@ -196,7 +196,7 @@ def _in_words(said: Mapping[str, Any]) -> str:
     fragile = said.get("fragility")
     counted = all("calls" in pair for pair in said["neighbours"])
     return " ".join([
-        *said["sentences"][1:],
+        *(said["sentences"][1:] or said["sentences"]),
         *([fragile["sentence"]] if fragile else []),
         *([neighbours.need_text(said["neighbours"])] if counted else []),
     ]).strip()  # fmt: skip

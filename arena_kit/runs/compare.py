@@ -226,7 +226,8 @@ def _deltas(before: Path, after: Path, flips: Mapping[str, int]) -> list[Delta]:
     deltas = []
     for dimension in (name for name in old if name in new):
         try:
-            rated = [_Rated.of(*each[dimension]) for each in (old, new)]
+            sides = {"before": old, "after": new}
+            rated = [_Rated.of(*each[dimension], side) for side, each in sides.items()]
         except RatingError:
             continue
         deltas += _changes(dimension, *rated, flips=flips.get(dimension, 0))
@@ -235,26 +236,27 @@ def _deltas(before: Path, after: Path, flips: Mapping[str, int]) -> list[Delta]:
 
 @dataclass(frozen=True, slots=True)
 class _Rated:
-    """Ratings, and how far each question moves each of them."""
+    """Ratings, and how far each question moves each of them. What has no question is a piece of
+    evidence of its record alone.
+    """
 
     ratings: Ratings
-    moves: dict[str, Floats]
+    moves: dict[tuple[str, str | int], Floats]
 
     @classmethod
-    def of(cls, battles: BattleLog, method: BradleyTerry) -> _Rated:
+    def of(cls, battles: BattleLog, method: BradleyTerry, side: str) -> _Rated:
         ratings, log = method(battles), method.kept(battles)[0]
         influence = Influence.of(log, ratings)
         moves = np.asarray(influence.pulls @ influence.bread)
-        names = {row: name for name, row in influence.questions.items()}
-        # what has no question is a piece of evidence of this record alone
-        return cls(ratings, {names.get(row, f"{id(log)} {row}"): m for row, m in enumerate(moves)})
+        names = {row: ("", name) for name, row in influence.questions.items()}
+        return cls(ratings, {names.get(row, (side, row)): each for row, each in enumerate(moves)})
 
     def gaps(self, entrants: Sequence[str]) -> Floats:
         """Each entrant's rating less the mean of all of them."""
         rating = np.array([self.ratings[entrant].rating for entrant in entrants])
         return np.asarray(rating - rating.mean())
 
-    def moved(self, question: str, entrants: Sequence[str]) -> Floats:
+    def moved(self, question: tuple[str, str | int], entrants: Sequence[str]) -> Floats:
         """How far a question moves these gaps; not at all where it was not asked."""
         if question not in self.moves:
             return np.zeros(len(entrants))
@@ -266,7 +268,7 @@ def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[De
     entrants = [model for model in new.ratings.order if model in old.ratings.models]
     if not entrants:
         return []
-    questions = sorted({*old.moves, *new.moves})
+    questions = list({**old.moves, **new.moves})
     moves = np.array([new.moved(q, entrants) - old.moved(q, entrants) for q in questions])
     n = len(questions)
     error = np.sqrt((moves**2).sum(axis=0) * n / max(1, n - 1))

@@ -524,3 +524,20 @@ def test_compare_without_ratings_decides_nothing(pilot: Path, tmp_path: Path) ->
     after = with_battles(pilot, tmp_path / "after", won("ann", "x", 3, 3) + won("bob", "y", 3, 3))
     (found,) = json.loads(call("compare", before, after, "--json").stdout)["orders"]
     assert (found["lost"], found["kept"], found["gained"]) == ([["ann", "bob"]], [], [])
+
+
+def test_compare_takes_battles_without_questions_for_different_evidence(
+    pilot: Path, tmp_path: Path
+) -> None:
+    """Battles that name no question are each record's own: by hand the variances 1/24 and 1/25 of
+    two log odds add up, times 200/199, where the same questions would have left far less.
+    """
+    records = []
+    for name, wins in (("before", 60), ("after", 50)):
+        votes = [Battle(model_a="ann", model_b="bob", winner=Outcome.MODEL_A if n < wins else
+                        Outcome.MODEL_B, dimension="taste") for n in range(100)]  # fmt: skip
+        records.append(with_battles(pilot, tmp_path / name, []))
+        write_battles(records[-1] / "battles.jsonl", BattleLog.from_battles(votes))
+    ann, _ = json.loads(call("compare", *records, "--json").stdout)["deltas"]
+    half = 1.9842 * 400 / log(10) / 2 * sqrt((1 / 24 + 1 / 25) * 200 / 199)
+    assert ann["high"] - ann["change"] == pytest.approx(half, abs=0.05)
