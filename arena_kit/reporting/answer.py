@@ -29,6 +29,7 @@ QUESTIONS = {
 }
 _LISTED = 6  # models of a board that a sentence names in full
 _SHOWN_PAIRS = 3
+_SHORT = 40  # characters of what a sentence is about
 _BOX = "border: 1px solid #d8dee4; border-radius: 8px; padding: 10px 16px; margin: 8px 0"
 _SOFT = "color: #57606a; font-size: 14px; margin: 6px 0"
 
@@ -97,9 +98,9 @@ class RunAnswer:
 
 
 def _item(sentence: str) -> str:
-    """A sentence of a list, what it is about in bold."""
+    """A sentence of a list, what it is about in bold where that is short."""
     about, colon, rest = sentence.partition(": ")
-    if not colon:
+    if not colon or len(about) > _SHORT:
         return f"<li>{escape(sentence)}</li>"
     return f"<li><strong>{escape(about)}:</strong> {escape(rest)}</li>"
 

@@ -77,15 +77,12 @@ def board(placed: Placed, note: str = "") -> Table:
     )
 
 
-def answer(placed: Placed, together: HybridRatings | None, apart: str) -> list[str]:
-    """Where the model stands and how sure that is, in sentences."""
+def answer(placed: Placed) -> str:
+    """Where the model stands and how sure that is, in a sentence."""
     row, n = placed.shown[placed.model], len(placed.shown.models)
     at = f"{placed.model} is placed at rank {placed.shown.order.index(placed.model) + 1} of {n}"
     sure = f"{row.rating:.0f} ({interval_text(row)}), possible ranks {_ranks_alone(placed)}"
-    return [
-        f"{at}, {heading(placed)}: {sure}, by {placed.n_judged:,} judged battles.",
-        in_votes(placed.model, together, apart),
-    ]
+    return f"{at}, {heading(placed)}: {sure}, by {placed.n_judged:,} judged battles."
 
 
 def ways(placed: Placed, together: HybridRatings | None = None) -> Table:

@@ -200,11 +200,17 @@ class PlacementStudy(Recorded):
         """Where the model stands, how sure that is, what not to conclude; kept in answer.json."""
         lexical = [answers.LEXICAL] if answers.is_lexical(self.judge_model) else []
         votes = [f"People's votes: {self.note}."] if self.note else []
+        worth = [placement.in_votes(self.params.model, self.together, self.apart)]
         return RunAnswer(
             question=QUESTIONS[MODE],
-            sentences=placement.answer(self.placed, self.together, self.apart),
+            sentences=[placement.answer(self.placed), *(worth if self.together else [])],
             gate=self.gate,
-            caveats=[placement.caution(self.placed), *votes, *lexical],
+            caveats=[
+                placement.caution(self.placed),
+                *([] if self.together else worth),
+                *votes,
+                *lexical,
+            ],
             facts=self._run_facts(),
         )
 

@@ -603,7 +603,7 @@ def test_the_answer_of_a_placement(record: Path) -> None:
     row = board["ratings"][rank - 1]
     place = f"{model} is placed at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
     assert box["answer"][0].startswith(f"{place}{row['rating']:.0f} (")
-    assert box["answer"][1] == summary["in_votes"]
+    assert summary["in_votes"] in box["said"]
     assert board["caution"] in box["caveats"]
     assert box["gate"] == loaded(record / "judge_gate.json")["sentence"]
     judge = loaded(record / "elo_ratings.json")["judge_model"]
