@@ -151,12 +151,12 @@ def _card(
         for v in judgment.verdicts
     )
     html = (
-        '<div style="border: 1px solid #d8dee4; border-radius: 8px; padding: 12px 16px; '
-        'margin: 14px 0">'
-        f'<h3 style="margin: 0">{escape(f"{pair.dimension} · {pair.prompt_id} · {outcome}")}</h3>'
+        '<details style="border: 1px solid #d8dee4; border-radius: 8px; padding: 8px 16px; '
+        'margin: 10px 0">'
+        f"<summary>{escape(f'{pair.dimension} · {pair.prompt_id} · {outcome}')}</summary>"
         f"<p>{escape(prompt.text)}</p>"
         f'<div style="display: grid; grid-template-columns: 1fr 1fr; gap: 12px">{sides}</div>'
-        f"{verdicts}</div>"
+        f"{verdicts}</details>"
     )
     return Shown(html, f"{pair.pair_id}: {outcome}")
 
