@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from arena_kit import BradleyTerry, PermutationElo, Study
+from arena_kit import BradleyTerry, PermutationElo, Study, tournament_tables
 from arena_kit.cli.terminal import show_board
 from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
@@ -146,3 +146,12 @@ def test_the_terminal_ends_with_the_sentences_of_the_box(
         board = shown.partition(f"{dimension} (")[2].partition("└")[0]
         places = [board.index(f" {model} ") for model in rated.order]
         assert places == sorted(places)
+
+
+def test_statuses_that_never_occurred_are_folded(pilot: tuple[Study, Path]) -> None:
+    """The table of verdicts has a row for what there is; the rest is named in a note."""
+    table = tournament_tables.verdict_counts(pilot[0].judgments)
+    kinds = [row[""] for row in table.rows]
+    assert "ok" in kinds
+    assert not {"refused", "truncated", "expired"} & {*kinds}
+    assert table.notes[0].startswith("None: refused, truncated")
