@@ -91,8 +91,8 @@ WORKS = [
          bar=Bar(slower=2), peer_python=OURS),
 ]  # fmt: skip
 COLD = {
-    "cold start, rate 1,000 battles: default / elo": ([], "elo"),
-    "cold start: --method bradley-terry / same": (["--method", "bradley-terry"], "bradley-terry"),
+    "cold start, rate 1,000 battles: default / bradley-terry": ([], "bradley-terry"),
+    "cold start: --method elo / same": (["--method", "elo"], "elo"),
 }
 
 

@@ -28,7 +28,9 @@ METHODS: dict[str, type[Method]] = {
     "glicko2": Glicko2,
     "judge-aware": JudgeAware,
 }
-DEFAULT_METHOD = "permutation-elo"
+DEFAULT_METHOD = "bradley-terry"
+#: Short names of methods.
+_SHORT = {"elo": "permutation-elo"}
 #: Settings that are several names, separated by commas.
 _SEVERAL = ("covariates", "center_on")
 #: Elo updates from which `rate` warns that it takes more than a few seconds.
@@ -60,15 +62,15 @@ def _default(value: object, kind: object) -> str:
 
 @main.command(cls=Listing, lists=_settings)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--method", type=click.Choice(list(METHODS)),
-              help=f"How battles become ratings (default: {DEFAULT_METHOD}, or a record's "
-              "own).")  # fmt: skip
+@click.option("--method", type=click.Choice([*METHODS, *_SHORT]),
+              help=f"How battles become ratings (default: {DEFAULT_METHOD}; elo is "
+              "permutation-elo).")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
               help="Change one setting of the method, listed below; may be repeated.")  # fmt: skip
 @click.option("--dimension", help="Rate only this dimension of the file.")
-@click.option("--margin", type=click.FloatRange(min=0), default=0.0, metavar="POINTS",
+@click.option("--margin", type=click.FloatRange(min=0), metavar="POINTS",
               help="Call neighbours equivalent whose gap surely lies within so many points "
-              "(bradley-terry).")  # fmt: skip
+              "(bradley-terry; default: a record's own, else 0).")  # fmt: skip
 @click.option("--also", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
@@ -90,7 +92,7 @@ def rate(
     method: str | None,
     changes: tuple[str, ...],
     dimension: str | None,
-    margin: float,
+    margin: float | None,
     also: tuple[Path, ...],
     voting: Voting | None,
     verdicts: Path | None,
@@ -104,15 +106,16 @@ def rate(
     A file needs the columns model_a, model_b and winner (model_a, model_b, tie or both_bad), or
     is in another tool's format, or has its columns named (--model-a, --winner, ...).
     A file with several dimensions is rated one by one. A run record, or the battles.jsonl
-    inside, is rated with that record's settings, so its ratings come out again; with
-    --method bradley-terry, on the scale and center of its report. Only that method says which
-    orders are decided, how few votes they rest on and how many more the open ones need. Several
-    judges on the same pairs vote as a --panel, or are told apart by --method judge-aware.
+    inside, is rated with that record's settings, so the board of its report comes out again, and
+    with --method elo the Elo beside it. Only Bradley–Terry says which orders are decided, how few
+    votes they rest on and how many more the open ones need. Several judges on the same pairs vote
+    as a --panel, or are told apart by --method judge-aware.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.battles import battles_file, battles_of, manifest_of
     from arena_kit.runs.progress import PATIENCE, status_line
 
+    method = _SHORT.get(method or "", method)
     if verdicts is not None:
         if also or voting:
             raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")
@@ -143,9 +146,11 @@ def rate(
     logs = battles.by_dimension()
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
+    record = manifest_of(battles_file(file))
+    own = record.get("parameters", {}).get("margin", 0.0)
     with status_line(lambda: f"rating {len(battles):,} battles", after=PATIENCE):
         results, unrated = _rate_each(spec, logs)
-        claims = _claims(results, logs, margin, judged="judge" in manifest_of(battles_file(file)))
+        claims = _claims(results, logs, own if margin is None else margin, judged="judge" in record)
     if as_json:
         told = _rated_json(results, unrated, claims) | ({"panel": jury.as_dict()} if jury else {})
         echo(json.dumps(told, indent=2, allow_nan=False))
@@ -204,13 +209,13 @@ def _rate_each(
 
 
 def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
-    """The method that is named, or a record's own, with the record's settings and the changes."""
+    """The method that is named, else the default one, with a record's settings and the changes."""
     from arena_kit.runs.battles import battles_file, manifest_of
     from arena_kit.runs.settings import recorded_settings, validated
 
     file = battles_file(file)
     recorded = manifest_of(file).get("rating", {})
-    name = name or recorded.get("method", DEFAULT_METHOD)
+    name = name or DEFAULT_METHOD
     settings = recorded_settings(recorded, name, file.parent)
     if settings:
         echo(f"settings of the run record {file.parent}", err=True)
@@ -271,8 +276,9 @@ def _rated_json(
 def compare(before: Path, after: Path, as_json: bool) -> None:
     """What changed between two run records.
 
-    Shows parameters and inputs that differ, verdicts that flipped, how far each rating
-    moved, with both evidence intervals, and which decided orders were lost, gained or reversed.
+    Warns where prompt sets, judges or centers differ. Shows parameters and inputs that differ,
+    verdicts that flipped, how far each entrant's Bradley–Terry gap to the others moved, with the
+    interval of that change, and which decided orders were lost, gained or reversed.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.compare import compare_records

@@ -17,8 +17,23 @@ from arena_kit.policy.constants import Phase
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting import neighbours
-from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text, span
-from arena_kit.reporting.tournament_tables import ABOUT, barred_text, forecast_rows, missing_text
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.tables import (
+    Table,
+    facts,
+    interval_text,
+    number,
+    percent,
+    ranks_text,
+    span,
+)
+from arena_kit.reporting.tournament_tables import (
+    ABOUT,
+    SCALES,
+    barred_text,
+    forecast_rows,
+    missing_text,
+)
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
 from arena_kit.runs.rejudge import ARTIFACT
@@ -31,22 +46,31 @@ _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
 def show_board(record: Path) -> None:
-    """The leaderboard of a run record, or what a judge report found."""
+    """The leaderboard of a run record and under it the answer that its report begins with, or what
+    a judge report found.
+    """
     if (record / "judges.json").is_file():
         for sentence in read_json(record / "judges.json")["answer"]:
             _say(sentence)
         return
+    answer = read_json(record / ANSWER_FILE) if (record / ANSWER_FILE).is_file() else None
     if (record / "elo_ratings.json").is_file():
-        _show_placement(record)
+        _show_placement(record, answered=answer is not None)
     elif (record / "leaderboard.json").is_file():
-        _show_policy(read_json(record / "leaderboard.json"))
+        board = read_json(record / "leaderboard.json")
+        _show_policy(board)
+        if not Phase(board["phase"]).shows_diagnostics:
+            return
     elif (record / "elo_results.json").is_file():
         _show_tournament(record)
-    if (record / "judge_gate.json").is_file():
+    if answer is not None:
+        for sentence in ("", answer["question"], *answer["said"]):
+            _say(sentence)
+    elif (record / "judge_gate.json").is_file():  # records before had no answer
         _say(read_json(record / "judge_gate.json")["sentence"])
 
 
-def _show_placement(record: Path) -> None:
+def _show_placement(record: Path, *, answered: bool) -> None:
     """The board as the report shows it, and what may be concluded from it."""
     found = read_json(record / "elo_ratings.json")
     plain = {"ratings": found["ratings"], "heading": "where this judge puts it", "caution": ""}
@@ -65,7 +89,7 @@ def _show_placement(record: Path) -> None:
     title = f"{found['model']} in {found['arena']}, judged by {found['judge_model']}"
     _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
     for sentence in (board["caution"], worth):
-        if sentence:
+        if sentence and not answered:
             _say(sentence)
 
 
@@ -108,37 +132,21 @@ def _validity(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _show_tournament(record: Path) -> None:
+    """A board per dimension by Bradley–Terry, Elo beside it, and what is to be known of them."""
     manifest, results = open_record(record), read_json(record / "elo_results.json")
-    primary = results["primary"]
-    interval = "95% evidence interval"
-    rows: list[dict[str, object]] = []
+    strengths = read_json(record / "bradley_terry.json")
     for dimension in manifest["dimensions"]:
-        ranked = sorted(primary[dimension].values(), key=lambda entry: -entry["mean"])
-        if not ranked:
-            rows.append({"dimension": dimension, "rank": None, "Elo": "", interval: "",
-                         "entrant": "not rated; the report says why"})  # fmt: skip
-        rows += [
-            {
-                "dimension": dimension,
-                "rank": rank,
-                "entrant": entry["entrant_id"],
-                "Elo": f"{entry['mean']:.0f}",
-                interval: span(entry["ci95_low"], entry["ci95_high"]),
-            }
-            for rank, entry in enumerate(ranked, 1)
-        ]
-    _print(
-        Table(
-            rows=rows,
-            title="Elo with 95% evidence intervals",
-            columns=("dimension", "rank", "entrant", "Elo", interval),
-            group="dimension",
-            left=["entrant"],
-        )
-    )
+        if rated := strengths.get(dimension):
+            rows = _board_rows(rated["ratings"], results["primary"][dimension])
+            title = f"{dimension} ({rated['n_battles']} battles), by Bradley–Terry"
+            _print(Table(rows=rows, title=title, left=["entrant"], nowrap=["entrant"]))
+        else:
+            _say(f"{dimension}: not rated; the report says why.")
+    if any(strengths.values()):
+        _say(SCALES)
     said = (
         *_cautions(results),
-        *_claimed(record),
+        *_claimed(strengths),
         *_probed(manifest),
         *_left_out(manifest),
         *_rejudged(record),
@@ -147,18 +155,41 @@ def _show_tournament(record: Path) -> None:
         _say(sentence)
 
 
+def _board_rows(
+    ratings: Sequence[Mapping[str, Any]], elo: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, object]]:
+    return [
+        {
+            "rank": rank,
+            "entrant": row["model"],
+            "rating": f"{row['rating']:.0f}",
+            "95% interval": span(row["ci_low"], row["ci_high"]),
+            "ranks": ranks_text(tuple(row["ranks"]) if row["ranks"] else None),
+            **_elo_beside(elo.get(row["model"])),
+        }
+        for rank, row in enumerate(ratings, 1)
+    ]
+
+
+def _elo_beside(entry: Mapping[str, Any] | None) -> dict[str, str | None]:
+    """Elo of an entrant; before 0.1.0 was released, `ci95_*` was the shuffle's."""
+    if entry is None:
+        return {"Elo ± SEM": None, "evidence interval": None}
+    before = "evidence_" if "evidence_ci95_low" in entry else ""
+    low, high = (entry[f"{before}ci95_{end}"] for end in ("low", "high"))
+    sem = number(entry.get("order_sem"), ".1f")
+    return {"Elo ± SEM": f"{entry['mean']:.0f} ± {sem}", "evidence interval": span(low, high)}
+
+
 def _cautions(results: Mapping[str, Any]) -> list[str]:
     """What Elo's ratings say about their own intervals; records before had no such notes."""
     return [f"{d}: {note}" for d, notes in results.get("notes", {}).items() for note in notes]
 
 
-def _claimed(record: Path) -> list[str]:
-    """What may be said about the order of each dimension; records before had no claims."""
-    file = record / "bradley_terry.json"
-    strengths = read_json(file) if file.is_file() else {}
+def _claimed(strengths: Mapping[str, Any]) -> list[str]:
+    """How few votes the first place of each dimension rests on, and what open orders need."""
     found = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
-    about = dict.fromkeys(ABOUT[each["about"]] for each in found.values())
-    return [*(f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in found.items()), *about]
+    return [f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in found.items()]
 
 
 def _in_words(said: Mapping[str, Any]) -> str:
@@ -166,7 +197,7 @@ def _in_words(said: Mapping[str, Any]) -> str:
     fragile = said.get("fragility")
     counted = all("calls" in pair for pair in said["neighbours"])
     return " ".join([
-        *said["sentences"],
+        *(said["sentences"][1:] or said["sentences"]),
         *([fragile["sentence"]] if fragile else []),
         *([neighbours.need_text(said["neighbours"])] if counted else []),
     ]).strip()  # fmt: skip
@@ -252,9 +283,11 @@ def show_table(table: Table) -> None:
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """Settings that differ, verdicts that flipped, ratings that moved, orders that are decided in
-    one record only.
+    """Warnings, settings that differ, verdicts that flipped, gaps that moved, orders that are
+    decided in one record only.
     """
+    for warning in comparison.warnings:
+        _say(warning)
     if comparison.settings:
         settings = [
             {"key": key, "before": str(old), "after": str(new)}
@@ -277,14 +310,20 @@ def show_comparison(comparison: Comparison) -> None:
         {
             "dimension": delta.dimension,
             "entrant": delta.entrant,
-            "before": f"{delta.before:.0f} ({span(*delta.before_interval)})",
-            "after": f"{delta.after:.0f} ({span(*delta.after_interval)})",
+            "before": f"{delta.before:+.0f}",
+            "after": f"{delta.after:+.0f}",
             "change": f"{delta.change:+.1f}",
+            "95% interval of it": span(delta.low, delta.high),
+            "that is": delta.says,
         }
         for delta in comparison.deltas
     ]
-    columns = ("dimension", "entrant", "before", "after", "change")
-    _print(Table(rows=moved, title="Ratings", columns=columns, left=["dimension", "entrant"]))
+    columns = ("dimension", "entrant", "before", "after", "change", "95% interval of it", "that is")
+    title = "Bradley–Terry, as the gap to the mean of the entrants that both have"
+    left = ["entrant", "that is"]
+    _print(Table(rows=moved, title=title, columns=columns, group="dimension", left=left))
+    if any(delta.says == "other battles" for delta in comparison.deltas):
+        _say("Other battles: no shared verdict changed; prompts, pairs or settings did.")
     _say("Who is above whom, by Bradley–Terry (--json lists all orders):")
     for orders in comparison.orders:
         _say(f"  {orders.sentence}")

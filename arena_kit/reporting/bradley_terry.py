@@ -1,4 +1,4 @@
-"""Bradley–Terry beside Elo: what claims about who is above whom rest on."""
+"""The board by Bradley–Terry, Elo beside it, and what may be said about who is above whom."""
 
 from __future__ import annotations
 
@@ -15,19 +15,27 @@ from arena_kit.rating.base import Ratings
 from arena_kit.reporting.figures import INK, in_a_row, models_of, panels_of, plot
 from arena_kit.reporting.neighbours import orders, rests_on, table
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, ranks_text
-from arena_kit.reporting.tournament_tables import ABOUT
+from arena_kit.reporting.tournament_tables import SCALES, about
 
 ByDimension = Mapping[str, Ratings]
 Logs = Mapping[str, BattleLog]
 _UNRATED = "No dimension has a rating."
+_COLUMNS = (
+    "dimension", "rank", "entrant", "Bradley–Terry", "95% interval", "possible ranks", "Elo ± SEM",
+    "evidence interval", "battles",
+)  # fmt: skip
 
 
 def board(
-    elo: ByDimension, strengths: ByDimension, battles: Logs | None = None, margin: float = 0.0
+    elo: ByDimension,
+    strengths: ByDimension,
+    battles: Logs | None = None,
+    margin: float = 0.0,
+    unrated: Mapping[str, str] | None = None,
 ) -> Table:
-    """Elo and Bradley–Terry side by side, with the ranks that decided orders leave open to all
-    entrants at once; under it, what may be said about each dimension and, with its `battles`, how
-    few of them the first place rests on.
+    """The board of every dimension by Bradley–Terry, with the ranks that decided orders leave open
+    to all entrants at once; Elo stands beside it. Under it: what has no rating, what may be said
+    about each dimension and, with its `battles`, how few of them the first place rests on.
     """
     rows = []
     for dimension, rated in strengths.items():
@@ -35,30 +43,77 @@ def board(
         rows += [
             {
                 "dimension": dimension,
+                "rank": rank,
                 "entrant": row.model,
                 "Bradley–Terry": f"{row.rating:.0f}",
                 "95% interval": interval_text(row),
-                "rank": rank,
                 "possible ranks": ranks_text(ranges[row.model]),
-                "Elo": _elo(elo.get(dimension), row.model),
+                **_beside(elo.get(dimension), row.model),
                 "battles": row.n_battles,
             }
             for rank, row in enumerate(rated.ratings, 1)
         ]
+    missing = [f"Not rated on {dimension}: {why}." for dimension, why in (unrated or {}).items()]
     return Table(
         rows=rows,
-        name="strengths",
+        name="board",
+        columns=_COLUMNS,
         group="dimension",
         left=["entrant"],
+        nowrap=["entrant", "95% interval", "Elo ± SEM", "evidence interval"],
+        bold=["Bradley–Terry"],
         notes=[
+            *missing,
             *(
                 f"{dimension}: {' '.join(_said(r, (battles or {}).get(dimension), margin))}"
                 for dimension, r in strengths.items()
             ),
             *about(strengths),
+            *([SCALES] if elo else []),
+            *_elo_notes(elo),
         ],
-        empty=_UNRATED,
+        empty=" ".join([_UNRATED, *missing]),
     )
+
+
+def _beside(rated: Ratings | None, model: str) -> dict[str, str | None]:
+    """Elo of an entrant: the mean of its shuffled orders ± its Monte-Carlo error, and what the
+    evidence leaves open.
+    """
+    if rated is None or model not in rated.models:
+        return {"Elo ± SEM": None, "evidence interval": None}
+    row = rated[model]
+    return {
+        "Elo ± SEM": f"{row.rating:.0f} ± {number(row.extra['order_sem'], '.1f')}",
+        "evidence interval": interval_text(row),
+    }
+
+
+def _elo_notes(elo: ByDimension) -> list[str]:
+    """Who has no Elo interval and why, and of which intervals too few hold the truth."""
+    missing = [
+        f"No Elo interval for {row.model} on {dimension}: {row.no_interval}."
+        for dimension, rated in elo.items()
+        for row in rated.ratings
+        if row.no_interval
+    ]
+    return [*missing, *(f"{d}: {note}" for d, rated in elo.items() for note in rated.notes)]
+
+
+def board_text(elo: ByDimension, strengths: ByDimension, unrated: Mapping[str, str]) -> str:
+    """The board as text, the same on every machine: for quoting and for checks."""
+    lines = []
+    for dimension, rated in strengths.items():
+        ranges = claims.rank_ranges(rated, repeated=True)
+        lines.append(f"{dimension} ({rated.n_battles} battles)")
+        for rank, row in enumerate(rated.ratings, 1):
+            beside = _beside(elo.get(dimension), row.model)
+            ranks = f"ranks {ranks_text(ranges[row.model])}"
+            own = f"{row.model:<12} {row.rating:7.1f}  {interval_text(row):>12}  {ranks:<12}"
+            by_elo = f"Elo {beside['Elo ± SEM']} ({beside['evidence interval']})"
+            lines.append(f"  {rank}. {own} {by_elo if dimension in elo else ''}".rstrip())
+    lines += [f"not rated on {dimension}: {why}" for dimension, why in unrated.items()]
+    return "\n".join(lines)
 
 
 def _said(rated: Ratings, battles: BattleLog | None, margin: float) -> list[str]:
@@ -91,11 +146,6 @@ def text(strengths: ByDimension, battles: Logs | None = None, margin: float = 0.
             lines += wrap(sentence, 88, initial_indent="  ", subsequent_indent="    ")
         lines += [f"  {_neighbours(rated, pair)}" for pair in claims.neighbours(rated, margin)]
     return "\n".join([*lines, *about(strengths)])
-
-
-def about(strengths: ByDimension) -> list[str]:
-    """What the claims are about, in a sentence for each kind there is."""
-    return [ABOUT[name] for name in dict.fromkeys(claims.about(r) for r in strengths.values())]
 
 
 def _neighbours(rated: Ratings, pair: claims.Neighbours) -> str:
@@ -176,12 +226,6 @@ def _matrix(ax: Any, rated: Ratings) -> None:
     ax.set_yticks(range(len(order)), rated.order)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-
-
-def _elo(rated: Ratings | None, model: str) -> str | None:
-    if rated is None or model not in rated.models:
-        return None
-    return f"{rated[model].rating:.0f}"
 
 
 def share_text(value: float) -> str:

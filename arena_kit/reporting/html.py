@@ -7,12 +7,15 @@ formats are dropped, and a content security policy forbids script and requests a
 from __future__ import annotations
 
 from copy import deepcopy
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from arena_kit.files import visible, write_text
 
 _TEMPLATES = Path(__file__).parent / "template"
+_LEAST_HEADINGS = 4  # that are worth a table of contents
 _SAFE_TYPES = ("text/html", "image/png", "text/plain")
 _STYLE_TAGS = {"div", "span", "table", "thead", "tbody", "tr", "th", "td", "p", "h3", "pre"}
 
@@ -61,6 +64,7 @@ def export_report(notebook: Path, target: Path) -> None:
     from traitlets.config import Config
 
     node = _inert(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
+    _add_contents(node)
     exporter = HTMLExporter(  # type: ignore[no-untyped-call]
         config=Config(
             {
@@ -90,3 +94,27 @@ def _inert(node: Any) -> Any:
                 if "text/html" in output["data"]:
                     output["data"]["text/html"] = clean_html(output["data"]["text/html"])
     return node
+
+
+def _add_contents(node: Any) -> None:
+    """Put a folded table of contents under the first output, which is the answer."""
+    from nbformat.v4 import new_markdown_cell
+
+    texts = [cell.source for cell in node.cells if cell.cell_type == "markdown"]
+    heads = [
+        line.removeprefix("## ")
+        for text in texts
+        for line in text.splitlines()
+        if line.startswith("## ")
+    ]
+    if len(heads) < _LEAST_HEADINGS:
+        return
+    items = "".join(f'<li><a href="#{_anchor(head)}">{escape(head)}</a></li>' for head in heads)
+    contents = f"<details><summary>Contents</summary><ul>{items}</ul></details>"
+    first = next((n for n, cell in enumerate(node.cells) if cell.get("outputs")), 0)
+    node.cells.insert(first + 1, new_markdown_cell(contents))  # type: ignore[no-untyped-call]
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that nbconvert gives a heading."""
+    return escape(quote(heading.replace(" ", "-"), safe="?/:@!$&'()*+,;="))

@@ -77,6 +77,14 @@ def board(placed: Placed, note: str = "") -> Table:
     )
 
 
+def answer(placed: Placed) -> str:
+    """Where the model stands and how sure that is, in a sentence."""
+    row, n = placed.shown[placed.model], len(placed.shown.models)
+    at = f"{placed.model} is placed at rank {placed.shown.order.index(placed.model) + 1} of {n}"
+    sure = f"{row.rating:.0f} ({interval_text(row)}), possible ranks {_ranks_alone(placed)}"
+    return f"{at}, {heading(placed)}: {sure}, by {placed.n_judged:,} judged battles."
+
+
 def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
     """The model's place by each way of placing it, beside people's own votes where there are, and
     by both `together`.

@@ -27,9 +27,9 @@ from arena_kit.reporting.figures import (
 )
 
 
-@plot("forest", "Elo of every entrant with its evidence interval, per dimension")
+@plot("forest", "Bradley–Terry rating of every entrant with its 95 % interval, per dimension")
 def forest(ratings: Mapping[str, Ratings]) -> Figure:
-    """Ratings with evidence intervals, a panel per dimension, best on top."""
+    """Bradley–Terry ratings with their intervals, a panel per dimension, best on top."""
     n = max(len(rated.ratings) for rated in ratings.values())
     figure, axes = panels_of(
         9,
@@ -50,10 +50,9 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
         for at, value in zip(y, x, strict=True):
             ax.annotate(f"{value:.0f}", (value, at), (0, 7), textcoords="offset points",
                         ha="center", fontsize=8.5)  # fmt: skip
-        ax.axvline(rated.settings["initial"], color=LINE, linewidth=1, zorder=0)
+        ax.axvline(rated.settings["center"], color=LINE, linewidth=1, zorder=0)
         ax.set_yticks(y, [rating.model for rating in rows])
-        bar = "95% interval, too narrow" if rated.notes else "95% evidence interval"
-        ax.set(title=dimension, xlabel=f"Elo (bar: {bar})")
+        ax.set(title=dimension, xlabel="Bradley–Terry (bar: 95% interval)")
         ax.set_ylim(-0.6, len(rows) - 0.2)
         ax.tick_params(length=0)
     return figure
@@ -63,15 +62,19 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
     "winrates",
     "Share of decisive battles won by the row entrant against the column entrant, per dimension",
 )
-def winrates(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """How often the row entrant beat the column entrant, of the decisive battles."""
+def winrates(rows: Sequence[Mapping[str, Any]], board: Mapping[str, Ratings]) -> Figure:
+    """How often the row entrant beat the column entrant, of the decisive battles; entrants in the
+    order of the board.
+    """
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
-    names = sorted({row[side] for row in rows for side in ("entrant_a", "entrant_b")})
+    everyone = sorted({row[side] for row in rows for side in ("entrant_a", "entrant_b")})
+    names = everyone
     side = min(0.62 * len(names), 9.0 / min(in_a_row(names), len(dimensions)) - 0.8)
     figure, axes = panels_of(
         9, side + 1.5, len(dimensions), "Who beats whom, how often?", labels=names
     )
     for ax, dimension in zip(axes, dimensions, strict=True):
+        names = _ordered(everyone, board.get(dimension))
         share, decided = _shares(rows, dimension, names)
         ax.imshow(share, cmap="RdBu", vmin=0, vmax=1)
         for i, j in np.ndindex(share.shape):
@@ -88,6 +91,12 @@ def winrates(rows: Sequence[Mapping[str, Any]]) -> Figure:
         ax.tick_params(length=0)
     axes[0].set_ylabel("share won by …")
     return figure
+
+
+def _ordered(models: Sequence[str], rated: Ratings | None) -> list[str]:
+    """Models in the order of a board, those that are not on it last."""
+    order = rated.order if rated else ()
+    return sorted(models, key=lambda m: (order.index(m) if m in order else len(order), m))
 
 
 def _shares(
@@ -149,15 +158,17 @@ def _ends(shares: Sequence[Share]) -> NDArray[np.float64]:
     "order_against_evidence",
     "Order SEM beside evidence standard error of every entrant, per dimension",
 )
-def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
-    """The spread over shuffles beside the spread over resampled questions."""
+def order_against_evidence(ratings: Mapping[str, Ratings], board: Mapping[str, Ratings]) -> Figure:
+    """The spread over shuffles beside the spread over resampled questions; entrants in the order of
+    the board.
+    """
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.9 + 0.5 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
         sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
-        rows = list(reversed(rated.ratings))
+        rows = [rated[m] for m in reversed(_ordered(rated.models, board.get(dimension)))]
         y = np.arange(len(rows))
         sem, evidence = (
             np.array([np.nan if row.extra[name] is None else row.extra[name] for row in rows])
@@ -180,15 +191,17 @@ def order_against_evidence(ratings: Mapping[str, Ratings]) -> Figure:
 
 
 @plot("permutation_spread", "Spread of ratings over single shuffled orders, per dimension")
-def permutation_spread(ratings: Mapping[str, Ratings]) -> Figure:
-    """Ratings of single shuffled orders: what one Elo run would have reported."""
+def permutation_spread(ratings: Mapping[str, Ratings], board: Mapping[str, Ratings]) -> Figure:
+    """Ratings of single shuffled orders: what one Elo run would have reported; entrants in the
+    order of the board.
+    """
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.5 + 0.42 * n, len(ratings), "How far could a single order have led astray?",
         sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
-        order = list(reversed(rated.order))
+        order = list(reversed(_ordered(rated.models, board.get(dimension))))
         columns = [rated.traces[:, rated.models.index(model)] for model in order]
         ax.boxplot(
             columns, orientation="horizontal", widths=0.55, whis=(2.5, 97.5), showfliers=False,
@@ -202,8 +215,8 @@ def permutation_spread(ratings: Mapping[str, Ratings]) -> Figure:
 
 
 @plot("k_heatmap", "Rank and rating of every entrant at every K of the sweep, per dimension")
-def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
-    """Rank of every entrant at every K, a panel per dimension."""
+def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Mapping[str, Ratings]) -> Figure:
+    """Rank of every entrant at every K, entrants in the order of the board."""
     some = next(iter(sweep.values()))
     ks = list(some)
     names = list(next(iter(some.values())).order)
@@ -211,7 +224,7 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
         9, 1.6 + 0.5 * len(names), len(sweep), "Does the order depend on K?", labels=names
     )
     for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
-        order = list(by_k[max(by_k)].order)
+        order = _ordered(by_k[max(by_k)].models, board.get(dimension))
         ranks = np.array([[by_k[k].order.index(m) + 1 for k in by_k] for m in order])
         ax.imshow(ranks, cmap="Blues_r", vmin=0, vmax=len(order) + 1.5, aspect="auto")
         for i, j in np.ndindex(ranks.shape):

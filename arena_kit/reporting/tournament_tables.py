@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
-from textwrap import wrap
 
 from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairing import Pairing
@@ -18,14 +17,23 @@ from arena_kit.judging.verdicts import settlement_counts, status_counts
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.stability import Stability
-from arena_kit.reporting.tables import Shown, Table, facts, interval_text, number, percent
+from arena_kit.reporting.tables import Shown, Table, facts, percent
 
 #: What claims are about, in words.
 ABOUT = {
     "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
     "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
 }
-_BOARD = ("dimension", "rank", "entrant", "Elo", "95% evidence interval", "order SEM", "battles")
+#: Why the two ratings of a board differ.
+SCALES = (
+    "Elo walks from its start battle by battle and stops on the way, so its scale is shorter than "
+    "that of Bradley–Terry's one fit to all battles; order and claims rest on Bradley–Terry."
+)
+
+
+def about(strengths: Mapping[str, Ratings]) -> list[str]:
+    """What the claims are about, in a sentence for each kind there is."""
+    return [ABOUT[name] for name in dict.fromkeys(claims.about(r) for r in strengths.values())]
 
 
 def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
@@ -72,8 +80,8 @@ def missing_text(
 
 
 def verdict_counts(judgments: Sequence[Judgment]) -> Table:
-    """Per dimension: verdicts of every status, then what the pairs were settled as; under it, who
-    answered in place of the model that was asked.
+    """Per dimension: verdicts by status, then what the pairs were settled as; under it, what there
+    was none of, and who answered in place of the model that was asked.
     """
     groups: dict[str, tuple[dict[str, dict[str, int]], list[Status] | list[Settlement]]] = {
         "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
@@ -83,68 +91,14 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
         {"counted": group, "": str(kind), **{d: counts[d][str(kind)] for d in counts}}
         for group, (counts, kinds) in groups.items()
         for kind in kinds
+        if any(each[str(kind)] for each in counts.values())
     ]
+    shown = {row[""] for row in rows}
+    absent = [str(k) for _, kinds in groups.values() for k in kinds if str(k) not in shown]
     served = served_warning(judgments)
-    return Table(rows=rows, name="verdicts", group="counted", notes=[served] if served else [])
-
-
-def leaderboard(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> Table:
-    """The ranking per dimension; what has no rating is named below it, with the reason."""
-    rows = [
-        {
-            "dimension": dimension,
-            "rank": rank,
-            "entrant": rating.model,
-            "Elo": f"{rating.rating:.0f}",
-            "95% evidence interval": interval_text(rating),
-            "order SEM": number(rating.extra["order_sem"], ".1f"),
-            "battles": rating.n_battles,
-        }
-        for dimension, rated in ratings.items()
-        for rank, rating in enumerate(rated.ratings, 1)
-    ]
-    return Table(
-        rows=rows,
-        name="board",
-        columns=_BOARD,
-        group="dimension",
-        left=["entrant"],
-        notes=[
-            *(f"Not rated on {dimension}: {why}" for dimension, why in unrated.items()),
-            *_without_interval(ratings),
-            *cautions(ratings),
-        ],
-    )
-
-
-def _without_interval(ratings: Mapping[str, Ratings]) -> list[str]:
-    """Who has a rating and no interval, and why; Bradley–Terry says how sure it is of these."""
-    return [
-        f"No Elo interval for {rating.model} on {dimension}: {rating.no_interval}."
-        for dimension, rated in ratings.items()
-        for rating in rated.ratings
-        if rating.no_interval
-    ]
-
-
-def cautions(ratings: Mapping[str, Ratings]) -> list[str]:
-    """What the ratings say about themselves: intervals that hold the truth too seldom."""
-    return [f"{dimension}: {note}" for dimension, rated in ratings.items() for note in rated.notes]
-
-
-def board_text(ratings: Mapping[str, Ratings], unrated: Mapping[str, str]) -> str:
-    """The ranking as text, the same on every machine: for quoting and for checks."""
-    lines = []
-    for dimension, rated in ratings.items():
-        lines.append(f"{dimension} ({rated.n_battles} battles)")
-        lines += [
-            f"  {rank}. {rating.model:<12} {rating.rating:7.1f}  {interval_text(rating):>12}"
-            for rank, rating in enumerate(rated.ratings, 1)
-        ]
-        for note in rated.notes:  # a report's box holds so much in a line
-            lines += wrap(note, 88, initial_indent="  ", subsequent_indent="    ")
-    lines += [f"not rated on {dimension}: {why}" for dimension, why in unrated.items()]
-    return "\n".join(lines)
+    none = f"None: {', '.join(absent)}." if absent else ""
+    notes = [note for note in (none, served) if note]
+    return Table(rows=rows, name="verdicts", group="counted", notes=notes, empty="No verdicts.")
 
 
 def bias_table(bias: Mapping[str, PositionBias]) -> Table:
@@ -197,12 +151,12 @@ def _card(
         for v in judgment.verdicts
     )
     html = (
-        '<div style="border: 1px solid #d8dee4; border-radius: 8px; padding: 12px 16px; '
-        'margin: 14px 0">'
-        f'<h3 style="margin: 0">{escape(f"{pair.dimension} · {pair.prompt_id} · {outcome}")}</h3>'
+        '<details style="border: 1px solid #d8dee4; border-radius: 8px; padding: 8px 16px; '
+        'margin: 10px 0">'
+        f"<summary>{escape(f'{pair.dimension} · {pair.prompt_id} · {outcome}')}</summary>"
         f"<p>{escape(prompt.text)}</p>"
         f'<div style="display: grid; grid-template-columns: 1fr 1fr; gap: 12px">{sides}</div>'
-        f"{verdicts}</div>"
+        f"{verdicts}</details>"
     )
     return Shown(html, f"{pair.pair_id}: {outcome}")
 

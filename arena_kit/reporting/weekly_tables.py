@@ -143,6 +143,22 @@ def objectives(report: Validity) -> Table:
     )
 
 
+def answer(report: Validity) -> list[str]:
+    """How many objectives are met and which are not, what the board may be called, and what is
+    decided about its order, in sentences.
+    """
+    judged, board = report_sentences.objectives(report), report.now
+    phase = board.policy.phase
+    aside = "" if phase.publishes_status else f" (computed, not published in phase {int(phase)})"
+    waiting = [each.objective for each in judged if each.met is False]
+    missing = f" Not yet: {'; '.join(waiting)}." if waiting else ""
+    return [
+        f"Objectives: {report_sentences.verdict(judged)}{missing}",
+        f"Rules kept{aside}: {board.status.status}.",
+        f"Order decided{aside}: {board.order_decided.counts}.",
+    ]
+
+
 def weekly(report: Validity) -> Shown:
     """The report in a sentence for each of its checks (12)."""
     note = order_note(report)

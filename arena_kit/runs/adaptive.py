@@ -125,6 +125,12 @@ class AdaptiveStudy(Study):
         _ = self.judgments
         return {name: _why(each, self.choosing) for name, each in self._judged.items()}
 
+    def _found(self, mode: str) -> list[str]:
+        """The answer per dimension, and how many judgments it took."""
+        made, full = len(self.judgments), len(self.plan.pairing.pairs)
+        effort = f"{made:,} of {full:,} pairs were judged ({made / max(1, full):.0%})."
+        return [*super()._found(mode), f"Judgments: {effort}"]
+
     def facts(self) -> dict[str, str]:
         """What is judged by whom, in words."""
         rounds = self.choosing

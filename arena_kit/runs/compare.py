@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, read_json, read_lines
+from arena_kit.files import DataError, read_lines
 from arena_kit.rating import claims
-from arena_kit.rating.base import RatingError
+from arena_kit.rating.base import NORMAL_95, RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.critical import t_score
+from arena_kit.rating.influence import Floats, Influence
 from arena_kit.runs.battles import battles_of
 from arena_kit.runs.record import open_record
 from arena_kit.runs.settings import recorded_settings, validated
@@ -21,6 +27,7 @@ _COMPARED = (
 )  # fmt: skip
 _IGNORED = {"parameters.run_dir"}
 _SHOWN_ORDERS = 6
+_NO_CHANGE = 0.05  # rating points
 
 Order = tuple[str, str]
 
@@ -39,22 +46,40 @@ class Flip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """An entrant's rating in both records."""
+    """An entrant's Bradley–Terry gap to the mean of the entrants that both records have.
+
+    The interval is that of the change: questions that both records have count once, so that equal
+    verdicts on equal questions leave none. `flips` are the shared verdicts that changed on this
+    dimension.
+    """
 
     dimension: str
     entrant: str
     before: float
     after: float
-    before_interval: tuple[float | None, float | None]
-    after_interval: tuple[float | None, float | None]
+    low: float | None
+    high: float | None
+    flips: int
 
     @property
     def change(self) -> float:
         return self.after - self.before
 
+    @property
+    def says(self) -> Literal["same", "other battles", "within chance", "moved"]:
+        """What may be said of the change: only changed verdicts that chance hardly explains are
+        said to move an entrant.
+        """
+        if abs(self.change) < _NO_CHANGE:
+            return "same"
+        if not self.flips:
+            return "other battles"
+        surely = self.low is not None and self.high is not None and self.low * self.high > 0
+        return "moved" if surely else "within chance"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self) | {"change": self.change}
+        return asdict(self) | {"change": self.change, "says": self.says}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +105,8 @@ class Orders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Settings that differ, verdicts that changed, ratings that moved, orders that are decided in
-    one record only.
+    """Settings that differ, verdicts that changed, gaps that moved, orders that are decided in one
+    record only, and what makes the two hard to compare.
     """
 
     settings: dict[str, tuple[Any, Any]]
@@ -91,6 +116,7 @@ class Comparison:
     flips: list[Flip]
     deltas: list[Delta]
     orders: list[Orders]
+    warnings: list[str]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -113,15 +139,49 @@ def compare_records(before: Path, after: Path) -> Comparison:
         for key in shared
         if first[key] != second[key]
     ]
+    old, new = open_record(before), open_record(after)
     return Comparison(
-        settings=_differences(open_record(before), open_record(after)),
+        settings=_differences(old, new),
         n_shared=len(shared),
         only_before=len(first) - len(shared),
         only_after=len(second) - len(shared),
         flips=flips,
-        deltas=_deltas(before, after),
+        deltas=_deltas(before, after, Counter(flip.dimension for flip in flips)),
         orders=_orders(before, after),
+        warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
     )
+
+
+def _warnings(
+    a: dict[str, Any], b: dict[str, Any], asked: set[str], asked_after: set[str]
+) -> list[str]:
+    """Why ratings of the two records are not on one footing, a sentence each."""
+    prompts = [(m.get("prompt_set") or {}).get("sha256") for m in (a, b)]
+    judges = [m.get("judge") or {} for m in (a, b)]
+    centers = [m.get("rating", {}).get("settings", {}).get("initial") for m in (a, b)]
+    names = [each.get("model") for each in judges]
+    warnings = []
+    if asked != asked_after:
+        warnings.append(
+            f"The prompt sets differ ({len(asked)} before, {len(asked_after)} after, "
+            f"{len(asked & asked_after)} in both): a change may be the prompts'."
+        )
+    elif prompts[0] != prompts[1]:
+        warnings.append("The prompts come from files that differ: a change may be the prompts'.")
+    if names[0] != names[1]:
+        warnings.append(f"The judges differ{_two(names)}: a change may be the judge's.")
+    elif judges[0] != judges[1]:
+        warnings.append("The judge's settings differ: a change may be the judge's.")
+    if centers[0] != centers[1]:
+        warnings.append(
+            f"The centers differ{_two(centers)}: only gaps between entrants are compared."
+        )
+    return warnings
+
+
+def _two(values: Sequence[Any]) -> str:
+    before, after = values
+    return f" ({before} before, {after} after)" if before != after else ""
 
 
 def _differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -160,21 +220,76 @@ def recorded_winners(record: Path) -> dict[tuple[str, str, str, str], str]:
     }
 
 
-def _deltas(before: Path, after: Path) -> list[Delta]:
-    old, new = (_primary(record) for record in (before, after))
-    return [
-        Delta(
-            dimension=dimension,
-            entrant=entrant,
-            before=old[dimension][entrant]["mean"],
-            after=entry["mean"],
-            before_interval=_interval(old[dimension][entrant]),
-            after_interval=_interval(entry),
+def _deltas(before: Path, after: Path, flips: Mapping[str, int]) -> list[Delta]:
+    """Every shared entrant's change on the dimensions that both records rate, best first."""
+    old, new = (record_battles(record) for record in (before, after))
+    deltas = []
+    for dimension in (name for name in old if name in new):
+        try:
+            sides = {"before": old, "after": new}
+            rated = [_Rated.of(*each[dimension], side) for side, each in sides.items()]
+        except RatingError:
+            continue
+        deltas += _changes(dimension, *rated, flips=flips.get(dimension, 0))
+    return deltas
+
+
+@dataclass(frozen=True, slots=True)
+class _Rated:
+    """Ratings, and how far each question moves each of them. What has no question is a piece of
+    evidence of its record alone.
+    """
+
+    ratings: Ratings
+    moves: dict[tuple[str, str | int], Floats]
+
+    @classmethod
+    def of(cls, battles: BattleLog, method: BradleyTerry, side: str) -> _Rated:
+        ratings, log = method(battles), method.kept(battles)[0]
+        influence = Influence.of(log, ratings)
+        moves = np.asarray(influence.pulls @ influence.bread)
+        names = {row: ("", name) for name, row in influence.questions.items()}
+        return cls(ratings, {names.get(row, (side, row)): each for row, each in enumerate(moves)})
+
+    def gaps(self, entrants: Sequence[str]) -> Floats:
+        """Each entrant's rating less the mean of all of them."""
+        rating = np.array([self.ratings[entrant].rating for entrant in entrants])
+        return np.asarray(rating - rating.mean())
+
+    def moved(self, question: tuple[str, str | int], entrants: Sequence[str]) -> Floats:
+        """How far a question moves these gaps; not at all where it was not asked."""
+        if question not in self.moves:
+            return np.zeros(len(entrants))
+        own = self.moves[question][[self.ratings.models.index(each) for each in entrants]]
+        return np.asarray(own - own.mean())
+
+
+def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[Delta]:
+    entrants = [model for model in new.ratings.order if model in old.ratings.models]
+    if not entrants:
+        return []
+    questions = list({**old.moves, **new.moves})
+    moves = np.array([new.moved(q, entrants) - old.moved(q, entrants) for q in questions])
+    n = len(questions)
+    error = np.sqrt((moves**2).sum(axis=0) * n / max(1, n - 1))
+    rows = []
+    for entrant, before, after, se in zip(
+        entrants, old.gaps(entrants), new.gaps(entrants), error, strict=True
+    ):
+        known = [df for each in (old, new) if (df := each.ratings[entrant].extra["df"])]
+        half = float(t_score(NORMAL_95, min(known)) * se) if len(known) == 2 else None
+        rows.append(
+            Delta(
+                dimension=dimension,
+                entrant=entrant,
+                before=float(before),
+                after=float(after),
+                low=None if half is None else float(after - before) - half,
+                high=None if half is None else float(after - before) + half,
+                flips=flips,
+            )
         )
-        for dimension, entries in new.items()
-        for entrant, entry in entries.items()
-        if entrant in old.get(dimension, {})
-    ]
+    return rows
 
 
 def _orders(before: Path, after: Path) -> list[Orders]:
@@ -223,17 +338,3 @@ def _named(orders: list[Order]) -> str:
     named = [f"{above} above {below}" for above, below in orders[:_SHOWN_ORDERS]]
     left = len(orders) - len(named)
     return ", ".join([*named, *([f"and {left} more"] if left else [])]) or "none"
-
-
-def _primary(record: Path) -> dict[str, dict[str, Any]]:
-    path = record / "elo_results.json"
-    if not path.is_file():
-        raise DataError(f"{record}: no elo_results.json; the run did not finish")
-    primary: dict[str, dict[str, Any]] = read_json(path)["primary"]
-    return primary
-
-
-def _interval(entry: dict[str, Any]) -> tuple[float | None, float | None]:
-    """The evidence interval; before 0.1.0 was released, `ci95_*` was the shuffle's."""
-    before = "evidence_" if "evidence_ci95_low" in entry else ""
-    return entry[f"{before}ci95_low"], entry[f"{before}ci95_high"]

@@ -25,7 +25,10 @@ from arena_kit.rating.base import Rating, RatingError, Ratings
 from arena_kit.rating.hybrid import HybridRatings
 from arena_kit.rating.placement import Placed
 from arena_kit.reporting import placement, tournament_tables
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer
 from arena_kit.reporting.tables import Shown
+from arena_kit.runs import answers
 from arena_kit.runs.arena_plan import ArenaForecast, ArenaPlan
 from arena_kit.runs.arena_run import ArenaRun
 from arena_kit.runs.artifacts import rows_with_ranks
@@ -209,6 +212,39 @@ class PlacementStudy(Recorded):
         """The arena's name with what must be said of it: as the parameters say, else its file's."""
         return arena_name(self.params.human, self.params.arena, self.note)
 
+    def answer(self) -> RunAnswer:
+        """Where the model stands, how sure that is, what not to conclude; kept in answer.json."""
+        lexical = [answers.LEXICAL] if answers.is_lexical(self.judge_model) else []
+        votes = [f"People's votes: {self.note}."] if self.note else []
+        worth = [placement.in_votes(self.params.model, self.together, self.apart)]
+        return RunAnswer(
+            question=QUESTIONS[MODE],
+            sentences=[placement.answer(self.placed), *(worth if self.together else [])],
+            gate=self.gate,
+            caveats=[
+                placement.caution(self.placed),
+                *([] if self.together else worth),
+                *votes,
+                *lexical,
+            ],
+            facts=self._run_facts(),
+        )
+
+    def _run_facts(self) -> dict[str, str]:
+        """By whom, on what, when and for how much."""
+        plan, placed = self.run and self.run.plan, self.placed
+        where = answers.asked_at(plan.judge) if plan else f"verdicts of {self.params.judged}"
+        words = "words, no rubric" if answers.is_lexical(self.judge_model) else "two responses each"
+        return {
+            "judge": f"{self.judge_model}, {where}",
+            "compared": f"{words}, in {self._judged_battles().removesuffix(' count')} battles",
+            "votes": f"{placed.human.n_battles:,} on {len(placed.human.models)} models "
+            f"in {self.arena}",
+            "left out": _listed(placed.left_out, self.params.min_battles),
+            "cost": self._spent(),
+            **answers.of_run(self.record),
+        }
+
     def facts(self) -> dict[str, str]:
         """What is placed where, by whom and how, in words: what is known before it is judged."""
         params = self.params
@@ -331,6 +367,7 @@ class PlacementStudy(Recorded):
                 write_battles(folder / "judged.jsonl", self.judged)
             write_battles(folder / "battles.jsonl", self._written())
             write_json(folder / "elo_ratings.json", self._elo_ratings())
+            write_json(folder / ANSWER_FILE, self.answer().as_dict())
             write_json(folder / "placement.json", placement_summary(placed) | self._in_votes())
             write_csv(
                 folder / "bootstrap_ratings.csv",

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, Self
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import file_hash, write_jsonl
+from arena_kit.files import file_hash, write_json, write_jsonl
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.drift import DriftReport
@@ -31,8 +31,11 @@ from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order, unread
 from arena_kit.reporting.tables import Shown
-from arena_kit.runs import artifacts
+from arena_kit.reporting.tournament_tables import about
+from arena_kit.runs import answers, artifacts
 from arena_kit.runs.canaries import concerns, full_suite, look, preflight, spent_on
 from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.judge_gate import failed_pilot, held, ready_plan
@@ -320,6 +323,46 @@ class Study(Recorded):
         artifacts.write_k_sweep(self.record.path, stability, self.strengths, self.method.k)
         return stability
 
+    def answer(self) -> RunAnswer:
+        """What the run found, how sure that is, and what not to conclude; kept in answer.json."""
+        mode = str(self.record.read()["mode"])
+        return RunAnswer(
+            question=QUESTIONS.get(mode, ""),
+            sentences=self._found(mode),
+            gate=self.gate,
+            about_judge=mode == "pilot",
+            facts=self._run_facts(),
+            caveats=[
+                *answers.caveats(self.plan, self.record.read()),
+                *disagreements(self.ratings, self.strengths),
+                *about(self.strengths),
+            ],
+        )
+
+    def _found(self, mode: str) -> list[str]:
+        """The answer in a sentence or two per dimension."""
+        if mode == "k_sweep":
+            return [tournament_tables.stability_answer(self.stability, self.strengths)]
+        found = {d: order(d, rated, self.params.margin) for d, rated in self.strengths.items()}
+        found |= {d: unread(d) for d in self.quality.unread}
+        missing = {d: f"{d}: not rated, {why.rstrip('.')}." for d, why in self.unrated.items()}
+        return [each[d] for d in self.dimensions for each in (found, missing) if d in each]
+
+    def _run_facts(self) -> dict[str, str]:
+        """By whom, what, when, on what and for how much."""
+        plan, manifest = self.plan, self.record.read()
+        strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
+        recording = self.params.replay_from if self.params.judge == "replay" else ""
+        return {
+            "judge": f"{plan.judge.model}, {answers.asked_at(plan.judge, recording)}",
+            "compared": answers.compared(plan),
+            "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
+            "status": answers.verdicts_status(manifest["counts"]["verdicts"]),
+            "left out": answers.joined(answers.left_out(manifest)),
+            "cost": answers.cost_text(manifest["cost"]),
+            **answers.of_run(self.record),
+        }
+
     def facts(self) -> dict[str, str]:
         """What is judged by whom, in words."""
         plan, tournament, method = self.plan, self.plan.tournament, self.method
@@ -385,6 +428,7 @@ class Study(Recorded):
             engines = {dimension: each.engine for dimension, each in self.ratings.items()}
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
             self._refuse_unusable()
+            write_json(self.record.path / ANSWER_FILE, self.answer().as_dict())
             if self.plan.rejudged:
                 again, model = self.plan.rejudged, self.plan.judge.model
                 write_changes(self.record.path, again, model, self.judgments)

@@ -15,8 +15,11 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_json, write_json, write_text
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, check_single_votes
-from arena_kit.reporting import board_tables
+from arena_kit.reporting import board_tables, weekly_tables
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer
 from arena_kit.reporting.tournament_tables import ABOUT
+from arena_kit.runs import answers
 from arena_kit.runs.battles import arena_name, arena_note, battles_file, battles_of
 from arena_kit.runs.inputs import keep_inputs
 from arena_kit.runs.parameters import PolicyParams, parameters_in
@@ -117,11 +120,25 @@ class PolicyStudy(Recorded):
         """The arena's name with what must be said of it: as the parameters say, else its file's."""
         return arena_name(self.params.battles, self.params.arena, self.note)
 
+    def answer(self) -> RunAnswer:
+        """Which objectives are met, what the board may be called and which of its orders are
+        decided, and what not to conclude; kept in answer.json.
+        """
+        votes = [f"The votes: {self.note}."] if self.note else []
+        facts = self.facts()
+        return RunAnswer(
+            question=QUESTIONS[MODE],
+            sentences=weekly_tables.answer(self.report),
+            caveats=[*votes, facts["claims"]],
+            facts={name: facts[name] for name in ("arena", "week", "votes", "models", "prompts")}
+            | {"judge": "none: votes alone", "cost": "nothing", "policy": facts["rollout phase"]}
+            | answers.of_run(self.record),
+        )
+
     def facts(self) -> dict[str, str]:
         """What the report is about, in words."""
         report, coverage = self.report, self.board.coverage
         return {
-            **self._answer(),
             "arena": self.arena,
             "week": _week(report),
             "compared with": report.compared.label if report.compared else report.note,
@@ -138,15 +155,6 @@ class PolicyStudy(Recorded):
             or f"with those of {self.params.earlier or 'the comparison week'}",
         }
 
-    def _answer(self) -> dict[str, str]:
-        """What the board may be called, and what is decided about its order."""
-        board, phase = self.board, self.policy.phase
-        aside = "" if phase.publishes_status else f", not published in phase {int(phase)}"
-        return {
-            "rules kept": f"{board.status.status}{aside}",
-            "order decided": f"{board.order_decided.counts}{aside}",
-        }
-
     def save(self) -> Record:
         """Write the leaderboard (JSON, CSV, Markdown, LaTeX), validity.json, model_detail.json."""
         with self.record.failing():
@@ -159,6 +167,7 @@ class PolicyStudy(Recorded):
             values = validity_values(self.report, self.lanes, self.controls)
             write_json(folder / "validity.json", {"arena": self.arena} | values)
             write_json(folder / "model_detail.json", self._pages())
+            write_json(folder / ANSWER_FILE, self.answer().as_dict())
             self.record.update(
                 status_of_board=values["status"] | {"sentence": self.board.status.sentence},
                 order_decided=self.board.order_decided.sentence,

@@ -7,6 +7,7 @@ import re
 import shutil
 from contextlib import chdir
 from dataclasses import fields
+from math import log, sqrt
 from pathlib import Path
 
 import pytest
@@ -53,12 +54,30 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_rate_json(battles: Path) -> None:
     """`rate --json` prints the documented keys, best first, with what was dropped."""
-    found = json.loads(call("rate", battles, "--json").stdout)
+    found = json.loads(call("rate", battles, "--method", "elo", "--json").stdout)
     assert set(found) == {"method", "settings", "ratings", "n_battles", "dropped"}
+    assert found["method"] == "permutation-elo"
     assert [row["model"] for row in found["ratings"]] == ["x", "y"]
     assert {"model", "rating", "ci_low", "ci_high", "n_battles"} <= set(found["ratings"][0])
     assert found["n_battles"] == 2
     assert found["dropped"] == {"both_bad": 0, "inconsistent": 0, "tie": 1}
+
+
+def test_rate_is_by_bradley_terry(led: Path, pilot: Path) -> None:
+    """Without a method a file is rated by Bradley–Terry, which carries claims, and so is a record;
+    `--method elo` gives the record's Elo, with its settings.
+    """
+    named = json.loads(call("rate", led, "--method", "bradley-terry", "--json").stdout)
+    assert json.loads(call("rate", led, "--json").stdout) == named
+    report = json.loads((pilot / "bradley_terry.json").read_text())
+    found = json.loads(call("rate", pilot, "--json").stdout)
+    assert found["method"] == "bradley-terry"
+    for row in found["ratings"]:
+        (same,) = (r for r in report[row["dimension"]]["ratings"] if r["model"] == row["model"])
+        assert row == {"dimension": row["dimension"]} | same
+    primary = json.loads((pilot / "elo_results.json").read_text())["primary"]
+    for row in json.loads(call("rate", pilot, "--method", "elo", "--json").stdout)["ratings"]:
+        assert row["rating"] == primary[row["dimension"]][row["model"]]["mean"]
 
 
 @pytest.fixture
@@ -171,6 +190,8 @@ def test_a_margin_of_a_run_is_that_of_its_claims(tmp_path: Path) -> None:
         assert each["claims"]["margin"] == 5000
         states = {pair["state"] for pair in each["claims"]["neighbours"]}
         assert states <= {"decided", "equivalent"}
+    again = json.loads(call("rate", record, "--json").stdout)["claims"]
+    assert {each["margin"] for each in again.values()} == {5000}, "rate has the record's margin"
 
 
 def test_rate_names_equivalent_neighbours(led: Path) -> None:
@@ -182,7 +203,7 @@ def test_rate_names_equivalent_neighbours(led: Path) -> None:
     assert [each["state"] for each in found["neighbours"]] == ["decided", "equivalent"]
     assert found["margin"] == 500
     assert "equivalent within 500 points: 1" in call(*words).stdout
-    refused = call("rate", led, "--margin", "5")
+    refused = call("rate", led, "--method", "elo", "--margin", "5")
     assert refused.exit_code == 2
     assert "--margin needs --method bradley-terry" in refused.stderr
 
@@ -191,7 +212,8 @@ def test_rate_says_where_elo_has_not_arrived(led: Path) -> None:
     """100 battles a model at K 1 leave Elo near its start; table and JSON say what that does to its
     intervals.
     """
-    words = ("rate", led, "--set", "k=1", "--set", "n_perms=20", "--set", "evidence_replicates=50")
+    settings = ("k=1", "n_perms=20", "evidence_replicates=50")
+    words = ("rate", led, "--method", "elo", *(w for each in settings for w in ("--set", each)))
     (note,) = json.loads(call(*words, "--json").stdout)["notes"]
     assert note.startswith("Elo's evidence intervals hold the truth in about ")
     assert "at K 1 so few battles take ratings only" in note
@@ -208,9 +230,8 @@ def test_other_methods_claim_no_order(led: Path) -> None:
 
 def test_rate_settings(battles: Path) -> None:
     """`--set` changes settings of the method, typed."""
-    found = json.loads(
-        call("rate", battles, "--json", "--set", "k=32", "--set", "ties=half").stdout
-    )
+    words = ("--method", "elo", "--set", "k=32", "--set", "ties=half")
+    found = json.loads(call("rate", battles, "--json", *words).stdout)
     assert found["settings"]["k"] == 32.0
     assert found["n_battles"] == 3
 
@@ -230,7 +251,7 @@ def test_rate_settings(battles: Path) -> None:
 )
 def test_rate_usage(battles: Path, words: list[str], why: str) -> None:
     """Wrong settings end with exit 2 and a sentence that says what is known."""
-    done = call("rate", battles, *words)
+    done = call("rate", battles, "--method", "elo", *words)
     assert done.exit_code == 2
     assert why in done.stderr
 
@@ -272,7 +293,7 @@ def test_rate_keeps_going(battles: Path) -> None:
     rows = [json.loads(line) | {"dimension": "taste"} for line in BATTLES.splitlines()]
     rows.append({"model_a": "x", "model_b": "y", "winner": "tie", "dimension": "smell"})
     battles.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = json.loads(call("rate", battles, "--json").stdout)
+    found = json.loads(call("rate", battles, "--method", "elo", "--json").stdout)
     assert {row["dimension"] for row in found["ratings"]} == {"taste"}
     assert "all were dropped" in found["unrated"]["smell"]
 
@@ -377,7 +398,7 @@ def test_rate_a_record_alone(pilot: Path, tmp_path: Path, also: str) -> None:
     """A record's folder copied anywhere is rated; without its manifest as any battles file."""
     for name in also.split():
         shutil.copy(pilot / name, tmp_path / name)
-    done = call("rate", tmp_path, "--json", "--set", "evidence_replicates=0", "--set", "n_perms=50")
+    done = call("rate", tmp_path, "--json")
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
     assert ("settings of the run record" in done.stderr) == ("manifest.json" in also)
@@ -440,9 +461,83 @@ def test_compare_says_which_decided_orders_changed(pilot: Path, tmp_path: Path) 
     assert ["ann", "bob"] in same["kept"]
 
 
+def with_verdicts(record: Path, winners: list[str]) -> Path:
+    """The record with one verdict on each of these questions."""
+    rows = [
+        {"dimension": "taste", "prompt_id": f"q{n}", "first": "ann", "second": "bob",
+         "winner": winner, "status": "ok"}
+        for n, winner in enumerate(winners)
+    ]  # fmt: skip
+    (record / "verdicts" / "taste.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return record
+
+
+def test_compare_knows_that_both_records_asked_the_same_questions(
+    pilot: Path, tmp_path: Path
+) -> None:
+    """Ann wins 60 of 100 before and 50 after, ten verdicts having changed. By hand: the log odds
+    fall by ln 1.5; a question moves the change by 1/3 (won twice), -11/3 (lost after) or 1/2 (lost
+    twice) of 1/100, so its variance is 150/100² times 100/99; t with 99 degrees is 1.984; a gap to
+    the mean of two is half of theirs, in units of 400/ln 10.
+    """
+    before = with_battles(pilot, tmp_path / "before", won("ann", "bob", 60, 40))
+    after = with_battles(pilot, tmp_path / "after", won("ann", "bob", 50, 50))
+    with_verdicts(before, ["A"] * 60 + ["B"] * 40)
+    with_verdicts(after, ["A"] * 50 + ["B"] * 50)
+    ann, bob = json.loads(call("compare", before, after, "--json").stdout)["deltas"]
+    unit = 400 / log(10) / 2
+    half = 1.9842 * unit * sqrt(150 / 100**2 * 100 / 99)
+    assert ann["change"] == pytest.approx(-unit * log(1.5), abs=0.01)
+    assert ann["high"] - ann["change"] == pytest.approx(half, abs=0.02)
+    assert bob["change"] == pytest.approx(-ann["change"])
+    assert (ann["flips"], ann["says"]) == (10, "moved")
+    assert re.search(r"ann +│ +\+35 │ +[+-]0 │ +-35\.2 │ +-56 to -14 │ moved", call(
+        "compare", before, after).stdout)  # fmt: skip
+
+
+def test_compare_calls_nobody_moved_where_no_shared_verdict_changed(
+    pilot: Path, tmp_path: Path
+) -> None:
+    """Forty more questions that bob wins change ratings and no verdict: that is said, and that the
+    prompt sets differ; another judge and another center are warned about, too.
+    """
+    before = with_battles(pilot, tmp_path / "before", won("ann", "bob", 60, 40))
+    after = with_battles(pilot, tmp_path / "after", won("ann", "bob", 60, 80))
+    with_verdicts(before, ["A"] * 60 + ["B"] * 40)
+    with_verdicts(after, ["A"] * 60 + ["B"] * 80)
+    manifest = json.loads((after / "manifest.json").read_text())
+    manifest["judge"]["model"] = "another"
+    manifest["rating"]["settings"]["initial"] = 1000.0
+    (after / "manifest.json").write_text(json.dumps(manifest))
+    found = json.loads(call("compare", before, after, "--json").stdout)
+    assert {delta["says"] for delta in found["deltas"]} == {"other battles"}
+    shown = call("compare", before, after).stdout
+    assert "Other battles: no shared verdict changed" in shown
+    assert "The prompt sets differ (" in shown
+    assert "The judges differ (baseline/lexical-v1 before, another after)" in shown
+    assert "The centers differ (1400.0 before, 1000.0 after)" in shown
+
+
 def test_compare_without_ratings_decides_nothing(pilot: Path, tmp_path: Path) -> None:
     """Where entrants never met in one record, no order is decided there, and all are lost."""
     before = with_battles(pilot, tmp_path / "before", won("ann", "bob", 45, 5))
     after = with_battles(pilot, tmp_path / "after", won("ann", "x", 3, 3) + won("bob", "y", 3, 3))
     (found,) = json.loads(call("compare", before, after, "--json").stdout)["orders"]
     assert (found["lost"], found["kept"], found["gained"]) == ([["ann", "bob"]], [], [])
+
+
+def test_compare_takes_battles_without_questions_for_different_evidence(
+    pilot: Path, tmp_path: Path
+) -> None:
+    """Battles that name no question are each record's own: by hand the variances 1/24 and 1/25 of
+    two log odds add up, times 200/199, where the same questions would have left far less.
+    """
+    records = []
+    for name, wins in (("before", 60), ("after", 50)):
+        votes = [Battle(model_a="ann", model_b="bob", winner=Outcome.MODEL_A if n < wins else
+                        Outcome.MODEL_B, dimension="taste") for n in range(100)]  # fmt: skip
+        records.append(with_battles(pilot, tmp_path / name, []))
+        write_battles(records[-1] / "battles.jsonl", BattleLog.from_battles(votes))
+    ann, _ = json.loads(call("compare", *records, "--json").stdout)["deltas"]
+    half = 1.9842 * 400 / log(10) / 2 * sqrt((1 / 24 + 1 / 25) * 200 / 199)
+    assert ann["high"] - ann["change"] == pytest.approx(half, abs=0.05)

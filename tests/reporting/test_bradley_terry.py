@@ -80,8 +80,9 @@ BY_ELO = {"taste": ELO(TRIO)}
 
 
 def test_the_board_shows_both_ratings() -> None:
-    """Per dimension and entrant: Bradley–Terry with its interval, rank, the ranks that are possible
-    for all at once, and the Elo of the same battles; a dash where there is no Elo.
+    """Per dimension and entrant: rank, Bradley–Terry with its interval, the ranks that are possible
+    for all at once, and the Elo of the same battles, mean ± SEM with its evidence interval; dashes
+    where there is no Elo.
     """
     rows = [row for row in cells(bradley_terry.board(BY_ELO, FOUND)) if len(row) > 1]
     assert len(rows) == 6
@@ -91,14 +92,17 @@ def test_the_board_shows_both_ratings() -> None:
         rating = FOUND[dimension][model]
         ranks = claims.rank_ranges(FOUND[dimension], repeated=True)[model]
         assert ranks is not None
-        assert row[0] == model
-        assert row[1] == f"{rating.rating:.0f}"
-        assert row[2] == f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
-        assert row[3] == str(FOUND[dimension].order.index(model) + 1)
+        assert row[:2] == [str(FOUND[dimension].order.index(model) + 1), model]
+        assert row[2] == f"{rating.rating:.0f}"
+        assert row[3] == f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
         assert row[4] == (f"{ranks[0]}" if ranks[0] == ranks[1] else f"{ranks[0]} to {ranks[1]}")
-        elo = f"{BY_ELO['taste'][model].rating:.0f}" if dimension == "taste" else "–"
-        assert row[5] == elo
-        assert row[6] == "60"
+        if dimension == "taste":
+            elo = BY_ELO["taste"][model]
+            assert row[5] == f"{elo.rating:.0f} ± {elo.extra['order_sem']:.1f}"
+            assert row[6] == f"{elo.ci_low:.0f} to {elo.ci_high:.0f}"
+        else:
+            assert row[5:7] == ["–", "–"]
+        assert row[7] == "60"
 
 
 MIXED_LOG = log(won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6))

@@ -110,3 +110,28 @@ def test_no_text_turns_the_direction_of_writing(tmp_path: Path) -> None:
     assert not re.search(r"&(#8238|#x202e|rlm|lrm);", text, re.IGNORECASE)
     assert text.count("user[U+202E]gnp.exe[U+2066]x[U+2069]") >= 5
     assert "[U+202E][U+200F]entity" in text
+
+
+def test_a_report_has_a_table_of_contents(tmp_path: Path) -> None:
+    """Every section of a report is linked under its first output, by an anchor that is there; a
+    heading that is HTML stays text.
+    """
+    heads = ["Ranking", "Who is above whom?", "Leaderboard (Policy 5, 9.1)", "a <b>bold</b> & b"]
+    node = v4.new_notebook(
+        cells=[
+            v4.new_markdown_cell("# Title"),
+            v4.new_code_cell(
+                "1", outputs=[v4.new_output("stream", name="stdout", text="the answer")]
+            ),
+            *(v4.new_markdown_cell(f"## {head}\n\ntext") for head in heads),
+        ]
+    )
+    nbformat.write(node, tmp_path / "report.ipynb")
+    export_report(tmp_path / "report.ipynb", tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    contents = text.partition("<summary>Contents</summary>")[2].partition("</details>")[0]
+    linked = re.findall(r'href="#([^"]+)"', contents)
+    assert len(linked) == 4
+    assert all(f'id="{anchor}"' in text for anchor in linked[:3])
+    assert "&lt;b&gt;bold" in contents
+    assert text.index("the answer") < text.index("Contents</summary>") < text.index("Policy 5")

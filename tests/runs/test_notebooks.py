@@ -79,7 +79,8 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     """`run pilot` prints the board, ends with the record's path, and leaves every artifact."""
     record = record_of(pilot)
     assert record.parent == home / "runs"
-    assert "evidence interval" in pilot.stdout
+    assert "by Bradley–Terry" in pilot.stdout
+    assert "Elo ± SEM" in pilot.stdout
     assert "aspen" in pilot.stdout
     assert "factuality, by Bradley–Terry: " in pilot.stdout
     found = {str(p.relative_to(record)) for p in record.rglob("*") if p.is_file()}
@@ -95,7 +96,7 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     text = (record / "report.html").read_text()
     assert "<script" not in text
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
-    rated = here("rate", str(record / "battles.jsonl"), "--json", cwd=home)
+    rated = here("rate", str(record / "battles.jsonl"), "--method", "elo", "--json", cwd=home)
     assert rated.exit_code == 0, rated.stderr
     primary = json.loads((record / "elo_results.json").read_text())["primary"]
     ratings = json.loads(rated.stdout)["ratings"]

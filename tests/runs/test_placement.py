@@ -256,7 +256,8 @@ def test_rating_the_record_again(home: Path, record: Path, tmp_path: Path) -> No
     assert rated(record / "battles.jsonl", tmp_path) == expected
     shutil.copy(record / "battles.jsonl", tmp_path / "battles.jsonl")
     done = call("rate", tmp_path / "battles.jsonl", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["method"] == "permutation-elo"
+    own = loaded(record / "manifest.json")["rating"]["settings"]
+    assert json.loads(done.stdout)["settings"] != own
 
 
 def test_resamples_give_the_intervals(record: Path) -> None:
@@ -590,6 +591,23 @@ def test_the_board_in_the_terminal(home: Path, capsys: pytest.CaptureFixture[str
 def sample_run(home: Path) -> Result:
     """`arena-kit run placement`, as shipped."""
     return call("run", "placement", cwd=home / "notebooks")
+
+
+def test_the_answer_of_a_placement(record: Path) -> None:
+    """The box says the rank, rating and possible ranks that placement.json has, who judged, and
+    what may not be concluded.
+    """
+    box, summary = loaded(record / "answer.json"), loaded(record / "placement.json")
+    board, model = summary["board"], summary["model"]
+    rank = [row["model"] for row in board["ratings"]].index(model) + 1
+    row = board["ratings"][rank - 1]
+    place = f"{model} is placed at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
+    assert box["answer"][0].startswith(f"{place}{row['rating']:.0f} (")
+    assert summary["in_votes"] in box["said"]
+    assert board["caution"] in box["caveats"]
+    assert box["gate"] == loaded(record / "judge_gate.json")["sentence"]
+    judge = loaded(record / "elo_ratings.json")["judge_model"]
+    assert box["facts"]["judge"] == f"{judge}, verdicts of verdicts.jsonl"
 
 
 def test_run_placement(home: Path, sample_run: Result) -> None:

@@ -84,6 +84,21 @@ class TestRecord:
         assert manifest["policy"]["phase"] == 4
         assert (manifest["week"], manifest["compare_week"]) == ("2026-W39", "2026-W38")
 
+    def test_answer(self, saved: Record) -> None:
+        """The box has the objectives met beside both statuses, and what must be said of the votes;
+        the numbers are those of validity.json.
+        """
+        box, values = found(saved, "answer.json"), found(saved, "validity.json")
+        objectives, rules, order = box["answer"]
+        met = sum(each["met"] is True for each in values["objectives"])
+        assert objectives.startswith(f"Objectives: {met} of 4 objectives are met")
+        for each in values["objectives"]:
+            assert (each["objective"] in objectives) == (each["met"] is False)
+        assert rules == f"Rules kept: {values['status']['status']}."
+        assert order.startswith("Order decided: ")
+        assert "The votes: nobody voted." in box["caveats"]
+        assert box["facts"]["run"] == saved.path.name
+
     def test_label(self, saved: Record) -> None:
         """What must be said of the votes stands wherever the arena is named."""
         for name in ("manifest.json", "leaderboard.json", "validity.json"):

@@ -1,0 +1,168 @@
+"""The answer first: what a run found, how sure that is and what not to conclude, in one box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from arena_kit.judging.gate import Gate
+from arena_kit.rating import claims
+from arena_kit.rating.base import Ratings
+from arena_kit.reporting.judge_quality import sentence as gate_line
+
+FILE = "answer.json"
+#: What each notebook asks.
+QUESTIONS = {
+    "pilot": "Before the whole bank is judged: on a stratified subset of the prompts, does this "
+    "judge answer readably and ignore the order of presentation, and what ranking begins to show?",
+    "headline": "On the whole prompt bank, how do the entrants rank on each dimension, and which "
+    "differences does the evidence carry?",
+    "adaptive": "Who is above whom on each dimension, with no more judgments than that takes?",
+    "k_sweep": "Elo's step size K is a choice, not a finding. Does any pair of neighbours in the "
+    "ranking change places when K changes?",
+    "placement": "People have voted on many models; a judge compares one more model with some of "
+    "them. Where does it stand on the people's scale, and how sure is that?",
+    "policy_validity": "Does this arena keep what the Ranking Validity Policy v2 promises, what "
+    "may its leaderboard be called, and which of its orders are decided?",
+}
+_LISTED = 6  # models of a board that a sentence names in full
+_SHOWN_PAIRS = 3
+_SHORT = 40  # characters of what a sentence is about
+_BOX = "border: 1px solid #d8dee4; border-radius: 8px; padding: 10px 16px; margin: 8px 0"
+_SOFT = "color: #57606a; font-size: 14px; margin: 6px 0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAnswer:
+    """What stands first in a report and last in the terminal.
+
+    `sentences` answer the question, `caveats` hold for this run and no other, `facts` say by whom,
+    when, on what and for how much. Where the question is about the judge, its gate comes first.
+    """
+
+    question: str
+    sentences: Sequence[str]
+    facts: Mapping[str, str]
+    caveats: Sequence[str] = ()
+    gate: Gate | None = None
+    about_judge: bool = False
+
+    @property
+    def said(self) -> list[str]:
+        """All sentences: the answer, the judge's gate, the caveats."""
+        gate = [self.gate.sentence] if self.gate else []
+        answer = [*gate, *self.sentences] if self.about_judge else [*self.sentences, *gate]
+        return [*answer, *self.caveats]
+
+    @property
+    def text(self) -> str:
+        """The box as lines."""
+        facts = [f"{what}: {value}" for what, value in self.facts.items()]
+        return "\n".join([self.question, *self.said, *facts])
+
+    @property
+    def html(self) -> str:
+        """The box, every text escaped."""
+        answer = "".join(_item(sentence) for sentence in self.sentences)
+        parts = [f'<ul style="margin: 6px 0; padding-left: 20px">{answer}</ul>']
+        if self.gate:
+            parts.insert(0 if self.about_judge else 1, gate_line(self.gate).html)
+        caveats = "".join(f"<li>{escape(each)}</li>" for each in self.caveats)
+        if caveats:
+            parts.append(f'<ul style="{_SOFT}; padding-left: 20px">{caveats}</ul>')
+        facts = (
+            f"<strong>{escape(what)}</strong> {escape(value)}" for what, value in self.facts.items()
+        )
+        parts.append(f'<p style="{_SOFT}">{" · ".join(facts)}</p>')
+        question = f'<p style="{_SOFT}">{escape(self.question)}</p>'
+        return f'<div style="{_BOX}">{question}{"".join(parts)}</div>'
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": self.text}
+
+    def __str__(self) -> str:
+        return self.text
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "question": self.question,
+            "answer": list(self.sentences),
+            "gate": self.gate and self.gate.sentence,
+            "caveats": list(self.caveats),
+            "facts": dict(self.facts),
+            "said": self.said,
+        }
+
+
+def _item(sentence: str) -> str:
+    """A sentence of a list, what it is about in bold where that is short."""
+    about, colon, rest = sentence.partition(": ")
+    if not colon or len(about) > _SHORT:
+        return f"<li>{escape(sentence)}</li>"
+    return f"<li><strong>{escape(about)}:</strong> {escape(rest)}</li>"
+
+
+def order(dimension: str, ratings: Ratings, margin: float = 0.0) -> str:
+    """Who is first, who cannot be told apart and the order of all, in a sentence or two."""
+    known = claims.neighbours(ratings, margin)
+    if not known:
+        return f"{dimension}: no order can be told, the evidence does not reach."
+    first = claims.may_be_first(ratings)
+    below = [pair for pair in known if not {pair.above, pair.below} <= {*first}]
+    said = [_first(ratings, first, known[0].below), *_alike(below, margin)]
+    names = [pair.above for pair in known] + [known[-1].below]
+    listed = f" Best first: {', '.join(names)}." if len(names) <= _LISTED else ""
+    return f"{dimension}: {'; '.join(said)}.{listed}"
+
+
+def unread(dimension: str) -> str:
+    """What is to be said of a dimension whose rubric the judge does not read."""
+    return f"{dimension}: no answer, for this judge does not read the rubric that defines it."
+
+
+def _first(ratings: Ratings, first: Sequence[str], second: str) -> str:
+    """Who is first and how sure that is, or between whom it is open."""
+    above, place = claims.above(ratings), ratings.models.index
+    if len(first) == 1:
+        return f"{first[0]} is first ({probable(above[place(first[0]), place(second)])})"
+    named = f"{', '.join(first[:-1])} and {first[-1]}"
+    names = named if len(first) <= _LISTED else f"{len(first)} entrants"
+    sure = probable(above[place(first[0]), place(first[1])])
+    lead = f"{first[0]} above {first[1]}: {sure} as a pair by itself"
+    return f"the first place is open between {names} ({lead})"
+
+
+def _alike(pairs: Sequence[claims.Neighbours], margin: float) -> Iterator[str]:
+    """Neighbours further down whose order is not decided."""
+    for state, told in (
+        ("open", "cannot be told apart"),
+        ("equivalent", f"are equivalent within {margin:g} points"),
+    ):
+        named = [f"{pair.above} and {pair.below}" for pair in pairs if pair.state == state]
+        if named:
+            left = len(named) - _SHOWN_PAIRS
+            more = f" (and {left} more neighbouring pairs)" if left > 0 else ""
+            yield f"{', '.join(named[:_SHOWN_PAIRS])}{more} {told}"
+
+
+def probable(value: float) -> str:
+    """A probability as an answer quotes it; never 0 or 1, which no finite evidence gives."""
+    if value > 0.99:
+        return "P > 99%"
+    return "P < 1%" if value < 0.01 else f"P {100 * value:.0f}%"
+
+
+def disagreements(elo: Mapping[str, Ratings], strengths: Mapping[str, Ratings]) -> list[str]:
+    """Where Elo has neighbours of the board the other way round."""
+    return [
+        f"On {dimension} Elo has {pair.below} above {pair.above}, against Bradley–Terry; the order "
+        f"is {pair.state}."
+        for dimension, rated in strengths.items()
+        if (by_elo := elo.get(dimension)) is not None
+        for pair in claims.neighbours(rated)
+        if {pair.above, pair.below} <= {*by_elo.models}
+        and by_elo[pair.below].rating > by_elo[pair.above].rating
+    ]

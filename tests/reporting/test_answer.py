@@ -1,0 +1,157 @@
+"""The box that a report opens with: it answers in sentences, and no text in it acts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from arena_kit import BradleyTerry, PermutationElo, Study, tournament_tables
+from arena_kit.cli.terminal import show_board
+from arena_kit.judging.judges.anthropic import client_of
+from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
+from arena_kit.reporting.html import clean_html
+from arena_kit.runs.answers import asked_at
+from tests.emulator import Emulator
+from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, log_of, won
+
+METHOD = BradleyTerry()
+
+
+def test_the_first_and_those_who_cannot_be_told_apart() -> None:
+    """A model that wins nine of ten is first with more than 99 %; two that win 26 and 24 cannot be
+    told apart.
+    """
+    votes = won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)
+    assert order("taste", METHOD(log_of(votes))) == (
+        "taste: ann is first (P > 99%); bob and cy cannot be told apart. Best first: ann, bob, cy."
+    )
+    assert "bob and cy are equivalent within 500 points" in order("", METHOD(log_of(votes)), 500)
+
+
+def test_an_open_first_place_is_not_called() -> None:
+    """Two leaders with 26 to 24 share an open first place, told with the probability of the pair
+    by itself; the third, beaten nine times of ten by both, is not among them.
+    """
+    votes = won("ann", "bob", 26, 24) + won("ann", "cy", 45, 5) + won("bob", "cy", 45, 5)
+    said = order("taste", METHOD(log_of(votes)))
+    assert said.startswith("taste: the first place is open between ann and bob (ann above bob: P ")
+    assert "is first" not in said
+    assert "cy" not in said.partition("Best first")[0]
+
+
+def test_elo_against_the_board_is_told() -> None:
+    """Where Elo has two neighbours the other way round, the box says so; where not, nothing."""
+    votes = log_of(won("ann", "bob", 30, 20))
+    strengths, elo = METHOD(votes), PermutationElo(n_perms=20, evidence_replicates=0)
+    assert disagreements({"taste": elo(votes)}, {"taste": strengths}) == []
+    turned = elo(log_of(won("ann", "bob", 20, 30)))
+    (told,) = disagreements({"taste": turned}, {"taste": strengths})
+    assert told == ("On taste Elo has bob above ann, against Bradley–Terry; the order is open.")
+
+
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(1)">'
+
+
+def test_no_text_of_the_box_acts() -> None:
+    """Names, facts and caveats that are HTML are text, before and after the report is cleaned."""
+    box = RunAnswer(
+        question=HOSTILE, sentences=[f"{HOSTILE}: {HOSTILE}"], facts={HOSTILE: HOSTILE},
+        caveats=[HOSTILE],
+    )  # fmt: skip
+    for html in (box.html, clean_html(box.html)):
+        assert "<script" not in html
+        assert "<img" not in html
+        assert html.count("&lt;script") == 6
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_box_asks_what_its_notebook_asks(name: str) -> None:
+    """The question of a box is its notebook's, and the box is the notebook's first output."""
+    cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4).cells
+    assert f"**Question.** {QUESTIONS[name]}" in cells[0].source
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    assert code[1].endswith("study.answer()")
+
+
+def test_where_a_judge_was_asked(emulator: Emulator) -> None:
+    """The service is told from any other address, and both from this process and a recording."""
+    elsewhere = batch_judge(emulator)
+    there = batch_judge(emulator, client=client_of("none", "https://api.anthropic.com"))
+    assert asked_at(elsewhere) == f"asked at {emulator.base_url}"
+    assert asked_at(there) == "asked at the service, https://api.anthropic.com"
+    assert asked_at(BaselineJudge()) == "asked in this process"
+    assert asked_at(BaselineJudge(), "runs/one") == (
+        "not asked: its verdicts in runs/one are repeated"
+    )
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, Path]]:
+    """A small pilot and its record; the embedded judge was not written for one dimension."""
+    root = copy_workspace(tmp_path_factory.mktemp("answer") / "workspace")
+    rubric = root / "params" / "rubrics" / "clinical_utility.md"
+    rubric.write_text(rubric.read_text() + "\nPrefer a friendly tone.\n")
+    with chdir(root), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ARENA_KIT_RUNS", raising=False)
+        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+        study = Study.open("pilot", **SMALL)
+        yield study, study.save().path
+
+
+def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Study, Path]) -> None:
+    """Judge and place, what it compared, prompts, run and cost stand in the box, and the caveats of
+    the embedded judge and of a subset.
+    """
+    study, record = pilot
+    box = study.answer()
+    assert box.facts["judge"] == "baseline/lexical-v1, asked in this process"
+    assert "it reads no rubric" in box.facts["compared"]
+    n, bank = len(study.plan.prompts), len(study.plan.bank)
+    assert box.facts["prompts"].startswith(f"{n} of {bank} (")
+    assert (box.facts["cost"], box.facts["run"]) == ("nothing", record.name)
+    assert any("compares words, not meaning" in each for each in box.caveats)
+    assert f"{n} of {bank} prompts were judged, not the bank." in box.caveats
+
+
+def test_no_ranking_is_answered_by_a_rubric_that_is_not_read(pilot: tuple[Study, Path]) -> None:
+    """A changed rubric is not read by the embedded judge: the gate fails it, and the box has no
+    answer on that dimension.
+    """
+    study, _ = pilot
+    said = study.answer().said
+    assert "is not usable" in said[0], "a pilot is about its judge"
+    assert any(each.startswith("clinical_utility: no answer, for this judge") for each in said)
+    assert any(each.startswith("calibration: ") and "Best first" in each for each in said)
+
+
+def test_the_terminal_ends_with_the_sentences_of_the_box(
+    pilot: tuple[Study, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """answer.json keeps the box, and a run's output ends with its sentences; the board above them
+    is in the order of Bradley–Terry.
+    """
+    study, record = pilot
+    show_board(record)
+    shown = capsys.readouterr().out
+    kept = json.loads((record / "answer.json").read_text())
+    assert kept["said"] == study.answer().said
+    assert shown.rstrip().endswith("\n".join([kept["question"], *kept["said"]]))
+    for dimension, rated in study.strengths.items():
+        board = shown.partition(f"{dimension} (")[2].partition("└")[0]
+        places = [board.index(f" {model} ") for model in rated.order]
+        assert places == sorted(places)
+
+
+def test_statuses_that_never_occurred_are_folded(pilot: tuple[Study, Path]) -> None:
+    """The table of verdicts has a row for what there is; the rest is named in a note."""
+    table = tournament_tables.verdict_counts(pilot[0].judgments)
+    kinds = [row[""] for row in table.rows]
+    assert "ok" in kinds
+    assert not {"refused", "truncated", "expired"} & {*kinds}
+    assert table.notes[0].startswith("None: refused, truncated")
