@@ -88,7 +88,12 @@ def test_a_session_in_lab_leaves_a_report(notebook: Path) -> None:
     root = notebook.parent
     with kernel(root, **os.environ) as live:
         assert live.run(OPEN, "open") == ""
-        assert live.run("study.show(tournament_plots.winrates(study.winrates))", "figure") == ""
+        assert (
+            live.run(
+                "study.show(tournament_plots.winrates(study.winrates, study.strengths))", "figure"
+            )
+            == ""
+        )
         assert live.run("print('an aside')") == ""
         assert live.run("record = study.save()\nprint('saved', 6 * 7)", "save") == ""
     (folder,) = (root / "runs").iterdir()

@@ -39,7 +39,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch, chdir(root):
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         study = Study.open("pilot", **SMALL)
-        study.show(tournament_plots.forest(study.ratings))
+        study.show(tournament_plots.forest(study.strengths))
         return study.save().path
 
 

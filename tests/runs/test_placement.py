@@ -580,7 +580,7 @@ def test_the_board_in_the_terminal(home: Path, capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert "[red]new[/red] ◀ placed" in printed
     assert "[link=x]ash" in printed
-    assert printed.count("placed") == 1
+    assert printed.count("◀ placed") == 1
     ranked = [row["model"] for row in loaded(record / "elo_ratings.json")["ratings"]]
     assert [printed.index(f" {model} ") for model in ranked] == sorted(
         printed.index(f" {model} ") for model in ranked
