@@ -124,6 +124,13 @@ class TestForm:
         assert str(Path.home()) not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_no_progress_bar_is_stored(path: Path) -> None:
+    """What nbval compares holds no line of stderr: a bar's speed differs from run to run."""
+    stored = [out for cell in cells(path) for out in cell.outputs]
+    assert not [out for out in stored if out.get("name") == "stderr"]
+
+
 def test_nbval_notices_a_changed_k(workspace: Path) -> None:
     """With another K in params/, nbval fails on the stored numbers (`make test` runs it on the
     notebooks as they are, where it must pass).
