@@ -250,6 +250,6 @@ def _shared(tables: Floats, statistic: Callable[[Floats], Floats]) -> Share:
 
 def t_quantile(freedom: int) -> float:
     """What a 95 % interval takes of standard errors."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # scipy.stats takes four times longer to import
 
-    return float(t.ppf(0.975, freedom))
+    return float(stdtrit(freedom, 0.975))
