@@ -9,13 +9,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from arena_kit.files import read_json, write_json
-from arena_kit.judging.canaries.pairs import PREFIX, Canaries
+from arena_kit.judging.canaries.pairs import Canaries
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import CostError, dollars
 from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
 from arena_kit.judging.records import JudgeRequest
-from arena_kit.judging.tournament import judge_pairs, judge_requests
+from arena_kit.judging.tournament import judge_requests
+from arena_kit.runs.asking import ask_judge
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress
 from arena_kit.runs.record import Record
@@ -110,14 +111,6 @@ def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
     return report
 
 
-def spent_on(request_id: str) -> str:
-    """What an answer was paid for: its dimension, canaries or sentinels."""
-    dimension, _, rest = request_id.partition("|")
-    if "@" in rest.rpartition("#")[2]:
-        return "sentinels"
-    return "canaries" if rest.startswith(PREFIX) else dimension
-
-
 def _ready(
     plan: Plan,
     record: Record,
@@ -143,16 +136,7 @@ def _ready(
 
 
 def _asked(plan: Plan, record: Record, progress: Progress, canaries: Canaries) -> CanaryReport:
-    judgments = judge_pairs(
-        canaries.pairs,
-        canaries.material,
-        plan.judge,
-        plan.ledger,
-        offline=plan.params.offline,
-        max_attempts=plan.tournament.judge.max_attempts,
-        terms=replace(plan.terms(record.token, progress.say), prewarm=False),
-        on_progress=progress.show,
-    )
+    judgments = ask_judge(plan, record, progress, canaries.pairs, canaries.material, prewarm=False)
     return CanaryReport.of(plan.judge.model, canaries, judgments)
 
 
