@@ -278,7 +278,7 @@ class Study(Recorded):
             sentences=self._found(mode),
             gate=self.gate,
             about_judge=mode == "pilot",
-            facts=tournament_facts.run_facts(self.plan, self.record),
+            facts=self.run_facts(),
             caveats=[
                 *answers.caveats(self.plan, self.record.read()),
                 *disagreements(self.ratings, self.strengths),
@@ -294,6 +294,10 @@ class Study(Recorded):
         found |= {d: unread(d) for d in self.quality.unread}
         missing = {d: f"{d}: not rated, {why.rstrip('.')}." for d, why in self.unrated.items()}
         return [each[d] for d in self.dimensions for each in (found, missing) if d in each]
+
+    def run_facts(self) -> dict[str, str]:
+        """By whom, what, when, on what and for how much."""
+        return tournament_facts.run_facts(self.plan, self.record)
 
     def facts(self) -> dict[str, str]:
         """What is judged by whom, in words."""
@@ -322,6 +326,11 @@ class Study(Recorded):
         """Write the result artifacts and, unless a runner does it, close the record; as failed,
         with an `UnusableError`, when not one verdict can be used.
         """
+        self.write()
+        return self.record.close()
+
+    def write(self) -> None:
+        """Write the result artifacts; the record stays open."""
         with self.record.failing(self._on_failure):
             _ = self.gate  # kept in the record, asked for or not
             artifacts.write_results(
@@ -342,7 +351,6 @@ class Study(Recorded):
             if self.plan.rejudged:
                 again, model = self.plan.rejudged, self.plan.judge.model
                 write_changes(self.record.path, again, model, self.judgments)
-        return self.record.close()
 
     def _refuse_unusable(self) -> None:
         """Raise where a judge was asked and not one of its verdicts can be used."""
