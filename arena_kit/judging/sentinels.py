@@ -74,7 +74,7 @@ class Sentinels:
 
     def requests(self, look: int) -> list[JudgeRequest]:
         """What is asked at a look."""
-        return [replace(r, look=look) for r in self.material.requests(self.pairs)]
+        return self.material.requests(self.pairs, look)
 
     def report(self, judge: Judge, ledger: Ledger) -> DriftReport:
         """All looks that were answered, and the last one, compared."""

@@ -15,7 +15,7 @@ from arena_kit.judging.cost import CostError, dollars
 from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
 from arena_kit.judging.records import JudgeRequest
-from arena_kit.judging.tournament import judge_requests
+from arena_kit.judging.tournament import judge_pairs
 from arena_kit.runs.asking import ask_judge
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress
@@ -96,11 +96,14 @@ def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
     if plan.sentinels is None:
         return None
     sentinels, number = plan.sentinels.begun(record.token)
-    requests = sentinels.requests(number)
-    progress.say(f"sentinels: {len(requests)} requests asked again, look {number}")
+    pairs = sentinels.pairs
+    progress.say(f"sentinels: {2 * len(pairs)} requests asked again, look {number}")
     terms = replace(plan.terms(record.token, progress.say), prewarm=False)
     try:
-        judge_requests(requests, plan.judge, plan.ledger, max_attempts=1, terms=terms)
+        judge_pairs(
+            pairs, sentinels.material, plan.judge, plan.ledger,
+            max_attempts=1, look=number, terms=terms,
+        )  # fmt: skip
     except CostError as error:
         progress.say(f"sentinels are not asked: {error}")
         return None
