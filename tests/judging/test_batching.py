@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError, LockedError
-from arena_kit.judging.batching import Batching
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.lost_batches import reconcile
 from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.runs.judges import Desk
@@ -774,12 +774,11 @@ def test_strangers_that_keep_coming_do_not_delay_for_ever(slow: Emulator, ledger
             if enough.wait(0.05):
                 return
 
-    batching = Batching(judge=judge, ledger=ledger, terms=terms(), on_settled=lambda n: None)
     crowd = threading.Thread(target=strangers)
     crowd.start()
     started = time.monotonic()
     try:
-        assert not batching.reconcile(intent)
+        assert not reconcile(judge, ledger, terms(), intent)
     finally:
         enough.set()
         crowd.join()
