@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
+from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import write_json
 from arena_kit.judging.canaries.report import CanaryReport
@@ -40,7 +41,8 @@ from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
-from arena_kit.runs.rejudge import write_changes
+from arena_kit.runs.rejudge import ARTIFACT as CHANGES_FILE
+from arena_kit.runs.rejudge import told_changes
 from arena_kit.runs.spending import manifest_cost, run_spending, spending_by_dimension
 
 
@@ -270,12 +272,24 @@ class Study(Recorded):
         artifacts.write_k_sweep(self.record.path, stability, self.strengths, self.method.k)
         return stability
 
+    @cached_property
+    def changed(self) -> dict[str, Any]:
+        """What this judge changed against the record whose pairs it judged again, as rejudge.json
+        says it; empty where no record was.
+        """
+        again, folder = self.plan.rejudged, self.record.path
+        if again is None or not len(self.battles):
+            return {}
+        with self.record.failing(self._on_failure):
+            write_battles(folder / "battles.jsonl", self.battles)  # records are compared as files
+            return told_changes(folder, again, self.plan.judge.model, self.judgments)
+
     def answer(self) -> RunAnswer:
         """What the run found, how sure that is, and what not to conclude; kept in answer.json."""
         mode = str(self.record.read()["mode"])
         return RunAnswer(
             question=QUESTIONS.get(mode, ""),
-            sentences=self._found(mode),
+            sentences=[*self._found(mode), *self.changed.get("sentences", [])],
             gate=self.gate,
             about_judge=mode == "pilot",
             facts=self.run_facts(),
@@ -348,9 +362,8 @@ class Study(Recorded):
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
             self._refuse_unusable()
             write_json(self.record.path / ANSWER_FILE, self.answer().as_dict())
-            if self.plan.rejudged:
-                again, model = self.plan.rejudged, self.plan.judge.model
-                write_changes(self.record.path, again, model, self.judgments)
+            if self.changed:
+                write_json(self.record.path / CHANGES_FILE, self.changed)
 
     def _refuse_unusable(self) -> None:
         """Raise where a judge was asked and not one of its verdicts can be used."""
