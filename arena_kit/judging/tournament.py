@@ -67,8 +67,8 @@ class Material:
     graded: bool = False
 
     def requests(self, pairs: Sequence[Pair], look: int = 0) -> list[JudgeRequest]:
-        """The rendered requests of all pairs, in both orders; from the first `look` on they are
-        asked again on purpose, whatever was answered before.
+        """The rendered requests of all pairs, in both orders; with a `look` they are asked
+        again on purpose, whatever was answered before.
         """
         requests = [
             render(
@@ -101,8 +101,8 @@ def judge_pairs(
 
     Cached answers are used as they are. Offline, an uncached one is an `OfflineError`
     that lists all of them. An answer that cannot be read is asked for again, up to
-    `max_attempts` times in all; what then remains unread keeps its status. Each `look` from the
-    first on has answers of its own.
+    `max_attempts` times in all; what then remains unread keeps its status. Each `look`
+    has answers of its own.
     """
     with garbage_collection_disabled():
         requests = material.requests(pairs, look)

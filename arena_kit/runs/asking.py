@@ -28,11 +28,12 @@ def ask_judge(
     material: Material | None = None,
     *,
     prewarm: bool = True,
+    look: int = 0,
 ) -> list[Judgment]:
     """Judgments of some pairs, from the ledger or asked for and paid by this record's run.
 
     `material` is the plan's own unless another is given; without `prewarm` no request is sent
-    ahead for the prompt cache.
+    ahead for the prompt cache, and each `look` has answers of its own.
     """
     terms = plan.terms(record.token, progress.say)
     return judge_pairs(
@@ -42,6 +43,7 @@ def ask_judge(
         plan.ledger,
         offline=plan.params.offline and plan.params.judge != "replay",
         max_attempts=plan.tournament.judge.max_attempts,
+        look=look,
         terms=terms if prewarm else replace(terms, prewarm=False),
         on_progress=progress.show,
     )

@@ -1,20 +1,21 @@
 """What a run asks beside its bulk: canaries before it, and no bulk from a paid judge that fails on
-them; sentinels after it, to notice that the judge has changed.
+them; after it repeats, to see whether the judge says the same twice, and sentinels, to notice that
+it has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from arena_kit.files import read_json, write_json
+from arena_kit.files import read_json, write_json, write_jsonl
 from arena_kit.judging.canaries.pairs import Canaries
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import CostError, dollars
 from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
-from arena_kit.judging.records import JudgeRequest
+from arena_kit.judging.records import REPEAT, JudgeRequest, Judgment
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.runs.asking import ask_judge
 from arena_kit.runs.plan import Plan
@@ -22,6 +23,7 @@ from arena_kit.runs.progress import Progress
 from arena_kit.runs.record import Record
 
 FILE, SUITE_FILE, DRIFT_FILE = "canaries.json", "canary_suite.json", "drift.json"
+REPEATS_FILE = "repeats.jsonl"
 
 
 def preflight(
@@ -87,6 +89,27 @@ def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
             measures = [Measure(**{f.name: row[f.name] for f in fields(Measure)}) for row in rows]
             return measures if name == SUITE_FILE else _against(measures, rules)
     return []
+
+
+def repeated(
+    plan: Plan, record: Record, progress: Progress, judgments: Sequence[Judgment]
+) -> list[Judgment]:
+    """Ask some of a run's requests a second time, and keep the verdicts in the record; what the
+    cap does not allow is not asked, and said.
+    """
+    asked = {*plan.asked}
+    pairs = plan.repeated([each.pair for each in judgments if each.pair in asked])
+    if not pairs:
+        return []
+    progress.say(f"repeats: {2 * len(pairs)} requests asked a second time")
+    try:
+        again = ask_judge(plan, record, progress, pairs, prewarm=False, look=REPEAT)
+    except CostError as error:
+        progress.say(f"no request is asked a second time: {error}")
+        return []
+    verdicts = [verdict for judgment in again for verdict in judgment.verdicts]
+    write_jsonl(record.path / REPEATS_FILE, [verdict.as_row() for verdict in verdicts])
+    return again
 
 
 def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:

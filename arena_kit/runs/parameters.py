@@ -55,6 +55,7 @@ class RunParams(Strict):
     prewarm: bool = False
     preflight: bool = True
     sentinels: int = Field(default=0, ge=0, multiple_of=2)
+    repeats: int = Field(default=0, ge=0, multiple_of=2)
     base_url: Annotated[str, AfterValidator(service_address)] = ""
     key_variable: str = Field(default="", pattern=VARIABLE)
     n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)

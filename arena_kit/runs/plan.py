@@ -18,11 +18,11 @@ from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster, doll
 from arena_kit.judging.gate import Rule
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
+from arena_kit.judging.pairing import Pairing, build_pairs, drawn_in_turn, select_subset
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.quality.family import Families
-from arena_kit.judging.records import JudgeRequest, Status
+from arena_kit.judging.records import REPEAT, JudgeRequest, Status
 from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
@@ -168,6 +168,15 @@ class Plan:
             return None
         return Sentinels.of(self.judge, self.ledger, self.pairing.pairs, self.material, n)
 
+    def repeated(self, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+        """Those of some pairs that are asked twice; none of a recording, nor where the parameters
+        want none.
+        """
+        n, seed = self.params.repeats, self.params.subset_seed
+        if not n or self.params.judge == "replay":
+            return ()
+        return drawn_in_turn(pairs, n // 2, seed)
+
     @cached_property
     def bulk(self) -> list[JudgeRequest]:
         """The requests on all pairs that the ledger cannot answer, as it stands at first use."""
@@ -181,12 +190,15 @@ class Plan:
 
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
-        """The requests that would be sent: canaries before a bulk, the bulk, and sentinels."""
+        """The requests that would be sent: canaries before a bulk, the bulk, repeats and
+        sentinels.
+        """
         canaries = [self.canaries if self.bulk else None, self.suite]
         asked = [request for each in canaries if each for request in each.requests()]
         sentinels = self.sentinels
         again = sentinels.requests(len(sentinels.looks) + 1) if sentinels else []
-        return [*self.unanswered(asked), *self.bulk, *again]
+        twice = self.material.requests(self.repeated(self.asked), REPEAT)
+        return [*self.unanswered(asked), *self.bulk, *self.unanswered(twice), *again]
 
     def unanswered(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
         """Those of some requests that the ledger cannot answer; equal ones once."""

@@ -34,7 +34,7 @@ from arena_kit.reporting.tables import Shown
 from arena_kit.reporting.tournament_tables import about
 from arena_kit.runs import answers, artifacts, tournament_facts
 from arena_kit.runs.asking import ask_judge, keep_failure, keep_judgments
-from arena_kit.runs.canaries import concerns, full_suite, look, preflight
+from arena_kit.runs.canaries import concerns, full_suite, look, preflight, repeated
 from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.judge_gate import failed_pilot, held, ready_plan
 from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
@@ -127,15 +127,25 @@ class Study(Recorded):
         with judging_progress(self.record, unit="sentinel verdict") as progress:
             return look(self.plan, self.record, progress)
 
-    @cached_property
+    @property
     def judgments(self) -> list[Judgment]:
         """Every pair judged in both orders and settled, after the canaries."""
+        return self._judged_twice[0]
+
+    @property
+    def repeats(self) -> list[Judgment]:
+        """Some of the same pairs judged a second time, where the parameters want that."""
+        return self._judged_twice[1]
+
+    @cached_property
+    def _judged_twice(self) -> tuple[list[Judgment], list[Judgment]]:
         _ = self.canaries, self.canary_suite
         record = self.record
         with record.failing(self._on_failure), judging_progress(record) as progress:
             began = monotonic()
             judgments = self._judge(progress)
             took = monotonic() - began
+            again = repeated(self.plan, record, progress, judgments)
             _ = self.drift
             keep_judgments(
                 self.plan,
@@ -145,7 +155,7 @@ class Study(Recorded):
                 judging={"seconds": round(took, 3), "asked": _asked_now(judgments)},
                 cost=manifest_cost(self.plan, record.token, judgments),
             )
-        return judgments
+        return judgments, again
 
     def _bulk(self) -> list[JudgeRequest]:
         """What would be asked next after the pre-flight."""
@@ -238,6 +248,7 @@ class Study(Recorded):
             return JudgeQuality.of(
                 plan.judge.model,
                 judgments,
+                repeats=self.repeats,
                 labels=plan.labels,
                 lengths=lengths_of(plan.responses),
                 families=plan.families,

@@ -45,6 +45,7 @@ class JudgeQuality:
         judge: str,
         judgments: Sequence[Judgment],
         *,
+        repeats: Sequence[Judgment] = (),
         labels: BattleLog | None = None,
         battles: BattleLog | None = None,
         lengths: Lengths | None = None,
@@ -56,6 +57,8 @@ class JudgeQuality:
 
         Parameters
         ----------
+        repeats
+            Some of the same pairs, judged a second time.
         labels
             People's votes or gold labels on the same battles.
         battles
@@ -70,6 +73,7 @@ class JudgeQuality:
             Dimensions whose rubric this judge is known not to follow.
         """
         calls = Calls.of(judgments, lengths)
+        twice = Calls.of([*judgments, *repeats]).by_dimension()
         logs = _by_dimension(to_battles(judgments) if battles is None else battles)
         found = []
         for name, own in calls.by_dimension().items():
@@ -81,7 +85,7 @@ class JudgeQuality:
                     statuses=statuses(each),
                     position=position(own),
                     **_of_calls(own, families, voted),
-                    stability=stability(own),
+                    stability=stability(twice[name]),
                     people=people(log, voted, strata) if log is not None and voted else None,
                 )
             )
