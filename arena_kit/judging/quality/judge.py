@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.judging.agreement import NOTHING
 from arena_kit.judging.gate import Gate, Measure, Rule, gate
 from arena_kit.judging.quality.calls import Calls, Lengths
-from arena_kit.judging.quality.dimension import NOTHING, DimensionQuality
+from arena_kit.judging.quality.dimension import DimensionQuality
 from arena_kit.judging.quality.family import Families, family_preference
 from arena_kit.judging.quality.length import length_preference
 from arena_kit.judging.quality.measures import (
