@@ -273,21 +273,21 @@ def batches(
     """List the batches that are under way, or cancel one."""
     from arena_kit.cli import terminal
     from arena_kit.judging.ledger import Ledger
-    from arena_kit.runs.judges import Desk
+    from arena_kit.runs.batches import Batches
     from arena_kit.runs.record import find_root
     from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament
 
     root = find_root()
     file = read_tournament(root / (tournament or DEFAULT_TOURNAMENT))
-    desk = Desk(ledger=Ledger(root / file.verdicts), root=root, key_variable=key_variable)
+    sent = Batches(ledger=Ledger(root / file.verdicts), root=root, key_variable=key_variable)
     if cancel:
-        batch = desk.cancel(cancel)
+        batch = sent.cancel(cancel)
         echo(f"batch {batch.batch_id} is {batch.status}; the next run collects its results")
     if give_up:
-        intent = desk.give_up(give_up)
+        intent = sent.give_up(give_up)
         echo(f"{intent.batch_id or intent.intent} is given up")
     rows = [
-        asdict(i) | (asdict(desk.look(i)) if look and i.batch_id else {}) for i in desk.under_way()
+        asdict(i) | (asdict(sent.look(i)) if look and i.batch_id else {}) for i in sent.under_way()
     ]
     if as_json:
         echo(json.dumps(rows, indent=2, default=str))

@@ -23,6 +23,7 @@ from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.quality.family import Families
 from arena_kit.judging.records import REPEAT, JudgeRequest, Status
+from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
@@ -69,17 +70,7 @@ class Plan:
         refuse_stale(responses, tournament.generate, files.responses)
         rubrics = read_rubrics(tournament.dimensions, files.rubrics)
         judge = make_judge(mode, params, tournament, root)
-        pairing = build_pairs(
-            prompts,
-            tournament.entrants,
-            responses.keys(),
-            {name: rubric.needs_gold for name, rubric in rubrics.items()},
-            missing=tournament.missing_responses,
-            limit=params.limit_pairs,
-            only=params.only_entrant,
-            barred=_barred(judge, tournament),
-        )
-        _refuse_too_many(len(pairing.pairs))
+        pairing = _paired(params, tournament, prompts, responses, rubrics, judge)
         _refuse_reserved(bank)
         material = Material(
             prompts={p.prompt_id: p for p in bank},
@@ -89,8 +80,7 @@ class Plan:
             graded=tournament.judge.graded,
         )
         again: Rejudged | None = None
-        if params.rejudge:
-            which = params.rejudge
+        if which := params.rejudge:
             which = str(root / which) if which.endswith(".json") else which
             record = root / params.replay_from
             pairing, again = rejudged(record, which, pairing, material, judge.model)
@@ -296,6 +286,29 @@ class Plan:
         if not isinstance(self.judge, PaidJudge):
             raise TypeError(f"{self.judge.model} costs nothing")
         return self.judge
+
+
+def _paired(
+    params: RunParams,
+    tournament: TournamentFile,
+    prompts: Sequence[Prompt],
+    responses: Mapping[tuple[str, str], Response],
+    rubrics: Mapping[str, Rubric],
+    judge: Judge,
+) -> Pairing:
+    """The pairs of a run; refused where they are too many."""
+    pairing = build_pairs(
+        prompts,
+        tournament.entrants,
+        responses.keys(),
+        {name: rubric.needs_gold for name, rubric in rubrics.items()},
+        missing=tournament.missing_responses,
+        limit=params.limit_pairs,
+        only=params.only_entrant,
+        barred=_barred(judge, tournament),
+    )
+    _refuse_too_many(len(pairing.pairs))
+    return pairing
 
 
 def _barred(judge: Judge, tournament: TournamentFile) -> frozenset[str]:

@@ -256,6 +256,16 @@ def open_record(path: str | Path) -> dict[str, Any]:
     return values
 
 
+def readable_records(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The records directly in a folder whose manifest can be read, by name, with it."""
+    for file in sorted(folder.glob("*/manifest.json")):
+        try:
+            manifest = open_record(file.parent)
+        except DataError:
+            continue
+        yield file.parent, manifest
+
+
 def in_short(manifest: Mapping[str, Any]) -> dict[str, object]:
     """What a manifest says of its run, without what it does not have."""
     judge = manifest.get("judge") or {}
