@@ -78,4 +78,4 @@ def keep_failure(record: Record, error: BaseException, ledger: Ledger | None) ->
         missing = ({"request_id": request_id} for request_id in error.missing)
         write_jsonl(record.path / "missing.jsonl", missing)
     if ledger is not None:
-        record.add_spent(ledger.spent(record.token), ledger.usd_unknown(record.token))
+        record.add_spent(ledger)

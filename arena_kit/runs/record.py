@@ -26,6 +26,7 @@ from arena_kit.files import DataError, LockedError, read_json, write_json
 from arena_kit.runs import live_report
 
 if TYPE_CHECKING:
+    from arena_kit.judging.ledger import Ledger
     from arena_kit.reporting.figures import Picture, Plot
 
 RUNS_VARIABLE = "ARENA_KIT_RUNS"
@@ -216,11 +217,14 @@ class Record:
             code=code_state(Path.cwd()),
         )
 
-    def add_spent(self, usd: float, unknown: float) -> None:
-        """What the run has paid so far, and what it may have paid beside; a run that fails has
-        costs, too.
+    def add_spent(self, ledger: Ledger) -> None:
+        """What the run has paid so far, by the ledger, and what it may have paid beside; a run
+        that fails has costs, too.
         """
-        cost = {"usd_spent": usd, "usd_unknown": unknown}
+        cost = {
+            "usd_spent": ledger.spent(self.token),
+            "usd_unknown": ledger.usd_unknown(self.token),
+        }
         self.update(cost={**self.read().get("cost", {}), **cost})
 
     def finish(self, error: str | None = None) -> dict[str, Any]:
