@@ -8,8 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html.parser import HTMLParser
 from itertools import combinations
@@ -27,7 +27,15 @@ from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response
-from arena_kit.judging.records import Judgment, Settlement, Slot, Status, Verdict
+from arena_kit.judging.records import (
+    Answer,
+    JudgeRequest,
+    Judgment,
+    Settlement,
+    Slot,
+    Status,
+    Verdict,
+)
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.terms import AskingTerms, Pace
 from arena_kit.judging.tournament import Material
@@ -448,3 +456,32 @@ def edited(workspace: Path, **changes: Any) -> Path:
             inner[last] = value
     path.write_text(yaml.safe_dump(values))
     return path
+
+
+Script = Callable[[JudgeRequest], str | Status | None]
+
+
+@dataclass(slots=True)
+class ScriptedJudge:
+    """A judge that answers with whatever `script` returns for a request.
+
+    A string is the raw text of an answer, a `Status` an answer that failed that way, and
+    None no answer at all. `asked` lists the ids of every request, in order.
+    """
+
+    script: Script
+    model: str = "scripted/v1"
+    settings: Mapping[str, object] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def answer(self, request: JudgeRequest) -> Answer | None:
+        self.asked.append(request.request_id)
+        reply = self.script(request)
+        if reply is None:
+            return None
+        return Answer(
+            request_id=request.request_id,
+            status=reply if isinstance(reply, Status) else Status.OK,
+            text="" if isinstance(reply, Status) else reply,
+            served_model=self.model,
+        )

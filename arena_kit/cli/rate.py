@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import click
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors, record_folder
+from arena_kit.cli.base import Listing, Lists, echo, json_option, main, plain_errors, record_folder
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
 from arena_kit.files import DataError
@@ -84,7 +84,7 @@ def _default(value: object, kind: object) -> str:
               help="The column of the outcome in VERDICTS.")  # fmt: skip
 @click.option("--judge-model", default="", metavar="NAME",
               help="Whose verdicts count, where VERDICTS has those of several judges.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option()
 @plain_errors
 @reading_options
 def rate(
@@ -271,7 +271,7 @@ def _rated_json(
 @main.command()
 @click.argument("before", type=record_folder)
 @click.argument("after", type=record_folder)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@json_option("JSON instead of tables")
 @plain_errors
 def compare(before: Path, after: Path, as_json: bool) -> None:
     """What changed between two run records.

@@ -36,7 +36,6 @@ from arena_kit.reporting.tournament_tables import (
 )
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
-from arena_kit.runs.rejudge import ARTIFACT
 from arena_kit.site.overview import Overview
 
 _FEW = 3  # models of a tier that are named
@@ -149,7 +148,6 @@ def _show_tournament(record: Path) -> None:
         *_claimed(strengths),
         *_probed(manifest),
         *_left_out(manifest),
-        *_rejudged(record),
     )
     for sentence in said:
         _say(sentence)
@@ -207,12 +205,6 @@ def _probed(manifest: Mapping[str, Any]) -> list[str]:
     """What canaries and sentinels said of the judge, where they were asked."""
     told = (manifest.get(name) or {} for name in ("preflight", "drift"))
     return [" ".join(each["sentences"]) for each in told if each]
-
-
-def _rejudged(record: Path) -> list[str]:
-    """What changed against the record whose pairs were judged again; nothing for other runs."""
-    file = record / ARTIFACT
-    return list(read_json(file)["sentences"]) if file.is_file() else []
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:

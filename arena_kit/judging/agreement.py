@@ -47,6 +47,10 @@ class Share:
         return f"{self.value:.1%} ({self.ci_low:.1%} to {self.ci_high:.1%})"
 
 
+#: A share that could not be measured.
+NOTHING = Share(value=None, ci_low=None, ci_high=None, n=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
     """How often two voters say the same, and how much of that is beyond chance (`kappa`), with
