@@ -22,10 +22,17 @@ from arena_kit.reporting.tables import DASH, Table
 
 def sentences(judges: Sequence[Judged]) -> list[str]:
     """What was found: each judge's gate, and which is the cheapest that will do."""
-    return [*(judge.gate.sentence for judge in judges), *_choice(judges)]
+    return [*map(sentence, judges), *choice(judges)]
 
 
-def answer(judges: Sequence[Judged]) -> str:
+def sentence(judge: Judged) -> str:
+    """A judge's gate, or why it could not be asked."""
+    if judge.battles is None:
+        return f"The judge {judge.judge} was {judge.source}."
+    return judge.gate.sentence
+
+
+def text(judges: Sequence[Judged]) -> str:
     """The same in lines that fit a page."""
     return "\n".join(fill(each, 96, subsequent_indent="  ") for each in sentences(judges))
 
@@ -38,7 +45,7 @@ def judges_table(judges: Sequence[Judged]) -> Table:
         rows=[
             {
                 "judge": each.judge,
-                "gate": str(each.gate.level),
+                "gate": DASH if each.battles is None else str(each.gate.level),
                 "verdicts": each.n_verdicts or DASH,
                 "$ per 1,000": DASH if each.usd is None else dollars(each.usd),
                 "seconds per 1,000": DASH if each.seconds is None else f"{each.seconds:,.1f}",
@@ -117,8 +124,9 @@ def figure(judges: Sequence[Judged]) -> Figure:
     return figure
 
 
-def _choice(judges: Sequence[Judged]) -> Iterator[str]:
-    if len(judges) < 2:
+def choice(judges: Sequence[Judged]) -> Iterator[str]:
+    """Which judge is the cheapest that will do, where there are several to choose from."""
+    if sum(judge.battles is not None for judge in judges) < 2:
         return
     best = cheapest(judges)
     if best is None or best.usd is None:

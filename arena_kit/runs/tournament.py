@@ -331,7 +331,7 @@ class Study(Recorded):
             sentences=self._found(mode),
             gate=self.gate,
             about_judge=mode == "pilot",
-            facts=self._run_facts(),
+            facts=self.run_facts(),
             caveats=[
                 *answers.caveats(self.plan, self.record.read()),
                 *disagreements(self.ratings, self.strengths),
@@ -348,7 +348,7 @@ class Study(Recorded):
         missing = {d: f"{d}: not rated, {why.rstrip('.')}." for d, why in self.unrated.items()}
         return [each[d] for d in self.dimensions for each in (found, missing) if d in each]
 
-    def _run_facts(self) -> dict[str, str]:
+    def run_facts(self) -> dict[str, str]:
         """By whom, what, when, on what and for how much."""
         plan, manifest = self.plan, self.record.read()
         strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
@@ -412,6 +412,11 @@ class Study(Recorded):
         """Write the result artifacts and, unless a runner does it, close the record; as failed,
         with an `UnusableError`, when not one verdict can be used.
         """
+        self.write()
+        return self.record.close()
+
+    def write(self) -> None:
+        """Write the result artifacts; the record stays open."""
         with self.record.failing(self._on_failure):
             _ = self.gate  # kept in the record, asked for or not
             artifacts.write_results(
@@ -432,7 +437,6 @@ class Study(Recorded):
             if self.plan.rejudged:
                 again, model = self.plan.rejudged, self.plan.judge.model
                 write_changes(self.record.path, again, model, self.judgments)
-        return self.record.close()
 
     def _refuse_unusable(self) -> None:
         """Raise where a judge was asked and not one of its verdicts can be used."""
