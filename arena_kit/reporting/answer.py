@@ -80,7 +80,7 @@ class RunAnswer:
         )
         parts.append(f'<p style="{_SOFT}">{" · ".join(facts)}</p>')
         question = f'<p style="{_SOFT}">{escape(self.question)}</p>'
-        return f'<div style="{_BOX}">{question}{"".join(parts)}</div>'
+        return f'<div class="answer" style="{_BOX}">{question}{"".join(parts)}</div>'
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/html": self.html, "text/plain": self.text}

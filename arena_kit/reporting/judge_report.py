@@ -15,7 +15,7 @@ from arena_kit.judging.cost import dollars
 from arena_kit.judging.gate import Level
 from arena_kit.judging.quality.compared import Judged, agree, cheapest
 from arena_kit.judging.quality.dimension import DimensionQuality
-from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot
+from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot, shown_name
 from arena_kit.reporting.judge_quality import rest
 from arena_kit.reporting.tables import DASH, Table
 
@@ -99,7 +99,10 @@ def canary_table(judges: Sequence[Judged]) -> Table:
 def figure(judges: Sequence[Judged]) -> Figure:
     """The three shares that matter most, one panel each, a line per judge and dimension."""
     lines = [(judge, each) for judge in judges for each in judge.quality.dimensions]
-    labels = [f"{j.judge}{f', {each.dimension}' if each.dimension else ''}" for j, each in lines]
+    labels = [
+        "\n".join(shown_name(name) for name in (judge.judge, each.dimension) if name)
+        for judge, each in lines
+    ]
     columns = {
         "agrees with people (both decided)": [_people(each) for _, each in lines],
         "both orders agree": [rest(each.position.flips) for _, each in lines],
@@ -107,7 +110,7 @@ def figure(judges: Sequence[Judged]) -> Figure:
     }
     drawn = {title: shares for title, shares in columns.items() if any(_known(s) for s in shares)}
     figure, axes = panels_of(
-        9, 1.3 + 0.34 * len(lines), len(drawn), "How good is each judge?", labels=labels
+        9, 1.3 + 0.4 * len(lines), len(drawn), "How good is each judge?", labels=labels
     )
     for ax, (title, shares) in zip(axes, drawn.items(), strict=True):
         for y, share in enumerate(reversed(shares)):

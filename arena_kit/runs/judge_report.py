@@ -203,9 +203,9 @@ class JudgeStudy(Recorded):
             return Judged(
                 judge=quality.judge, source=why, quality=quality, gate=quality.gate(self._rules)
             )
-        pairs, own = plan.pairing.pairs, plan.material
-        if self.params.records:
-            pairs = [pair for pair in pairs if pair in self._shared]
+        own = plan.material
+        recorded = bool(self.params.records)
+        pairs = [pair for pair in plan.pairing.pairs if not recorded or pair in self._shared]
         judge = plan.tournament.judge.baseline
         judgments = judge_pairs(pairs, own, judge, plan.ledger)
         suite = canary_pairs(own.rubrics, salt=own.salt, graded=own.graded)
