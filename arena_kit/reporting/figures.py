@@ -100,6 +100,11 @@ def matrices_of(
     return figure, axes, side
 
 
+def row_height(n: int) -> float:
+    """Inches of each of so many rows, in which a name stands and a number over its mark."""
+    return 0.42 if n <= 8 else 0.32
+
+
 _READABLE = 0.28  # inches of a cell that holds two digits
 
 

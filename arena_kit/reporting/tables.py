@@ -108,7 +108,9 @@ class Table:
         """An escaped, static HTML table with its styles in the tags; it scrolls by itself where it
         is wide, and the notes under it do not.
         """
-        notes = "".join(f'<p style="{_NOTE}">{escape(note)}</p>' for note in self.notes)
+        notes = "".join(
+            f'<p style="{_NOTE}">{escape(note, quote=False)}</p>' for note in self.notes
+        )
         if self.empty and not self.rows:
             return f"<p>{escape(self.empty)}</p>"
         table = self._styled(self._great_table(_text))

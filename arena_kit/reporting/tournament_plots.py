@@ -27,6 +27,7 @@ from arena_kit.reporting.figures import (
     models_of,
     panels_of,
     plot,
+    row_height,
     shown_name,
 )
 
@@ -37,7 +38,7 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
     n = max(len(rated.ratings) for rated in ratings.values())
     figure, axes = panels_of(
         9,
-        1.5 + 0.42 * n,
+        1.5 + row_height(n) * n,
         len(ratings),
         "Who is ahead, and how sure can we be?",
         sharex=True,
@@ -208,7 +209,7 @@ def permutation_spread(ratings: Mapping[str, Ratings], board: Mapping[str, Ratin
     """
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
-        9, 1.5 + 0.42 * n, len(ratings), "How far could a single order have led astray?",
+        9, 1.5 + row_height(n) * n, len(ratings), "How far could a single order have led astray?",
         sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
