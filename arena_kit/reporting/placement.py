@@ -281,7 +281,7 @@ def forest(placed: Placed, note: str = "") -> Figure:
     ax.axvline(placed.joint.settings["center"], color=LINE, linewidth=1, zorder=0)
     ax.set_yticks(range(len(rows)), [shown_name(row.model) for row in rows])
     ax.set_ylim(-0.7, len(rows) - 0.2)
-    votes = f"; votes {note}" if note else ""
+    votes = f"; votes {note if len(note) <= 80 else f'{note[:79]}…'}" if note else ""
     ax.set_xlabel(f"Bradley–Terry rating (bar: 95% interval{votes})")
     ax.tick_params(length=0)
     legend_below(figure, columns=4)

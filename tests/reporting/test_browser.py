@@ -18,9 +18,7 @@ from arena_kit.site.build import build_site
 from tests.browser import Browser, running_browser
 from tests.samples import (
     HOSTILE,
-    SMALL,
     all_pairs,
-    copy_workspace,
     crowd,
     drawn,
     edited,
@@ -93,8 +91,9 @@ def first_screen(browser: Browser) -> str:
     """What can be read without scrolling."""
     text: str = browser.run(
         """(() => { const seen = [];
-          const walk = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
-          while (walk.nextNode()) { const r = document.createRange(); r.selectNode(walk.currentNode);
+          const walk = document.createTreeWalker(document.querySelector('main'), 4);
+          while (walk.nextNode()) {
+            const r = document.createRange(); r.selectNode(walk.currentNode);
             const b = r.getBoundingClientRect();
             if (b.height && b.bottom <= innerHeight) seen.push(walk.currentNode.textContent); }
           return seen.join(' '); })()"""
@@ -166,13 +165,61 @@ def test_a_hostile_placement(browser: Browser, workspace: Path) -> None:
 
 def test_a_hostile_judge(browser: Browser, workspace: Path) -> None:
     """Names of judges, models and dimensions act nowhere in a judge report."""
-    rows = [f"{json.dumps(a)[1:-1]}" for a in ("ash", "beech")]
+    sides = ("ash", "beech")
     lines = [
-        {"model_a": rows[n % 2], "model_b": rows[1 - n % 2], "winner": "model_a", "question_id": f"q{n}",
-         "dimension": TEXTS[n % 3], "judge_model": TEXTS[n % 4], "source": "llm-judge"}
+        {"model_a": sides[n % 2], "model_b": sides[1 - n % 2], "winner": "model_a",
+         "question_id": f"q{n}", "dimension": TEXTS[n % 3], "judge_model": TEXTS[n % 4],
+         "source": "llm-judge"}
         for n in range(48)
     ]  # fmt: skip
     file = workspace / "verdicts.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     check(browser, report_of("judge_report", workspace, verdicts="verdicts.jsonl"))
     assert "PWNED" in browser.text()
+
+
+#: What the first screen of each sample report must say: an answer, and how sure it is.
+SAID = {
+    "pilot": ("usable with caution", "aspen"),
+    "headline": ("aspen is first (P > 99%)", "factuality"),
+    "k_sweep": ("No: every neighbour keeps its place", "not decided by the evidence"),
+    "adaptive": ("aspen is first (P > 99%)", "factuality"),
+    "judge_report": ("is not usable", "at least 70% is usable"),
+    "placement": ("dogwood is placed at rank 5 of 13", "1022 to 1074"),
+    "policy_validity": ("2 of 4 objectives are met", "officially stable"),
+}
+
+
+@pytest.mark.slow  # seven whole runs of the sample, a minute and a half
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_sample_report_answers_on_its_first_screen(
+    name: str, browser: Browser, workspace: Path
+) -> None:
+    """The answer and its certainty are read without scrolling, on a phone and on a desk; the page
+    fits both, and its pictures have a form for each.
+    """
+    page = run_notebook(name, root=workspace, progress=False).path / "report.html"
+    check(browser, page)
+    for width, height in (PHONE, DESK):
+        browser.size(width, height)
+        browser.go(page)
+        shown = first_screen(browser)
+        assert all(words in shown for words in SAID[name]), shown
+    pictures = browser.run("document.images.length")
+    assert browser.run("document.querySelectorAll('picture source').length") == pictures
+    assert f"arena-kit site {page.parent.name} --out site" in browser.text()
+
+
+@pytest.mark.slow  # 12 entrants on five dimensions are 3,300 verdicts and seven large figures
+def test_twelve_entrants_on_five_dimensions(browser: Browser, workspace: Path) -> None:
+    """The report of a large tournament stays within 12,000 pixels at 1280 and 3 MB."""
+    names = [f"entrant-{n:02d}" for n in range(1, 13)]
+    dimensions = ["factuality", "calibration", "clinical_utility", "tone", "brevity"]
+    crowd(workspace, names, dimensions, prompts=5)
+    given = {"n_perms": "50", "strata": "{}"}
+    page = run_notebook("headline", root=workspace, overrides=given, progress=False).path
+    check(browser, page / "report.html")
+    browser.size(*DESK)
+    browser.go(page / "report.html")
+    assert browser.run("document.documentElement.scrollHeight") <= 12_000
+    assert (page / "report.html").stat().st_size <= 3_000_000
