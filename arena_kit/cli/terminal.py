@@ -45,15 +45,13 @@ _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
 def show_board(record: Path) -> None:
-    """The leaderboard of a run record and under it the answer that its report begins with, or what
-    a judge report found.
+    """The leaderboard of a run record and under it the answer that its report begins with; of a
+    judge report the answer alone.
     """
-    if (record / "judges.json").is_file():
-        for sentence in read_json(record / "judges.json")["answer"]:
-            _say(sentence)
-        return
     answer = read_json(record / ANSWER_FILE) if (record / ANSWER_FILE).is_file() else None
-    if (record / "elo_ratings.json").is_file():
+    if (record / "judges.json").is_file():
+        answer = answer or {"question": "", "said": read_json(record / "judges.json")["answer"]}
+    elif (record / "elo_ratings.json").is_file():
         _show_placement(record, answered=answer is not None)
     elif (record / "leaderboard.json").is_file():
         board = read_json(record / "leaderboard.json")

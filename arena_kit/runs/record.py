@@ -334,10 +334,11 @@ class Recorded:
     record: Record
 
     def show(self, plot: Plot) -> Picture:
-        """Save a plot in the record and return it for display."""
+        """Save a plot in the record, as a page and as a phone show it, and return it."""
         from arena_kit.reporting.figures import save_picture
 
-        return save_picture(plot, self.record.path / "figures" / f"{plot.name}.png")
+        folder, name = self.record.path / "figures", f"{plot.name}.png"
+        return save_picture(plot, folder / name, folder / "narrow" / name)
 
 
 _latest: dict[str, Path] = {}
