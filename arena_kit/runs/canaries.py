@@ -17,13 +17,13 @@ from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
 from arena_kit.judging.records import REPEAT, JudgeRequest, Judgment
 from arena_kit.judging.tournament import judge_pairs
+from arena_kit.runs.artifacts import REPEATS_FILE
 from arena_kit.runs.asking import ask_judge
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress
 from arena_kit.runs.record import Record
 
 FILE, SUITE_FILE, DRIFT_FILE = "canaries.json", "canary_suite.json", "drift.json"
-REPEATS_FILE = "repeats.jsonl"
 
 
 def preflight(

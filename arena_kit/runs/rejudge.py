@@ -23,6 +23,7 @@ from arena_kit.judging.tournament import Material
 from arena_kit.judging.verdicts import settle_all, verdict_of
 from arena_kit.rating.base import RatingError, Ratings, known
 from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.runs.artifacts import REPEATS_FILE
 from arena_kit.runs.battles import battles_of
 from arena_kit.runs.cascade import ReadyCascade
 from arena_kit.runs.compare import (
@@ -100,7 +101,8 @@ def rejudged(
         cascade = ReadyCascade.of(Path(which), judgments, judge_model)
         reasons = {judgment.pair: cascade.why(judgment) for judgment in judgments}
     else:
-        reasons = {judgment.pair: unsure(judgment) for judgment in judgments}
+        again = _recorded_repeats(record)
+        reasons = {j.pair: unsure(j, again.get(j.pair, ())) for j in judgments}
     asked = [why for why in reasons.values() if why] if which != "all" else []
     if which != "all" and not asked:
         raise DataError(f"{record}: its judge was sure of every pair, so none is judged again")
@@ -123,6 +125,13 @@ def recorded_judgments(record: Path, pairs: Sequence[Pair], material: Material) 
         model = replay.model_of(request)
         read.append(verdict_of(request, answer, judge_model=model, cached=True))
     return settle_all(read)
+
+
+def _recorded_repeats(record: Path) -> dict[Pair, list[Judgment]]:
+    """What a record's judge said to pairs that it was asked a second time."""
+    file = record / REPEATS_FILE
+    again = ReplayJudge.from_record(file).judgments() if file.is_file() else []
+    return {judgment.pair: [judgment] for judgment in again}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
