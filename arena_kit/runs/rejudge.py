@@ -18,10 +18,11 @@ from arena_kit.judging.cascade import unsure
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Pair
+from arena_kit.judging.quality.people import rank_correlation
 from arena_kit.judging.records import Judgment, Slot
 from arena_kit.judging.tournament import Material
 from arena_kit.judging.verdicts import settle_all, verdict_of
-from arena_kit.rating.base import RatingError, Ratings, known
+from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.runs.artifacts import REPEATS_FILE
 from arena_kit.runs.battles import battles_of
@@ -38,8 +39,6 @@ from arena_kit.runs.record import open_record
 Codes = NDArray[Any]
 
 ARTIFACT = "rejudge.json"
-#: Entrants below which no rank correlation is told.
-_LEAST_RANKED = 3
 #: What two orders say, sorted, that name the same entrant or a tie.
 _AGREE = ([Slot.A, Slot.B], [Slot.TIE, Slot.TIE])
 #: Notebooks whose records hold judged pairs, and the one that judges these again.
@@ -222,7 +221,7 @@ def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Chang
         name, said = orders.dimension, twice.get(orders.dimension, [])
         both = [each for each in said if {each.before, each.after} <= {*Slot}]
         first, second, question = _settled(logs[0][name], logs[1][name], kept)
-        tau, rho = _correlation(*(each[name] for each in rated))
+        tau, rho = rank_correlation(*(each[name] for each in rated))
         rows.append(
             Changed(
                 dimension=name,
@@ -294,19 +293,3 @@ def _rated(battles: BattleLog, method: BradleyTerry) -> Ratings | None:
         return method(battles)
     except RatingError:
         return None
-
-
-def _correlation(
-    first: Ratings | None, second: Ratings | None
-) -> tuple[float | None, float | None]:
-    """Kendall's and Spearman's rank correlation of the entrants that both rate, or None."""
-    from scipy.stats import kendalltau, spearmanr
-
-    if first is None or second is None:
-        return None, None
-    shared = [model for model in first.models if model in second.models]
-    if len(shared) < _LEAST_RANKED:
-        return None, None
-    one, two = ([ratings[model].rating for model in shared] for ratings in (first, second))
-    tau, rho = (float(test(one, two).statistic) for test in (kendalltau, spearmanr))
-    return known(tau), known(rho)
