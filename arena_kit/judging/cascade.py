@@ -41,8 +41,8 @@ def unsure(judgment: Judgment, repeats: Sequence[Judgment] = ()) -> str:
         return "an order has no verdict"
     if judgment.settlement is Settlement.INCONSISTENT:
         return "the orders disagree"
-    said = (judgment.settlement, judgment.winner)
-    if any((other.settlement, other.winner) != said for other in repeats):
+    outcome = (judgment.settlement, judgment.winner)
+    if any((other.settlement, other.winner) != outcome for other in repeats):
         return "repeated answers disagree"
     share = share_of_first(judgment)
     weak = share is not None and judgment.winner and max(share, 1 - share) < _STRONG
@@ -84,11 +84,11 @@ class Verdicts:
         first, second = matched(logs[0], logs[1])
         shared = logs[0].select(first)
         row, vote = matched(shared, logs[2])
-        said = [np.asarray(signs(log)) for log in logs]
+        votes = [np.asarray(signs(log)) for log in logs]
         battles = cls.of(
-            said[0][first][row], said[1][second][row], rating_gaps(logs[0])[first][row]
+            votes[0][first][row], votes[1][second][row], rating_gaps(logs[0])[first][row]
         )
-        return battles, said[2][vote], shared.clusters()[row]
+        return battles, votes[2][vote], shared.clusters()[row]
 
     def at(self, rows: NDArray[Any]) -> Verdicts:
         """Some of the battles."""
@@ -244,9 +244,9 @@ class Cascade:
         self, cascade: CalibratedCascade, battles: Verdicts, people: Codes, clusters: Codes
     ) -> tuple[float, int]:
         """A lower bound on the agreement, and the number of battles that it rests on."""
-        said = cascade.answers(battles)
-        both = (said != 0) & (people != 0)
-        agreed = (said == people)[both]
+        answers = cascade.answers(battles)
+        both = (answers != 0) & (people != 0)
+        agreed = (answers == people)[both]
         return agreement_bound(agreed, clusters[both], self.risk), int(both.sum())
 
 

@@ -192,18 +192,18 @@ def told_changes(
     of which pairs a calibrated cascade abstains. The new record has its verdicts and battles.
     """
     kept = {judgment.pair.pair_id for judgment in what.kept}
-    found = changes(what.record, record, kept)
+    changed = changes(what.record, record, kept)
     asked = [judgment for judgment in judgments if judgment.pair.pair_id not in kept]
     promise = what.cascade.promise(asked, len(judgments)) if what.cascade else {}
-    said = [f"Judged again: {what.fact}.", *(each.sentence for each in found)]
+    sentences = [f"Judged again: {what.fact}.", *(each.sentence for each in changed)]
     return {
         "before": {"record": str(what.record), "judge_model": what.judge_model},
         "after": {"record": str(record), "judge_model": judge_model},
         "kept_pairs": len(what.kept),
         "unsure": dict(what.why),
-        "dimensions": {each.dimension: asdict(each) for each in found},
+        "dimensions": {each.dimension: asdict(each) for each in changed},
         **({"cascade": promise} if promise else {}),
-        "sentences": [*said, *([promise["sentence"]] if promise else [])],
+        "sentences": [*sentences, *([promise["sentence"]] if promise else [])],
     }
 
 
@@ -252,14 +252,14 @@ class _Said(NamedTuple):
 def _said_twice(before: Path, after: Path, kept: Collection[str]) -> dict[str, list[_Said]]:
     """By dimension, the presentations that were judged again."""
     second = recorded_winners(after)
-    said: dict[str, list[_Said]] = defaultdict(list)
+    twice: dict[str, list[_Said]] = defaultdict(list)
     for key, winner in recorded_winners(before).items():
         dimension, prompt, *sides = key
         a, b = sorted(sides)
         pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a=a, entrant_b=b).pair_id
         if key in second and pair not in kept:
-            said[dimension].append(_Said(pair, winner, second[key]))
-    return said
+            twice[dimension].append(_Said(pair, winner, second[key]))
+    return twice
 
 
 def _slots(said: Iterable[tuple[str, str]]) -> dict[str, float | int | None]:

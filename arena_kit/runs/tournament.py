@@ -315,10 +315,10 @@ class Study(Recorded):
         """The answer in a sentence or two per dimension."""
         if mode == "k_sweep":
             return [tournament_tables.stability_answer(self.stability, self.strengths)]
-        found = {d: order(d, rated, self.params.margin) for d, rated in self.strengths.items()}
-        found |= {d: unread(d) for d in self.quality.unread}
+        answers_of = {d: order(d, rated, self.params.margin) for d, rated in self.strengths.items()}
+        answers_of |= {d: unread(d) for d in self.quality.unread}
         missing = {d: f"{d}: not rated, {why.rstrip('.')}." for d, why in self.unrated.items()}
-        return [each[d] for d in self.dimensions for each in (found, missing) if d in each]
+        return [each[d] for d in self.dimensions for each in (answers_of, missing) if d in each]
 
     def run_facts(self) -> dict[str, str]:
         """By whom, what, when, on what and for how much."""
