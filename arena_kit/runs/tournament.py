@@ -145,7 +145,7 @@ class Study(Recorded):
             began = monotonic()
             judgments = self._judge(progress)
             took = monotonic() - began
-            again = repeated(self.plan, record, progress, judgments)
+            again = self._repeated(judgments)
             _ = self.drift
             keep_judgments(
                 self.plan,
@@ -167,6 +167,13 @@ class Study(Recorded):
         judgments = [*(again.kept if again else ()), *self._asked(self.plan.asked, progress)]
         place = {pair: n for n, pair in enumerate(self.plan.pairing.pairs)}
         return sorted(judgments, key=lambda judgment: place[judgment.pair])
+
+    def _repeated(self, judgments: list[Judgment]) -> list[Judgment]:
+        """Some of these judged a second time, under a progress bar of their own."""
+        if not self.params.repeats:
+            return []
+        with judging_progress(self.record, unit="repeated verdict") as progress:
+            return repeated(self.plan, self.record, progress, judgments)
 
     def _asked(self, pairs: Sequence[Pair], progress: Progress) -> list[Judgment]:
         """Judgments of some pairs, from the ledger or asked for."""
