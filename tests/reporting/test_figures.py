@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.text import Text
+from PIL import Image
 
 from arena_kit import BradleyTerry, bradley_terry, tournament_plots
-from arena_kit.reporting.figures import Plot, save_picture, shown_name
+from arena_kit.reporting.figures import Plot, plot, save_picture, shown_name
 from tests.samples import all_pairs, drawn
 
 NAMES = [f"entrant-{n:02d}" for n in range(12)]
@@ -57,13 +59,29 @@ def test_a_narrow_figure_can_be_read(name: str) -> None:
 
 def test_both_forms_are_saved(tmp_path: Path) -> None:
     """A picture and its narrow form are files of their own, the same bytes each time."""
-    plot = PLOTS["forest"]()
-    first = save_picture(plot, tmp_path / "a.png", tmp_path / "narrow" / "a.png")
+    first = save_picture(PLOTS["forest"](), tmp_path / "a.png", tmp_path / "narrow" / "a.png")
     again = save_picture(PLOTS["forest"](), tmp_path / "b.png", tmp_path / "narrow" / "b.png")
     assert first.narrow is not None
     assert again.narrow is not None
     assert first.path.read_bytes() == again.path.read_bytes() != first.narrow.read_bytes()
     assert first.narrow.read_bytes() == again.narrow.read_bytes()
+
+
+def test_a_rare_colour_stays(tmp_path: Path) -> None:
+    """One green mark among a thousand shades of red and blue is green in the file, too."""
+
+    @plot("rare", "One mark")
+    def rare(values: list[np.ndarray]) -> Figure:
+        figure = Figure(figsize=(6, 6), dpi=160)
+        ax = figure.subplots()
+        ax.imshow(values, cmap="RdBu")
+        ax.plot([3], [3], "o", color="#009e73", markersize=4)
+        return figure
+
+    saved = save_picture(rare([*RNG.random((12, 12))]), tmp_path / "rare.png")
+    colours = Image.open(saved.path).convert("RGB").getcolors(1 << 24)
+    assert colours is not None
+    assert min(max(abs(r - 0), abs(g - 158), abs(b - 115)) for _, (r, g, b) in colours) <= 4
 
 
 def test_a_long_name_is_shortened_in_the_middle() -> None:
