@@ -185,7 +185,7 @@ def _for_a_phone(draw: Callable[[], Figure]) -> Figure:
         _NARROW.reset(token)
     with rc_context(_RC):  # type: ignore[arg-type]
         for ax in figure.axes:
-            ax.set_xlabel(fill(ax.get_xlabel(), 34))
+            ax.set_xlabel(fill(ax.get_xlabel(), 27))
             ax.set_title(fill(ax.get_title(loc="left"), 30), loc="left")
     for text in figure.findobj(Text):
         text.set_fontsize(max(text.get_fontsize(), _LEAST_TYPE))

@@ -204,7 +204,7 @@ def test_a_picture_has_a_form_for_a_phone(tmp_path: Path) -> None:
     assert {"picture", "source", "img"} <= page.tags
 
 
-def test_the_way_to_the_battles(tmp_path: Path) -> None:
+def test_the_way_to_the_site(tmp_path: Path) -> None:
     """The report of a record says which command makes its site, its name escaped and quoted; on a
     site it links there. A notebook outside of records says nothing of it.
     """
@@ -214,8 +214,8 @@ def test_the_way_to_the_battles(tmp_path: Path) -> None:
     (record / "manifest.json").write_text("{}")
     text = exported(record, printed("1", "answer"))
     command = "arena-kit site 'my &lt;run&gt;' --out site"
-    assert f"To read every battle: <code>{command}</code></p>" in text
+    assert f"To look into it further: <code>{command}</code></p>" in text
     linked = on_a_site(text, "index.html")
-    assert 'To read every battle: <a href="index.html">the site of this run</a></p>' in linked
+    assert 'To look into it further: <a href="index.html">the site of this run</a></p>' in linked
     assert "arena-kit site" not in linked
     assert on_a_site("an older report", "index.html") == "an older report"
