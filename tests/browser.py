@@ -43,16 +43,20 @@ class Browser:
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """One command of the DevTools protocol, and what it answers."""
+        number = self._post(method, **params)
+        while True:
+            answer = self._next()
+            if answer.get("id") == number:
+                assert "error" not in answer, (method, answer)
+                return answer["result"]  # type: ignore[no-any-return]
+
+    def _post(self, method: str, **params: Any) -> int:
         self._last += 1
         message = {"id": self._last, "method": method, "params": params}
         if self._session:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._next()
-            if answer.get("id") == self._last:
-                assert "error" not in answer, (method, answer)
-                return answer["result"]  # type: ignore[no-any-return]
+        return self._last
 
     def _next(self) -> dict[str, Any]:
         end = monotonic() + _PATIENCE
@@ -70,6 +74,8 @@ class Browser:
             self._asked[params["requestId"]] = params["request"]["url"]
         elif method == "Network.loadingFailed" and params.get("blockedReason") == "csp":
             self._asked.pop(params["requestId"], None)
+        elif method == "Page.javascriptDialogOpening":  # such as "leave without saving?"
+            self._post("Page.handleJavaScriptDialog", accept=True)
         elif method == "Runtime.exceptionThrown":
             self.errors.append(json.dumps(params["exceptionDetails"]))
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
