@@ -1,0 +1,1 @@
+"""People's votes: the store, the running arena, ballots and the server."""
