@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -47,11 +47,10 @@ _BACK = _Choice(value="", label="Back", help="to the pair before, to vote otherw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page, the policy that a server sends with it, and the data in it as they stand there."""
+    """A page, and the content security policy that a server sends with it."""
 
     html: str
     policy: str
-    data: str
 
 
 def shown_pair(ticket: str, digest: str, prompt: str, left: str, right: str) -> dict[str, str]:
@@ -66,16 +65,23 @@ def shown_pair(ticket: str, digest: str, prompt: str, left: str, right: str) -> 
 
 
 def ballot_page(
-    ballot: str, seal: str, pairs: Sequence[dict[str, str]], question: str = QUESTION
+    ballot: str,
+    seal: Callable[[str], str],
+    pairs: Sequence[dict[str, str]],
+    question: str = QUESTION,
 ) -> Page:
-    """A page with all its pairs in it, which asks no server for anything."""
-    data = {"ballot": ballot, "seal": seal, "pairs": list(pairs)}
-    return _page("vote", question, data, choices=(*_CHOICES, _BACK), ballot=True)
+    """A page with all its pairs in it, which asks no server for anything; `seal` gives what it
+    seals its votes with, by the SHA-256 of its data.
+    """
+    data = {"ballot": ballot, "pairs": list(pairs)}
+    content = hashlib.sha256(_literal(data).encode()).hexdigest()
+    choices = (*_CHOICES, _BACK)
+    return _page("vote", question, data, choices=choices, ballot=True, seal=seal(content))
 
 
 def live_page(question: str = QUESTION) -> Page:
     """A page that asks the server it came from for every pair."""
-    return _page("vote", question, {}, choices=_CHOICES, ballot=False, connects=True)
+    return _page("vote", question, {}, choices=_CHOICES, ballot=False, seal="", connects=True)
 
 
 def board_page(question: str = QUESTION) -> Page:
@@ -99,16 +105,15 @@ def _page(
             "form-action 'none'",
         ]
     )
-    literal = _literal(data)
     html = _templates().get_template(f"{name}.html.j2").render(
         policy=Markup(policy),  # noqa: S704 (made above)
         question=question,
         style=Markup(style),  # noqa: S704 (our own file)
         script=Markup(script),  # noqa: S704 (our own file)
-        data=Markup(literal),  # noqa: S704 (holds no <)
+        data=Markup(_literal(data)),  # noqa: S704 (holds no <)
         **values,
     )  # fmt: skip
-    return Page(html=html, policy=policy, data=literal)
+    return Page(html=html, policy=policy)
 
 
 def _source(text: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 import secrets
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -20,8 +19,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from arena_kit.voting.board_view import board_view
 from arena_kit.voting.page import QUESTION, Page, board_page, live_page, shown_pair
 from arena_kit.voting.refusals import RefusalError, TooFastError
+from arena_kit.voting.signing import same, signature
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 LONGEST_BODY = 4096  # bytes; a vote has about 200
 ENTRIES_PER_MINUTE = 120  # from one address: sessions begun, or tokens tried
+_BOARD_EVERY = 2.0  # seconds
 _YEAR = 365 * 24 * 3600
 _STATUS = {
     "bad_input": 422,
@@ -101,16 +103,12 @@ class Access:
 
     def signed(self, role: str, name: str) -> str:
         """A cookie's value that nobody else can make."""
-        return f"{name}.{self._signature(role, name)}"
+        return f"{name}.{signature(self.key, role, name)}"
 
     def name_in(self, role: str, cookie: str | None) -> str | None:
         """Whose cookie it is, None where it was not made here."""
-        name, _, signature = (cookie or "").partition(".")
-        valid = hmac.compare_digest(signature.encode(), self._signature(role, name).encode())
-        return name if valid and name else None
-
-    def _signature(self, role: str, name: str) -> str:
-        return hmac.new(self.key, f"{role} {name}".encode(), hashlib.sha256).hexdigest()
+        name, _, given = (cookie or "").partition(".")
+        return name if name and same(given, signature(self.key, role, name)) else None
 
 
 class TurnedAwayError(Exception):
@@ -189,7 +187,7 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
 
 
 def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
-    door = _Door()
+    door, seen = _Door(), _Board(live)
 
     @app.post("/api/board/enter")
     async def enter(request: Request) -> Response:
@@ -207,7 +205,7 @@ def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
         await _read(request, Nothing)
         if access.name_in("board", request.cookies.get("arena_kit_board")) is None:
             raise TurnedAwayError(401, "no_token", "The board opens with its own link only.")
-        return await run_in_threadpool(board_json, live)
+        return await run_in_threadpool(seen.view)
 
 
 def _session(request: Request, access: Access) -> str:
@@ -218,7 +216,7 @@ def _session(request: Request, access: Access) -> str:
 
 
 def _check_token(given: str, wanted: str) -> None:
-    if not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
+    if not same(given, wanted):
         raise TurnedAwayError(
             401, "no_token", "This address needs the link with its token; ask whoever sent it."
         )
@@ -227,6 +225,24 @@ def _check_token(given: str, wanted: str) -> None:
 def _set_cookie(answer: Response, request: Request, name: str, value: str) -> None:
     secure = request.headers.get("origin", "").startswith("https:")
     answer.set_cookie(name, value, max_age=_YEAR, httponly=True, samesite="strict", secure=secure)
+
+
+class _Board:
+    """The board as it is shown, made anew every few seconds at most."""
+
+    def __init__(self, live: LiveArena) -> None:
+        self._live, self._lock = live, Lock()
+        self._made = -_BOARD_EVERY
+        self._view: dict[str, Any] = {}
+
+    def view(self) -> dict[str, Any]:
+        """The board now, or a moment ago."""
+        with self._lock:
+            if time.monotonic() - self._made >= _BOARD_EVERY:
+                voters = sum(bool(each.votes) for each in self._live.store.voters())
+                self._view = board_view(self._live.board(), voters)
+                self._made = time.monotonic()
+            return self._view
 
 
 class _Door:

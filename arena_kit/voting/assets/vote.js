@@ -153,7 +153,7 @@
       const about = { ballot: data.ballot, content: sha256(source), copy: state.copy, voter: state.voter };
       const rows = votes.map(({ ticket, digest, choice, seconds }) => [ticket, digest, choice, seconds.toFixed(1)]);
       const message = [...Object.values(about), ...rows.flat()].join("\n");
-      const sealed = { format: "arena_kit votes", version: 1, ...about, votes, seal: hmac(data.seal, message) };
+      const sealed = { format: "arena_kit votes", version: 1, ...about, votes, seal: hmac($("data").dataset.seal, message) };
       return `${JSON.stringify(sealed, null, 1)}\n`;
     }
 

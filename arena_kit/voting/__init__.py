@@ -1,1 +1,0 @@
-"""People's votes: the store, the running arena, ballots and the server."""
