@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -215,6 +215,17 @@ class State:
         there = order[present[order]]
         band, aimed = there[: self.tally.policy.contenders.band], self.tally.was_aimed(left)
         self.tally.dues.note(self._past, band, aimed=aimed)
+
+    def remember(self, shown: Iterable[Matchup]) -> None:
+        """Forget what sessions saw but for this, oldest first."""
+        self.sessions = Sessions(self.tally.policy.repeats)
+        models, prompts = self.tally.models, self.tally.prompts
+        for each in shown:
+            a, b, prompt = (
+                models.get(each.model_a), models.get(each.model_b), prompts.get(each.prompt)
+            )  # fmt: skip
+            if a is not None and b is not None and prompt is not None:
+                self.sessions.add(each.session, ordered(a, b), prompt)
 
     def _cause(self) -> str | None:
         if self.n_enabled < 2:
