@@ -26,6 +26,8 @@ QUESTIONS = {
     "them. Where does it stand on the people's scale, and how sure is that?",
     "policy_validity": "Does this arena keep what the Ranking Validity Policy v2 promises, what "
     "may its leaderboard be called, and which of its orders are decided?",
+    "vote_review": "Does any voter vote otherwise than honest voters do, and what would the board "
+    "be without them?",
 }
 _LISTED = 6  # models of a board that a sentence names in full
 _SHOWN_PAIRS = 3

@@ -27,6 +27,7 @@ from arena_kit.runs.settings import (
     service_address,
     validated,
 )
+from arena_kit.validity.voters import LEVEL
 
 _METHOD = Placement(model="").method
 _ROUNDS = AdaptiveRounds()
@@ -198,12 +199,31 @@ class PolicyParams(Strict):
     run_dir: str = ""
 
 
+class ReviewParams(Strict):
+    """What a review of voters may be told; files are relative to the workspace. A `store` is read
+    instead of the battles, and the `tournament` tells how much there was to read.
+    """
+
+    battles: str = "sample/arena/pushed_votes.csv.gz"
+    winner: str = "winner"
+    dimension: str = ""
+    store: str = ""
+    tournament: str = ""
+    arena: str = ""
+    note: str = ""
+    level: float = Field(default=LEVEL, gt=0, lt=1)
+    leave_out: list[str] = Field(default_factory=list)
+    inputs: Keeping = "copy"
+    run_dir: str = ""
+
+
 #: The parameters of every notebook that takes other ones than `RunParams`.
 PARAMETERS: dict[str, type[BaseModel]] = {
     "adaptive": AdaptiveParams,
     "judge_report": JudgeReportParams,
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
+    "vote_review": ReviewParams,
 }
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from arena_kit.files import DataError
 from arena_kit.judging.judges.base import PaidJudge
 from arena_kit.runs.judge_gate import ready_plan
 from arena_kit.runs.parameters import (
     JudgeReportParams,
     PlacementParams,
     PolicyParams,
+    ReviewParams,
     parameters_of,
 )
 from arena_kit.runs.plan import Plan
@@ -40,6 +42,8 @@ class Ready:
             return cls(known=_placement(params, root))
         if isinstance(params, PolicyParams):
             return cls(known=_policy(params, root))
+        if isinstance(params, ReviewParams):
+            return cls(known=_review(params, root))
         if isinstance(params, JudgeReportParams) and params.reads:
             return cls(known=_judges(params, root))
         plan = ready_plan(mode, parameters)
@@ -103,6 +107,17 @@ def _policy(params: PolicyParams, root: Path) -> dict[str, str]:
         "prompts": f"{len(battles.prompts)}",
         "policy": f"{params.policy}, phase {int(policy.phase)}",
     }
+
+
+def _review(params: ReviewParams, root: Path) -> dict[str, str]:
+    from arena_kit.runs.battles import voted
+
+    if params.store:
+        if "://" not in params.store and not (root / params.store).is_file():
+            raise DataError(f"{params.store}: there is no such vote store")
+        return {"votes": f"of {params.store.rpartition('@')[2]}"}
+    battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
+    return {"votes": f"{len(battles):,} of {params.battles}", "models": f"{len(battles.models)}"}
 
 
 def _judges(params: JudgeReportParams, root: Path) -> dict[str, str]:

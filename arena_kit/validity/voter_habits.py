@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 
 #: Words a second above which nobody reads, and seconds below which nobody compares two responses.
 TOO_FAST, TOO_SHORT = 20.0, 3.0
-_LEAST_SHARED = 8  # votes on the same two responses that two voters must share to be compared
+_LEAST_SHARED = 3  # votes on the same two responses that two voters must share to be compared
 _MOST_VOTERS = 40  # of one pair of responses that are compared with each other
 _LEAST_FAST = 0.05  # share of votes that any honest voter may cast too fast
 _SMOOTH = 4.0  # votes' worth of the usual agreement in what an item's agreement is thought to be
@@ -25,13 +25,15 @@ _SMOOTH = 4.0  # votes' worth of the usual agreement in what an item's agreement
 @dataclass(frozen=True, eq=False)
 class Shared:
     """Votes of two voters on the same two responses: a row each, with whether they agree, and the
-    log odds that two voters do there.
+    log odds that two voters do there. Where votes have times, `timed`, the first voter of the two
+    was the earlier one, and cannot have copied.
     """
 
     first: Codes
     second: Codes
     agree: Bools
     odds: Floats
+    timed: bool
 
     @classmethod
     def of(cls, battles: BattleLog, voter: Codes) -> Shared | None:
@@ -42,7 +44,8 @@ class Shared:
         asked = battles.question_id.codes.astype(np.int64)
         item = (asked * n + log.a) * n + log.b
         rows = np.flatnonzero((voter >= 0) & (asked >= 0))
-        rows = rows[np.lexsort((voter[rows], item[rows]))]
+        _, first_votes = np.unique(np.stack([item[rows], voter[rows]]), axis=1, return_index=True)
+        rows = rows[first_votes]
         outcome = np.minimum(log.outcome, 2)
         found: list[tuple[int, int, bool]] = []
         chances: list[Floats] = []
@@ -51,7 +54,6 @@ class Shared:
                 some = [
                     (int(voter[i]), int(voter[j]), bool(outcome[i] == outcome[j]))
                     for i, j in combinations(same[:_MOST_VOTERS].tolist(), 2)
-                    if voter[i] != voter[j]
                 ]
                 found += some
                 chances.append(np.array([agree for _, _, agree in some], float))
@@ -60,7 +62,11 @@ class Shared:
         usual = float(np.mean(np.concatenate(chances)))
         first, second, agree = (np.array(column) for column in zip(*found, strict=True))
         rest = np.concatenate([_others(each, usual) for each in chances])
-        return cls(first, second, agree, np.log(rest / (1 - rest))).often()
+        when = _moments(battles, voter)
+        if when is not None:
+            late = when[first] > when[second]
+            first, second = np.where(late, second, first), np.where(late, first, second)
+        return cls(first, second, agree, np.log(rest / (1 - rest)), when is not None).often()
 
     def often(self) -> Shared | None:
         """Only voters who share enough; None where none do."""
@@ -69,7 +75,25 @@ class Shared:
         kept = count[place] >= _LEAST_SHARED
         if not kept.any():
             return None
-        return Shared(self.first[kept], self.second[kept], self.agree[kept], self.odds[kept])
+        return replace(
+            self,
+            first=self.first[kept],
+            second=self.second[kept],
+            agree=self.agree[kept],
+            odds=self.odds[kept],
+        )
+
+
+def _moments(battles: BattleLog, voter: Codes) -> Floats | None:
+    """When each voter voted, on the median; None where a vote has no time."""
+    times, mine = battles.timestamp, voter >= 0
+    if times is None or np.isnat(times[mine]).any():
+        return None
+    moments = times[mine].astype("datetime64[us]").astype(np.int64)
+    order = np.lexsort((moments, voter[mine]))
+    starts = np.searchsorted(voter[mine][order], np.arange(voter.max() + 2))
+    middle = np.minimum((starts[:-1] + starts[1:]) // 2, len(order) - 1)
+    return np.asarray(moments[order][middle], float)
 
 
 def _others(agree: Floats, usual: float) -> Floats:
@@ -93,9 +117,10 @@ def copy(shared: Shared, voters: list[str], honest: Bools) -> RuleEvidence:
         for each in (one, shared.agree, chance(shared.odds + usual.center))
     )
     found = leans.log_evidence(UPWARDS, usual)
-    voter, other = np.concatenate([first, second]), np.concatenate([second, first])
-    twice = np.tile(count**2, 2)
-    parts = np.tile(found, 2) + np.log(twice / np.bincount(voter, twice, n)[voter])
+    sides = [(second, first)] if shared.timed else [(second, first), (first, second)]
+    voter, other = (np.concatenate(each) for each in zip(*sides, strict=True))
+    weight = np.tile(count**2, len(sides))
+    parts = np.tile(found, len(sides)) + np.log(weight / np.bincount(voter, weight, n)[voter])
     most = largest(voter, parts, n)
     log = log_sums(voter, parts, n)
 
