@@ -33,6 +33,7 @@ _HONEST = {
 _POINTS = 400 / log(10)
 _NAMED, _LISTED = 5, 15
 _FLOOR = -2.0  # less evidence is drawn here
+_DECADES = 20  # times as many votes as another voter, from which counts are drawn as logarithms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +267,10 @@ def evidence(tests: VoterTests) -> Figure:
     for test in tests.standing_out[:_LISTED]:
         ax.annotate(plain(test.voter), (test.votes, test.evidence), xytext=(6, 0), fontsize=8,
                     textcoords="offset points", va="center", color=SOFT)  # fmt: skip
-    ax.set(xscale="log", xlabel="votes", ylabel="evidence, as a power of ten")
+    counts = [test.votes for test in tests.tests]
+    if max(counts) > _DECADES * min(counts):
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set(xlabel="votes", ylabel="evidence, as a power of ten")
     figure.legend(loc="outside lower left", ncols=3, frameon=False, fontsize=8.5)
     return figure

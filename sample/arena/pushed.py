@@ -59,10 +59,10 @@ def pushing(rng: np.random.Generator, n: int) -> list[Row]:
 def simulated() -> BattleLog:
     """All votes, voter by voter."""
     rng = np.random.default_rng(20261005)
-    votes = {f"simulated-{i:02}": honest(rng, 60) for i in range(1, 61)}
+    votes = {f"simulated-{i:02}": honest(rng, int(rng.integers(30, 91))) for i in range(1, 61)}
     votes |= {f"simulated-{i:02}": pushing(rng, 60) for i in (61, 62, 63)}
     left = [(a, b, prompt, Outcome.MODEL_A) for a, b, prompt, _ in honest(rng, 60)]
-    votes |= {"simulated-64": left, "simulated-65": votes["simulated-17"][:50]}
+    votes |= {"simulated-64": left, "simulated-65": votes["simulated-17"]}
     sides = (Outcome.MODEL_A, Outcome.MODEL_B)
     votes["simulated-66"] = [(*row[:3], sides[rng.integers(2)]) for row in honest(rng, 60)]
     rows = [(voter, *row) for voter, some in votes.items() for row in some]
