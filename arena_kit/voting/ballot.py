@@ -6,7 +6,6 @@ import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -56,7 +55,9 @@ class ReturnedBallot(Strict):
         about = (self.ballot, self.content, self.copy_id, self.voter)
         rows = [(v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}") for v in self.votes]
         cells = (cell for row in rows for cell in row)
-        return same(self.seal, signature(_seal(key, self.ballot, self.content).encode(), *about, *cells))
+        return same(
+            self.seal, signature(_seal(key, self.ballot, self.content).encode(), *about, *cells)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,9 @@ def _read(path: Path) -> ReturnedBallot:
         raise DataError(f"{path}: has over {LARGEST_FILE:,} bytes, so it is no file of votes")
     values = read_json(path)
     if not isinstance(values, dict):
-        raise DataError(f"{path}: expected the object that a ballot saves, got {type(values).__name__}")
+        raise DataError(
+            f"{path}: expected the object that a ballot saves, got {type(values).__name__}"
+        )
     return validated(ReturnedBallot, values, str(path))
 
 
