@@ -99,7 +99,7 @@ def ballot(
 @click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True,
               help="0 takes a free one.")  # fmt: skip
 @click.option("--allow-host", "names", multiple=True, metavar="NAME",
-              help="A further name that browsers call the server by, as behind a proxy.")  # fmt: skip
+              help="A further name of the server in browsers, as behind a proxy.")  # fmt: skip
 @click.option("--per-minute", type=click.IntRange(min=1), default=30, show_default=True,
               help="Pairs that a voter may ask for in a minute.")  # fmt: skip
 @_question

@@ -77,6 +77,12 @@ def make_ballot(
 
     Ids in it are random; what they stand for is in the store only.
     """
+    there = _cells(live.texts)
+    if pairs > there:
+        raise DataError(
+            f"a ballot of {pairs:,} pairs cannot be filled: two responses to one prompt are there "
+            f"{there:,} times only"
+        )
     ballot = secrets.token_hex(12)
     try:
         shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
@@ -134,12 +140,18 @@ def _read(path: Path) -> ReturnedBallot:
         raise DataError(
             f"{path}: expected the object that a ballot saves, got {type(values).__name__}"
         )
-    return validated(ReturnedBallot, values, str(path))
+    return validated(ReturnedBallot, values, str(path), strict=True)
 
 
 def _seal(key: bytes, ballot: str, content: str) -> str:
     """What a page seals its votes with; another content would have another one."""
     return signature(key, "ballot", ballot, content)[:32]
+
+
+def _cells(texts: ArenaTexts) -> int:
+    """How many pairs of responses to the same prompt there are."""
+    answered = texts.available().sum(axis=0)
+    return int((answered * (answered - 1) // 2).sum())
 
 
 def _count(live: LiveArena) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import json
 import re
 import socket
@@ -23,6 +24,8 @@ from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.server import Access, voting_app
 from arena_kit.voting.store import VoteStore
 from arena_kit.voting.texts import ArenaTexts
+
+Row = dict[str, Any]
 
 KEY = bytes(range(32))
 BOARD_TOKEN = "the-board-token"
@@ -62,7 +65,10 @@ class Voter:
 
     def __post_init__(self) -> None:
         self.client = httpx2.Client(
-            base_url=self.address, trust_env=False, timeout=60, verify=False  # no TLS on loopback
+            base_url=self.address,
+            trust_env=False,
+            timeout=60,
+            verify=False,  # no TLS on loopback
         )
 
     def ask(self, path: str, body: Any, **headers: str) -> httpx2.Response:
@@ -131,3 +137,33 @@ def page_data(html: str) -> tuple[dict[str, Any], str, str]:
     found = re.search(r'id="data" data-seal="([0-9a-f]+)">(.*?)</script>', html, re.DOTALL)
     assert found is not None
     return json.loads(found[2]), found[2], found[1]
+
+
+def filled(
+    html: str, *, voter: str = "Ann", copy: str = "c0", choices: str = "A B TIE BOTH_BAD SKIP A"
+) -> Row:
+    """The file that a page saves, by the rule that docs/votes.md states: HMAC-SHA-256, with the
+    page's seal, of all values in their order, a line each.
+    """
+    data, text, seal = page_data(html)
+    votes = [
+        {"ticket": pair["ticket"], "digest": pair["digest"], "choice": choice, "seconds": 2.5}
+        for pair, choice in zip(data["pairs"], choices.split(), strict=False)
+    ]
+    content = hashlib.sha256(text.encode()).hexdigest()
+    file = {"ballot": data["ballot"], "content": content, "copy": copy, "voter": voter}
+    return sealed({"format": "arena_kit votes", "version": 1, **file, "votes": votes}, seal)
+
+
+def sealed(file: Row, seal: str) -> Row:
+    lines = [file[name] for name in ("ballot", "content", "copy", "voter")]
+    for vote in file["votes"]:
+        lines += [vote["ticket"], vote["digest"], vote["choice"], f"{vote['seconds']:.1f}"]
+    digest = hmac.new(seal.encode(), "\n".join(lines).encode(), hashlib.sha256).hexdigest()
+    return file | {"seal": digest}
+
+
+def returned(folder: Path, file: object, name: str = "votes.json") -> Path:
+    path = folder / name
+    path.write_text(file if isinstance(file, str) else json.dumps(file))
+    return path

@@ -173,7 +173,9 @@ def test_bodies_have_a_limit(shared: str) -> None:
     assert client.post("/api/enter", content=parts, headers=json).status_code == 413
 
 
-@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/api", "/board.json", "/%2e%2e/etc"])
+@pytest.mark.parametrize(
+    "path", ["/docs", "/redoc", "/openapi.json", "/api", "/board.json", "/%2e%2e/etc"]
+)
 def test_there_are_no_other_pages(shared: str, path: str) -> None:
     """Nothing documents the server to strangers; what is not there is a 404 in one sentence."""
     answer = httpx2.get(shared + path, trust_env=False)

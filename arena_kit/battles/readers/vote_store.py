@@ -1,4 +1,4 @@
-"""Vote stores of arena_kit on SQLite, read as they are: what `arena-kit votes export` would write."""
+"""Vote stores of arena_kit on SQLite: what `arena-kit votes export` would write of them."""
 
 from __future__ import annotations
 
