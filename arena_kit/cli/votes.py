@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_VOTE_TOKEN, _BOARD_TOKEN = "ARENA_KIT_VOTE_TOKEN", "ARENA_KIT_BOARD_TOKEN"  # noqa: S105 (names)
+_VOTE_TOKEN, _BOARD_TOKEN = "ARENA_KIT_VOTE_TOKEN", "ARENA_KIT_BOARD_TOKEN"
 
 
 def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,7 +62,7 @@ _question = click.option(
 @click.option("--out", type=click.Path(path_type=Path), default="ballots", show_default=True,
               help="Folder of the ballots, or a .html file for one.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True,
-              help="For how long votes are waited for; then their pairs are given to others.")  # fmt: skip
+              help="How long votes are waited for; then others get the pairs.")  # fmt: skip
 @_question
 @_arena
 @plain_errors
@@ -99,7 +99,7 @@ def ballot(
 @click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True,
               help="0 takes a free one.")  # fmt: skip
 @click.option("--allow-host", "names", multiple=True, metavar="NAME",
-              help="A further name that browsers may call the server by, as behind a proxy.")  # fmt: skip
+              help="A further name of the server in browsers, as behind a proxy.")  # fmt: skip
 @click.option("--per-minute", type=click.IntRange(min=1), default=30, show_default=True,
               help="Pairs that a voter may ask for in a minute.")  # fmt: skip
 @_question
@@ -277,7 +277,9 @@ def _free_paths(out: Path, ballots: int) -> list[Path]:
         if ballots > 1:
             raise DataError(f"{out}: is one file, and {ballots} ballots need a folder")
         if out.exists():
-            raise DataError(f"{out}: is there already, and a ballot may have been sent; name another")
+            raise DataError(
+                f"{out}: is there already, and a ballot may have been sent; name another"
+            )
         return [out]
     if out.is_file():
         raise DataError(f"{out}: is a file; name a folder, or a new file that ends in .html")

@@ -6,7 +6,6 @@ import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -56,7 +55,9 @@ class ReturnedBallot(Strict):
         about = (self.ballot, self.content, self.copy_id, self.voter)
         rows = [(v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}") for v in self.votes]
         cells = (cell for row in rows for cell in row)
-        return same(self.seal, signature(_seal(key, self.ballot, self.content).encode(), *about, *cells))
+        return same(
+            self.seal, signature(_seal(key, self.ballot, self.content).encode(), *about, *cells)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,12 @@ def make_ballot(
 
     Ids in it are random; what they stand for is in the store only.
     """
+    there = _cells(live.texts)
+    if pairs > there:
+        raise DataError(
+            f"a ballot of {pairs:,} pairs cannot be filled: two responses to one prompt are there "
+            f"{there:,} times only"
+        )
     ballot = secrets.token_hex(12)
     try:
         shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
@@ -130,13 +137,21 @@ def _read(path: Path) -> ReturnedBallot:
         raise DataError(f"{path}: has over {LARGEST_FILE:,} bytes, so it is no file of votes")
     values = read_json(path)
     if not isinstance(values, dict):
-        raise DataError(f"{path}: expected the object that a ballot saves, got {type(values).__name__}")
-    return validated(ReturnedBallot, values, str(path))
+        raise DataError(
+            f"{path}: expected the object that a ballot saves, got {type(values).__name__}"
+        )
+    return validated(ReturnedBallot, values, str(path), strict=True)
 
 
 def _seal(key: bytes, ballot: str, content: str) -> str:
     """What a page seals its votes with; another content would have another one."""
     return signature(key, "ballot", ballot, content)[:32]
+
+
+def _cells(texts: ArenaTexts) -> int:
+    """How many pairs of responses to the same prompt there are."""
+    answered = texts.available().sum(axis=0)
+    return int((answered * (answered - 1) // 2).sum())
 
 
 def _count(live: LiveArena) -> int:

@@ -86,6 +86,7 @@ def _check_file(path: Path, *, create: bool) -> None:
         if not create:
             raise DataError(f"{path}: no such vote store")
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)  # it says which model is which, and who voted
 
 
 def _make_durable(engine: Engine) -> None:

@@ -89,9 +89,7 @@ def board_page(question: str = QUESTION) -> Page:
     return _page("board", question, {}, connects=True)
 
 
-def _page(
-    name: str, question: str, data: object, *, connects: bool = False, **values: Any
-) -> Page:
+def _page(name: str, question: str, data: object, *, connects: bool = False, **values: Any) -> Page:
     from markupsafe import Markup
 
     script, style = _asset(f"{name}.js"), _site_style() + _asset("vote.css")

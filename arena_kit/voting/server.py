@@ -146,7 +146,7 @@ def _sends(page: Page) -> Callable[[], Awaitable[Response]]:
 def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
     door = _Door()
 
-    @app.post("/api/enter")
+    @app.post("/api/enter", response_model=None)
     async def enter(request: Request) -> Response:
         """Let a voter in: who has no session yet gets one as a cookie."""
         entry = await _read(request, Entry)
@@ -159,7 +159,7 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
         _set_cookie(answer, request, "arena_kit_voter", access.signed("voter", session))
         return answer
 
-    @app.post("/api/matchup")
+    @app.post("/api/matchup", response_model=None)
     async def matchup(request: Request) -> dict[str, Any]:
         """The next pair, without names."""
         await _read(request, Nothing)
@@ -170,7 +170,7 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
         )
         return pair | {"votes": shown.count}
 
-    @app.post("/api/vote")
+    @app.post("/api/vote", response_model=None)
     async def vote(request: Request) -> dict[str, Any]:
         """Store a vote, then say who wrote the two responses."""
         ballot = await _read(request, Vote)
@@ -189,7 +189,7 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
 def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
     door, seen = _Door(), _Board(live)
 
-    @app.post("/api/board/enter")
+    @app.post("/api/board/enter", response_model=None)
     async def enter(request: Request) -> Response:
         """Let the researcher in."""
         entry = await _read(request, Entry)
@@ -199,7 +199,7 @@ def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
         _set_cookie(answer, request, "arena_kit_board", access.signed("board", "researcher"))
         return answer
 
-    @app.post("/api/board")
+    @app.post("/api/board", response_model=None)
     async def board(request: Request) -> Any:
         """The board as the votes stand now."""
         await _read(request, Nothing)
@@ -260,7 +260,10 @@ class _Door:
         if len(times) == ENTRIES_PER_MINUTE and times[0] > now - 60:
             wait = times[0] + 60 - now
             raise TurnedAwayError(
-                429, "too_fast", f"Too many came from your address; try again in {wait:.0f} s.", wait
+                429,
+                "too_fast",
+                f"Too many came from your address; try again in {wait:.0f} s.",
+                wait,
             )
         times.append(now)
 
@@ -272,7 +275,9 @@ async def _read(request: Request, kind: type[Body]) -> Body:
     """The body of a request as what it must be; all else is turned away."""
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-        raise TurnedAwayError(403, "foreign_origin", "Votes are taken from this server's own page only.")
+        raise TurnedAwayError(
+            403, "foreign_origin", "Votes are taken from this server's own page only."
+        )
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/json":
         raise TurnedAwayError(415, "not_json", "The body must be application/json.")
@@ -280,14 +285,18 @@ async def _read(request: Request, kind: type[Body]) -> Body:
     async for part in request.stream():
         size += len(part)
         if size > LONGEST_BODY:
-            raise TurnedAwayError(413, "too_large", f"The body may have {LONGEST_BODY:,} bytes, not more.")
+            raise TurnedAwayError(
+                413, "too_large", f"The body may have {LONGEST_BODY:,} bytes, not more."
+            )
         parts.append(part)
     try:
         return kind.model_validate_json(b"".join(parts))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part)[:40] for part in first["loc"])
-        raise TurnedAwayError(422, "bad_input", f"{where and f'{where}: '}{first['msg']}.") from None
+        raise TurnedAwayError(
+            422, "bad_input", f"{where and f'{where}: '}{first['msg']}."
+        ) from None
 
 
 class _Guard:
