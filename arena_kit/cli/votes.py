@@ -34,7 +34,7 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
     return added
 
 
-_store = click.option(
+store_option = click.option(
     "--store", metavar="PATH|URL", default="", envvar="ARENA_KIT_VOTES",
     help=f"Where votes are kept: a SQLite file, or postgresql://… (default: {DEFAULT_STORE} in the "
     "workspace).",
@@ -46,7 +46,7 @@ _arena = _options(
                  show_default=True, help="How matchups are drawn."),
     click.option("--dimension", default=None,
                  help="What the votes are about, a dimension of the tournament (default: none)."),
-    _store,
+    store_option,
 )  # fmt: skip
 _question = click.option(
     "--question", default="Which response is better?", show_default=True,
@@ -161,14 +161,14 @@ def add(
 
 @votes.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@_store
+@store_option
 @plain_errors
 def list_voters(store: str, as_json: bool) -> None:
     """Who voted, how often, and who is removed."""
     from arena_kit.cli import terminal
     from arena_kit.reporting.tables import Table
 
-    voters = _kept(store).voters()
+    voters = kept_store(store).voters()
     rows = [
         {
             "voter": each.voter,
@@ -190,7 +190,7 @@ def list_voters(store: str, as_json: bool) -> None:
               help="Battles file to write: .jsonl, .csv or .parquet.")  # fmt: skip
 @click.option("--deidentified", is_flag=True,
               help="Voters and sessions under random names, times to the day.")  # fmt: skip
-@_store
+@store_option
 @plain_errors
 def export_votes(out: Path, deidentified: bool, store: str) -> None:
     """Write the votes as battles that every notebook and `arena-kit rate` read.
@@ -199,7 +199,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     """
     from arena_kit.battles.files import write_battles
 
-    kept = _kept(store)
+    kept = kept_store(store)
     from arena_kit.voting.export import exported
 
     export = exported(kept, deidentified=deidentified)
@@ -231,7 +231,7 @@ def _opened(
     return live, signing_key(key_file(where, root))
 
 
-def _kept(store: str) -> Any:
+def kept_store(store: str) -> Any:
     _need_extra()
     from arena_kit.voting.store import VoteStore
 

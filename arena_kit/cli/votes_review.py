@@ -31,7 +31,7 @@ _by = click.option("--by", default="", help="Who decides (default: the user's na
 def review(level: float, as_json: bool, store: str) -> None:
     """Test every voter against the others; nothing is removed.
 
-    The same with tables and a picture: arena-kit run vote_review -p store PATH
+    The same with tables and a picture: arena-kit run vote_review -p battles PATH
     """
     from arena_kit.cli import terminal
     from arena_kit.reporting import vote_review

@@ -200,14 +200,13 @@ class PolicyParams(Strict):
 
 
 class ReviewParams(Strict):
-    """What a review of voters may be told; files are relative to the workspace. A `store` is read
-    instead of the battles, and the `tournament` tells how much there was to read.
+    """What a review of voters may be told; files are relative to the workspace. The battles may be
+    a vote store, and its `tournament` tells how much there was to read.
     """
 
     battles: str = "sample/arena/pushed_votes.csv.gz"
     winner: str = "winner"
     dimension: str = ""
-    store: str = ""
     tournament: str = ""
     arena: str = ""
     note: str = ""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import DataError
 from arena_kit.judging.judges.base import PaidJudge
 from arena_kit.runs.judge_gate import ready_plan
 from arena_kit.runs.parameters import (
@@ -112,10 +111,8 @@ def _policy(params: PolicyParams, root: Path) -> dict[str, str]:
 def _review(params: ReviewParams, root: Path) -> dict[str, str]:
     from arena_kit.runs.battles import voted
 
-    if params.store:
-        if "://" not in params.store and not (root / params.store).is_file():
-            raise DataError(f"{params.store}: there is no such vote store")
-        return {"votes": f"of {params.store.rpartition('@')[2]}"}
+    if "://" in params.battles:
+        return {"votes": f"of {params.battles.rpartition('@')[2]}"}
     battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
     return {"votes": f"{len(battles):,} of {params.battles}", "models": f"{len(battles.models)}"}
 

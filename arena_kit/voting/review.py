@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from arena_kit.voting.texts import ArenaTexts
 
 MODE = "vote_review"
+_SQLITE = b"SQLite format 3\0"
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +51,7 @@ class Reviewed:
     where: str
     seconds: Floats | None = None
     words: Floats | None = None
+    stored: bool = False
     removed: int = 0
     log: tuple[tuple[str, ...], ...] = ()
 
@@ -67,6 +69,7 @@ class Reviewed:
         return cls(
             battles=battle_log(kept),
             where=store.address,
+            stored=True,
             seconds=np.array(seconds, float),
             words=None if texts is None else _words(texts, [vote.ticket for vote in kept]),
             removed=sum(vote.removed for vote in votes),
@@ -136,8 +139,8 @@ class ReviewStudy(Recorded):
         params = validated(ReviewParams, given, f"parameters of {MODE}")
         votes = read_votes(params, root)
         kept = params.model_dump(mode="json")
-        if params.store:  # an address may hold a password
-            kept["store"] = votes.where
+        if "://" in params.battles:  # an address may hold a password
+            kept["battles"] = votes.where
         study = cls(root=root, params=params, votes=votes, record=Record.begin(MODE, kept, root))
         study._describe()
         return study
@@ -205,7 +208,7 @@ class ReviewStudy(Recorded):
     def _describe(self) -> None:
         params = self.params
         known: dict[str, Any] = {"n": len(self.votes.battles), "where": self.votes.where}
-        if not params.store:
+        if not self.votes.stored:
             file = battles_file(self.root / params.battles)
             suffixes = file.suffixes[-2:] if file.suffix == ".gz" else [file.suffix]
             with self.record.failing():
@@ -215,14 +218,30 @@ class ReviewStudy(Recorded):
 
 
 def read_votes(params: ReviewParams, root: Path) -> Reviewed:
-    """The votes that the parameters name: a store's, else a file's."""
-    if not params.store:
+    """The votes that the parameters name, of a vote store or any file of battles."""
+    if not _is_store(params.battles, root):
         battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
         return Reviewed(battles=battles, where=params.battles)
-    from arena_kit.voting.store import VoteStore
-    from arena_kit.voting.texts import ArenaTexts
-
-    where = params.store if "://" in params.store else root / params.store
+    try:
+        from arena_kit.voting.store import VoteStore
+        from arena_kit.voting.texts import ArenaTexts
+    except ImportError as error:
+        raise DataError(
+            f"a vote store needs the extra vote ({error.name} is missing): "
+            "pip install 'arena-kit[vote]'"
+        ) from None
+    where = params.battles if "://" in params.battles else root / params.battles
     texts = ArenaTexts.of_tournament(root / params.tournament, root) if params.tournament else None
     with VoteStore.open(where, create=False) as store:
         return Reviewed.of_store(store, texts)
+
+
+def _is_store(battles: str, root: Path) -> bool:
+    """Whether the votes are in a vote store: an address, or a SQLite file."""
+    if "://" in battles:
+        return True
+    path = root / battles
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
