@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.validity.leans import UPWARDS, Codes, Floats, Leans, honest_leans
+from arena_kit.validity.leans import UPWARDS, Codes, Floats, Honest, Leans, honest_leans
 from arena_kit.validity.voter_rules import Rule, RuleEvidence, chance, largest, log_sums
 
 Bools = NDArray[np.bool_]
@@ -19,6 +19,9 @@ TOO_FAST, TOO_SHORT = 20.0, 3.0
 _LEAST_SHARED = 3  # votes on the same two responses that two voters must share to be compared
 _MOST_VOTERS = 40  # of one pair of responses that are compared with each other
 _LEAST_FAST = 0.05  # share of votes that any honest voter may cast too fast
+_PACES = Honest(
+    0.0, 1.0
+)  # how far honest voters differ in that, in log odds: assumed, not estimated
 _SMOOTH = 4.0  # votes' worth of the usual agreement in what an item's agreement is thought to be
 
 
@@ -148,19 +151,17 @@ def speed(
     least = np.where(np.isfinite(least), least, TOO_SHORT)
     who, one = voter[known], np.ones(len(known))
     fast = seconds[known] < least
-    usual = float(np.clip(np.mean(fast[honest[who]]), _LEAST_FAST, 1 - _LEAST_FAST))
-    odds = np.log(usual / (1 - usual))
-    leans = Leans.of(who, fast, odds * one, one, one)
-    others = honest_leans(leans.select(honest[leans.keys]), UPWARDS, centered=False)
-    log = np.zeros(len(honest))
-    log[leans.keys] = leans.log_evidence(UPWARDS, others)
-    rate = chance(np.array(odds + others.center))
     hurried, count = (np.bincount(who, each, len(honest)) for each in (fast, one))
+    shares = (hurried / np.maximum(1, count))[honest & (count > 0)]
+    usual = float(np.clip(np.median(shares), _LEAST_FAST, 1 - _LEAST_FAST))
+    leans = Leans.of(who, fast, np.log(usual / (1 - usual)) * one, one, one)
+    log = np.zeros(len(honest))
+    log[leans.keys] = leans.log_evidence(UPWARDS, _PACES)
 
     def tell(i: int) -> tuple[str, str]:
         return (
             f"{hurried[i]:.0f} of {count[i]:.0f} votes came faster than the responses can be "
-            f"read, where {count[i] * rate:.1f} were to be expected"
+            f"read, where {count[i] * usual:.1f} were to be expected"
         ), ""
 
-    return RuleEvidence(Rule.SPEED, log, others, tell)
+    return RuleEvidence(Rule.SPEED, log, _PACES, tell)
