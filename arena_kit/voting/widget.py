@@ -66,8 +66,8 @@ def vote(
 class VotingWidget:
     """Two anonymous responses with buttons under them, and who they were once the vote is stored.
 
-    Buttons can be reached with the tab key; in the field beside them one letter votes. `box` is the
-    widget that a notebook shows.
+    Buttons can be reached with the tab key; in the field under them one letter votes. `box` is the
+    widget that a notebook shows, `session` what the store knows this one by.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class VotingWidget:
     ) -> None:
         widgets = _ipywidgets()
         self.arena, self.voter, self.goal = arena, voter, goal
-        self._session = f"lab-{secrets.token_urlsafe(12)}"
+        self.session = f"lab-{secrets.token_urlsafe(12)}"
         self._shown: Shown | None = None
         self._since = 0.0
         self._heading = widgets.HTML(f"<h3>{escape(plain(question))}</h3>")
@@ -93,7 +93,7 @@ class VotingWidget:
         half = {"flex": "1 1 22em", "min_width": "0"}
         for side in (self._left, self._right):
             side.layout = half
-        row = {"flex_flow": "row wrap", "align_items": "stretch", "gap": "10px"}
+        row = {"flex_flow": "row wrap", "align_items": "stretch", "grid_gap": "10px"}
         self.box: Any = widgets.VBox(
             [
                 self._heading,
@@ -113,7 +113,7 @@ class VotingWidget:
     def show_next(self) -> None:
         """Show the next pair."""
         try:
-            self._shown = self.arena.issue(session=self._session, voter=self.voter)
+            self._shown = self.arena.issue(session=self.session, voter=self.voter)
         except RefusalError as error:
             self._shown = None
             self._say(str(error))
@@ -136,7 +136,7 @@ class VotingWidget:
         try:
             receipt = self.arena.cast(
                 shown.ticket,
-                session=self._session,
+                session=self.session,
                 choice=choice,
                 digest=shown.digest,
                 seconds=time.monotonic() - self._since,
