@@ -56,19 +56,19 @@ def saved(page: Browser, folder: Path) -> Path:
 
 
 def test_three_sessions_vote_through_the_page(page: Browser, live: LiveArena) -> None:
-    """Three voters vote once or twice, by keyboard; before a vote no body that the browser got names
-    a model, after it the page does, and the store has what was pressed.
+    """Three voters vote once or twice, by keyboard; before a vote no body that the browser got
+    names a model, after it the page does, and the store has what was pressed.
     """
     with serving(live, token="a token") as address:
         for n in range(3):
             page.send("Network.clearBrowserCookies")
+            page.forget()
             page.go(f"{address}/", "#token=a%20token")
             page.until(READY)
             page.click("#begin")
             page.until("!document.querySelector('#pair').hidden")
             assert page.run("location.hash") == ""
             for key in ("1", "t")[: 2 - n % 2]:
-                page.until("document.querySelector('#after').hidden")
                 seen = page.bodies() | {"page": page.run("document.documentElement.outerHTML")}
                 assert any(url.endswith("/api/matchup") for url in seen)
                 assert not leaks(json.dumps(seen))
@@ -80,6 +80,7 @@ def test_three_sessions_vote_through_the_page(page: Browser, live: LiveArena) ->
                 page.until("!document.querySelector('#next').disabled")
                 page.forget()
                 page.press("Enter")
+                page.until("document.querySelector('#after').hidden")
     votes = live.store.votes()
     assert [str(vote.choice) for vote in votes] == ["A", "TIE", "A", "A", "TIE"]
     assert len({vote.voter for vote in votes}) == 3
@@ -196,7 +197,7 @@ def test_hostile_texts_run_nothing_and_fit(page: Browser, tmp_path: Path, width:
     runs or fetches anything, nor is any of its states wider than its window.
     """
     said = "\n\n".join([*HOSTILE, "[x](javascript:document.title='PWNED')", "W" * 3000,
-                        "\u202egnp.exe \0 \ud800", "| a | b |\n|---|---|\n| " + "w" * 500 + " | x |",
+                        "\u202egnp.exe \0 \ud800", f"| a | b |\n|---|---|\n| {'w' * 500} | x |",
                         "</script><script>document.title='PWNED'</script>"])  # fmt: skip
     texts = arena_texts()
     texts = replace(
