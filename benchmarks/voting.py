@@ -132,7 +132,7 @@ def measured(store: str, voters: int, votes: int) -> int:
         values = np.concatenate([output["seconds"][what] for output in outputs]) * 1000
         p50, p95, p99 = np.percentile(values, [50, 95, 99])
         print(
-            f"  {what:8}{p50:7.1f} ms median{p95:8.1f} ms p95{p99:8.1f} ms p99{values.max():8.1f} ms"
+            f"  {what:7} median {p50:.0f} ms, p95 {p95:.0f}, p99 {p99:.0f}, most {values.max():.0f}"
         )
     lost, twice = told.items() - dict(stored).items(), len(stored) - len(dict(stored))
     print(f"  lost {len(lost)}, stored twice {twice}, in the store {len(stored):,}")

@@ -243,7 +243,7 @@ def test_the_board_follows_the_votes(page: Browser, live: LiveArena) -> None:
         assert page.run("location.hash") == ""
         shown = live.issue(session="ann")
         live.cast(shown.ticket, session="ann", choice="A", digest=shown.digest)
-        page.until("document.querySelector('#state').textContent.startsWith('1 votes of 1 voters')")
+        page.until("document.querySelector('#state').textContent.startsWith('1 vote of 1 voter')")
         for width in (390, 1280):
             page.size(width)
             assert page.overflow() <= 0
