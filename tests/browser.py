@@ -1,4 +1,4 @@
-"""A real browser for tests: headless chromium, driven over a pipe, that may reach no network."""
+"""A real browser for tests: headless chromium over a pipe, that reaches this machine only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ import pytest
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND", "--remote-debugging-pipe",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--no-proxy-server",
+    "--remote-debugging-pipe",
 )  # fmt: skip
 _PATIENCE = 60.0  # seconds, on a machine that others load
 _KEYS = {"ArrowLeft": 37, "ArrowRight": 39, "Tab": 9, "Enter": 13, "Space": 32}
@@ -132,10 +133,20 @@ class Browser:
             self.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
 
     def press(self, key: str) -> None:
-        """Press one key."""
+        """Press one key, by its name or by the letter or digit on it."""
+        number = _KEYS[key] if key in _KEYS else ord(key.upper())
         for kind in ("rawKeyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key,
-                      windowsVirtualKeyCode=_KEYS[key])  # fmt: skip
+                      windowsVirtualKeyCode=number)  # fmt: skip
+
+    def bodies(self) -> dict[str, str]:
+        """What was answered to each request since the last `forget`, by its address."""
+        answers = {
+            url: self.send("Network.getResponseBody", requestId=number)
+            for number, url in self._asked.items()
+            if url.startswith("http")
+        }
+        return {url: answer["body"] for url, answer in answers.items()}
 
     def choose(self, name: str, value: str) -> None:
         """Set a form's field as its user would, events included."""

@@ -333,7 +333,9 @@ def _run_server(
     except KeyboardInterrupt:
         pass
     finally:
-        echo(f"ended; {_vote_count(live) - before:,} votes were cast meanwhile; {_state(live)}")
+        n = _vote_count(live) - before
+        cast = "1 vote was" if n == 1 else f"{n:,} votes were"
+        echo(f"ended; {cast} cast meanwhile; {_state(live)}")
         live.close()
 
 

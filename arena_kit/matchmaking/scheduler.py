@@ -179,9 +179,9 @@ class Scheduler:
         band = self._ranked(*self._states(ratings))[: self.policy.contenders.band]
         state.wait(matchup, ordered(i, j), prompt, band)
 
-    def remember(self, shown: Iterable[Matchup]) -> None:
-        """Say what sessions were shown, oldest first, skipped and lost matchups among it, instead
-        of what their votes tell.
+    def remember(self, shown: Iterable[tuple[str, str, str, str]]) -> None:
+        """Say what sessions were shown (session, two models, prompt), oldest first, instead of what
+        their votes tell: skipped and lost matchups count, too.
         """
         self._state.remember(shown)
 

@@ -16,19 +16,23 @@ def board_view(board: LiveBoard, voters: int) -> dict[str, Any]:
         tables.append(_providers(board))
     return {
         "state": _state(board, voters),
-        "sentences": [board.status.sentence, *_variants(board)],
+        "sentences": [f"The board is {board.status.sentence}.", *_variants(board)],
         "tables": tables,
     }
 
 
 def _state(board: LiveBoard, voters: int) -> str:
     counts = [
-        f"{len(board.votes):,} votes of {voters:,} voters",
-        f"{board.waiting:,} pairs waiting for theirs",
+        f"{_counted(len(board.votes), 'vote')} of {_counted(voters, 'voter')}",
+        f"{_counted(board.waiting, 'pair')} waiting",
         *([f"{board.skips:,} skipped"] if board.skips else []),
         *([f"{board.removed:,} removed"] if board.removed else []),
     ]
     return ", ".join(counts)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"1 {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def _standings(board: LiveBoard) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil, isfinite
+from operator import itemgetter
 from pathlib import Path
 from threading import RLock
 from typing import Self
@@ -231,25 +232,30 @@ class LiveArena:
 
     def _build(self, transaction: Transaction) -> None:
         """Replay the store: votes in their order, then what waits for its vote."""
-        votes, tickets = transaction.votes(), transaction.tickets()
+        tickets = transaction.tickets()
+        votes = [vote for _, vote in tickets if vote is not None]
         self._counted: list[StoredVote] = []
         self._skips = self._removed = 0
         self._open: dict[str, Ticket] = {}
         self._current: dict[str, Ticket] = {}
-        for vote in votes:
+        for vote in sorted(votes, key=itemgetter(0)):
             self._file(vote)
+        past = replace(battle_log(self._counted), session=None)  # `remember` says more
         self.arena = Arena(
             self.policy,
             self.texts.models,
             tuple(self.texts.prompts),
             rng=np.random.default_rng(self._seed),
             available=self.texts.available(),
-            battles=battle_log(self._counted) if self._counted else None,
+            battles=past if self._counted else None,
         )
-        self.arena.scheduler.remember(map(_matchup, tickets))
-        voted, moment = {vote.ticket.ticket for vote in votes}, now()
-        for ticket in tickets:
-            if ticket.ticket not in voted and not _is_over(ticket, moment):
+        self.arena.scheduler.remember(
+            (each.voter or each.session, each.model_a, each.model_b, each.prompt)
+            for each, _ in tickets
+        )
+        moment = now()
+        for ticket, answer in tickets:
+            if answer is None and not _is_over(ticket, moment):
                 self._wait(ticket)
         self._seen = _counts(transaction)
 
@@ -260,7 +266,7 @@ class LiveArena:
             self._build(transaction)
         elif counts != self._seen:
             self._ahead = True
-            for ticket in transaction.tickets(self._seen[0]):
+            for ticket, _ in transaction.tickets(self._seen[0]):
                 self._wait(ticket)
             for vote in transaction.votes(self._seen[1]):
                 if not self._take_in(vote):

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -58,10 +58,15 @@ def shown_pair(ticket: str, digest: str, prompt: str, left: str, right: str) -> 
     return {
         "ticket": ticket,
         "digest": digest,
-        "prompt": safe_html(prompt),
-        "left": safe_html(left),
-        "right": safe_html(right),
+        "prompt": _rendered(prompt),
+        "left": _rendered(left),
+        "right": _rendered(right),
     }
+
+
+@lru_cache(maxsize=4096)
+def _rendered(text: str) -> str:
+    return safe_html(text)
 
 
 def ballot_page(

@@ -33,6 +33,7 @@ _VOTE = tuple(
     schema.votes.c[name]
     for name in ("number", "voter", "session", "choice", "cast_at", "seconds", "source")
 )
+_CHOICES = {str(choice): choice for choice in Choice}
 #: Every kind of removal, and who or what it is about.
 RemovedSet = frozenset[tuple[str, str]]
 
@@ -234,11 +235,18 @@ class Transaction:
         row = self._connection.execute(query).one_or_none()
         return None if row is None else Ticket(*row)
 
-    def tickets(self, after: int = 0) -> list[Ticket]:
-        """Tickets in the order in which they were handed out."""
-        number = schema.tickets.c.number
-        query = select(*_TICKET).where(number > after).order_by(number)
-        return [Ticket(*row) for row in self._connection.execute(query)]
+    def tickets(self, after: int = 0) -> list[tuple[Ticket, StoredVote | None]]:
+        """Tickets in the order in which they were handed out, those after a number, each with its
+        vote where there is one.
+        """
+        number, removed = schema.tickets.c.number, self.removed()
+        joined = schema.tickets.outerjoin(schema.votes)
+        query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after).order_by(number)
+        pairs = []
+        for row in self._connection.execute(query).all():
+            vote = None if row[0] is None else _vote(row, removed)
+            pairs.append((Ticket(*row[len(_VOTE) :]) if vote is None else vote.ticket, vote))
+        return pairs
 
     def vote_on(self, ticket: str) -> StoredVote | None:
         """The vote on a ticket, None where there is none."""
@@ -252,7 +260,7 @@ class Transaction:
         number, removed = schema.votes.c.number, self.removed()
         joined = schema.votes.join(schema.tickets)
         query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after)
-        rows = self._connection.execute(query.order_by(number))
+        rows = self._connection.execute(query.order_by(number)).all()
         return [_vote(row, removed) for row in rows]
 
     def count_by(self, voter: str) -> int:
@@ -368,7 +376,7 @@ def _vote(row: Sequence[Any], removed: RemovedSet) -> StoredVote:
     ticket = Ticket(*row[len(_VOTE) :])
     left_out = is_removed(removed, voter, session, ticket.ticket)
     return StoredVote(
-        number, ticket, voter, session, Choice(choice), cast_at, seconds, source, left_out
+        number, ticket, voter, session, _CHOICES[choice], cast_at, seconds, source, left_out
     )
 
 

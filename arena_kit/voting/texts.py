@@ -64,9 +64,13 @@ class ArenaTexts:
 
     def available(self) -> NDArray[np.bool_]:
         """Whether there is a response: a row per model and a column per prompt."""
-        rows = [[(model, prompt) in self.responses for prompt in self.prompts]
-                for model in self.models]  # fmt: skip
-        return np.array(rows, bool)
+        row = {model: n for n, model in enumerate(self.models)}
+        column = {prompt: n for n, prompt in enumerate(self.prompts)}
+        available = np.zeros((len(row), len(column)), bool)
+        for model, prompt in self.responses:
+            if model in row and prompt in column:
+                available[row[model], column[prompt]] = True
+        return available
 
     def shown(self, prompt: str, left: str, right: str) -> tuple[str, str, str] | None:
         """The prompt and the responses of two models, None where one of them is gone."""

@@ -223,7 +223,7 @@ def test_the_board_is_the_researchers(live: LiveArena, address: str) -> None:
     assert not leaks("".join(voter.bodies[before:]) + voter.client.get("/board").text)
     assert voter.ask("/api/board/enter", {"token": BOARD_TOKEN}).status_code == 200
     board = voter.ask("/api/board", {}).json()
-    assert board["state"].startswith("1 votes of 1 voters")
+    assert board["state"].startswith("1 vote of 1 voter")
     models = {row[1] for row in board["tables"][0]["rows"]}
     assert models == {*live.texts.models}
 

@@ -25,7 +25,8 @@
   }
 
   function table({ title, columns, rows }) {
-    const numeric = columns.map((_, n) => rows.every((row) => typeof row[n] === "number" || row[n] === null));
+    const isNumber = (value) => value === null || typeof value === "number" || value.endsWith(" %");
+    const numeric = columns.map((_, n) => rows.every((row) => isNumber(row[n])));
     const cell = (tag, value, n) => make(tag, {
       className: numeric[n] ? "number" : "",
       textContent: value === null ? "–" : typeof value === "number" ? value.toLocaleString("en") : value,

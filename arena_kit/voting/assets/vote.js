@@ -258,6 +258,7 @@
       $("progress").textContent = `${counted(pair.votes, "vote", "votes")} so far`;
       $("choices").hidden = false;
       $("after").hidden = true;
+      for (const id of ["name-a", "name-b", "reveal"]) $(id).textContent = "";
       for (const id of ["name-a", "name-b"]) $(id).hidden = true;
       show(pair);
       say(`Pair ${pair.votes + 1}.`);

@@ -33,7 +33,7 @@ def upgrade() -> None:
         _number("removals"),
         _number("last_cast"),
         sa.PrimaryKeyConstraint("one", name="pk_arena"),
-        sa.CheckConstraint("one = 1", name="ck_arena_one"),
+        sa.CheckConstraint("one = 1", name=op.f("ck_arena_one")),
     )
     op.create_table(
         "openings",
@@ -63,7 +63,7 @@ def upgrade() -> None:
         _text("by"),
         _number("at"),
         sa.PrimaryKeyConstraint("number", name="pk_removals"),
-        sa.CheckConstraint("kind IN ('voter', 'session', 'vote')", name="ck_removals_kind"),
+        sa.CheckConstraint("kind IN ('voter', 'session', 'vote')", name=op.f("ck_removals_kind")),
     )
 
 
@@ -108,8 +108,8 @@ def _make_votes() -> None:
         sa.ForeignKeyConstraint(["ticket"], ["tickets.ticket"], name="fk_votes_ticket"),
         sa.ForeignKeyConstraint(["voter"], ["voters.voter"], name="fk_votes_voter"),
         sa.CheckConstraint(
-            "choice IN ('A', 'B', 'TIE', 'BOTH_BAD', 'SKIP')", name="ck_votes_choice"
+            "choice IN ('A', 'B', 'TIE', 'BOTH_BAD', 'SKIP')", name=op.f("ck_votes_choice")
         ),
-        sa.CheckConstraint("source IN ('page', 'ballot', 'lab')", name="ck_votes_source"),
+        sa.CheckConstraint("source IN ('page', 'ballot', 'lab')", name=op.f("ck_votes_source")),
     )
     op.create_index("ix_votes_voter", "votes", ["voter"])
