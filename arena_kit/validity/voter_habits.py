@@ -17,6 +17,7 @@ Bools = NDArray[np.bool_]
 #: Words a second above which nobody reads, and seconds below which nobody compares two responses.
 TOO_FAST, TOO_SHORT = 20.0, 3.0
 _LEAST_SHARED = 3  # votes on the same two responses that two voters must share to be compared
+_MOST_PAIRS = 50_000  # pairs of voters that are compared
 _MOST_VOTERS = 40  # of one pair of responses that are compared with each other
 _LEAST_FAST = 0.05  # share of votes that any honest voter may cast too fast
 _PACES = Honest(
@@ -72,10 +73,13 @@ class Shared:
         return cls(first, second, agree, np.log(rest / (1 - rest)), when is not None).often()
 
     def often(self) -> Shared | None:
-        """Only voters who share enough; None where none do."""
+        """Only voters who share enough, and those who share most; None where none do."""
         key = self.first * (self.second.max() + 1) + self.second
         _, place, count = np.unique(key, return_inverse=True, return_counts=True)
-        kept = count[place] >= _LEAST_SHARED
+        least = _LEAST_SHARED
+        if len(count) > _MOST_PAIRS:
+            least = max(least, int(np.partition(count, -_MOST_PAIRS)[-_MOST_PAIRS]) + 1)
+        kept = count[place] >= least
         if not kept.any():
             return None
         return replace(
