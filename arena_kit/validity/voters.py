@@ -2,7 +2,7 @@
 
 A voter's votes are compared with ratings fitted without them. Each rule gives an e-value, the
 evidence against honest taste: its mean is at most 1 for an honest voter, however often one looks.
-The mean over the rules is held against voters / level (e-BH, Wang and Ramdas 2022), so that at
+Their weighted mean is held against voters / level (e-BH, Wang and Ramdas 2022), so that at
 most `level` of those who stand out are honest, on average. See design/voter-tests.md.
 """
 
@@ -30,6 +30,7 @@ LEVEL = 0.05
 #: Decisive votes from which a voter is tested, and voters from which there are others.
 LEAST_VOTES, LEAST_VOTERS = 10, 3
 _MOST_ROUNDS = 6
+_WEIGHTS = {Rule.PUSH: 6.0}  # what harms most counts most; other rules count once
 _TOLD = 1.0  # a rule with less evidence (log10) is no reason
 
 
@@ -105,6 +106,8 @@ def voter_tests(
     tested = _tested(battles, labels)
     everyone = _Everyone.of(battles, labels, tested, seconds, words)
     found = everyone.tested(np.zeros(len(tested), bool), level)
+    suspects = found.evidence >= -np.log(level)  # who would stand out alone, so as to start clean
+    found = everyone.tested(suspects, level)
     for _ in range(_MOST_ROUNDS):
         before, found = found, everyone.tested(found.out, level)
         if np.array_equal(before.out, found.out):
@@ -205,7 +208,9 @@ class _Everyone:
         """Everyone's tests, with ratings and honest taste told by those who are not `out`."""
         votes = self.votes(out)
         rules = list(self.rules(votes))
-        evidence = np.logaddexp.reduce([rule.log for rule in rules]) - np.log(len(rules))
+        weights = np.array([_WEIGHTS.get(rule.rule, 1.0) for rule in rules])
+        logs = np.array([rule.log for rule in rules]) + np.log(weights / weights.sum())[:, None]
+        evidence = np.logaddexp.reduce(logs)
         now, needed = stand_out(evidence, level)
         return _Found(votes, rules, evidence, needed, now)
 
