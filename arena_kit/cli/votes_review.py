@@ -87,14 +87,14 @@ def _change(
     store: str,
 ) -> None:
     with kept_store(store) as kept:
-        before = _removed(kept)
+        before = _counting(kept)
         act = kept.remove if what == "removed" else kept.restore
         n = act(kind, names, why=why, by=by or getpass.getuser())
-        moved = abs(_removed(kept) - before)
-        left = sum(vote.choice.outcome is not None and not vote.removed for vote in kept.votes())
+        left = _counting(kept)
     several = kind if n == 1 else f"{kind}s"
-    echo(f"{what}: {n} {several}, {moved:,} votes; {left:,} votes count now")
+    echo(f"{what}: {n} {several}, {abs(left - before):,} votes; {left:,} votes count now")
 
 
-def _removed(store: VoteStore) -> int:
-    return sum(vote.removed for vote in store.votes())
+def _counting(store: VoteStore) -> int:
+    """How many votes count: no skips, none removed."""
+    return sum(vote.choice.outcome is not None and not vote.removed for vote in store.votes())

@@ -49,7 +49,7 @@ class Reason:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterTest:
     """One voter: how many votes, the evidence of all rules together (log10), and the reasons, the
-    strongest first. `sharpness` is how closely the votes follow the others' ratings: 1 as theirs
+    heaviest first. `sharpness` is how closely the votes follow the others' ratings: 1 as theirs
     do, 0 by chance.
     """
 
@@ -208,7 +208,7 @@ class _Everyone:
         """Everyone's tests, with ratings and honest taste told by those who are not `out`."""
         votes = self.votes(out)
         rules = list(self.rules(votes))
-        weights = np.array([_WEIGHTS.get(rule.rule, 1.0) for rule in rules])
+        weights = np.array([_weight(rule) for rule in rules])
         logs = np.array([rule.log for rule in rules]) + np.log(weights / weights.sum())[:, None]
         evidence = np.logaddexp.reduce(logs)
         now, needed = stand_out(evidence, level)
@@ -252,11 +252,15 @@ class _Found:
             )
 
 
+def _weight(rule: RuleEvidence) -> float:
+    return _WEIGHTS.get(rule.rule, 1.0)
+
+
 def _reasons(rules: list[RuleEvidence], voter: int) -> tuple[Reason, ...]:
     """The rules that speak against a voter, the strongest first."""
     loud = [rule for rule in rules if rule.log[voter] >= _TOLD * np.log(10)]
     found = []
-    for rule in sorted(loud, key=lambda each: -each.log[voter]):
+    for rule in sorted(loud, key=lambda each: -each.log[voter] - np.log(_weight(each))):
         text, about = rule.tell(voter)
         log10 = float(rule.log[voter] / np.log(10))
         found.append(Reason(rule=rule.rule, evidence=log10, text=text, about=about))
