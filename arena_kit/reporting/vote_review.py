@@ -13,6 +13,7 @@ from arena_kit.rating.base import Ratings
 from arena_kit.reporting.figures import ACCENT, SOFT, WARM, panels_of, plot
 from arena_kit.reporting.tables import DASH, Table
 from arena_kit.reporting.weekly_plots import plain
+from arena_kit.validity.leans import WIDEST
 from arena_kit.validity.voter_rules import Rule
 from arena_kit.validity.voters import LEAST_VOTES, VoterTests
 
@@ -28,7 +29,7 @@ _HONEST = {
     Rule.AGAINST: "in how closely they follow the ratings (1 is as the others do)",
     Rule.SIDE: "for the left side, in rating points",
     Rule.COPY: "in how often two of them agree, in log odds",
-    Rule.SPEED: "in how often they are too fast, in log odds",
+    Rule.SPEED: "in how often they are too fast, in log odds (assumed)",
 }
 _POINTS = 400 / log(10)
 _NAMED, _LISTED = 5, 15
@@ -175,6 +176,8 @@ def honest(tests: VoterTests) -> Table:
 
 
 def _spread(rule: Rule, spread: float) -> str:
+    if spread >= WIDEST:
+        return "not known"
     return f"{_POINTS * spread:.0f}" if rule in (Rule.PUSH, Rule.SIDE) else f"{spread:.2f}"
 
 

@@ -18,7 +18,9 @@ Codes = NDArray[np.int64]
 
 #: Leans in log odds; at the ends nearly every vote goes one way.
 GRID: Floats = np.linspace(-6, 6, 49)
-_SPREADS = np.geomspace(0.15, 3, 25)
+#: The widest spread that is looked for: where it is found, groups say nothing about it.
+WIDEST = 3.0
+_SPREADS = np.geomspace(0.15, WIDEST, 25)
 _CENTERS = np.linspace(-1, 1, 21)
 _ODD = 0.01  # share of groups that need not be honest while the spread is estimated
 _LIKELY = 1.92  # loss of log-likelihood up to which a spread is possible (95 %)
@@ -109,7 +111,7 @@ def honest_leans(groups: Leans, lean: Floats, *, centered: bool) -> Honest:
     honest hardly widen the spread.
     """
     if not len(groups.keys):
-        return Honest(0.0, float(_SPREADS[-1]))
+        return Honest(0.0, WIDEST)
     every = -(-len(groups.keys) // _MOST_GROUPS)
     groups = groups.select(np.arange(len(groups.keys)) % every == 0)
     odd = np.log(_ODD) + groups.marginal(lean)

@@ -6,7 +6,7 @@ Nothing is removed here: that takes `VoteStore.remove`, or `arena-kit votes remo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -230,10 +230,12 @@ def read_votes(params: ReviewParams, root: Path) -> Reviewed:
             f"a vote store needs the extra vote ({error.name} is missing): "
             "pip install 'arena-kit[vote]'"
         ) from None
-    where = params.battles if "://" in params.battles else root / params.battles
+    is_file = "://" not in params.battles
     texts = ArenaTexts.of_tournament(root / params.tournament, root) if params.tournament else None
+    where = root / params.battles if is_file else params.battles
     with VoteStore.open(where, create=False) as store:
-        return Reviewed.of_store(store, texts)
+        votes = Reviewed.of_store(store, texts)
+    return replace(votes, where=params.battles) if is_file else votes
 
 
 def _is_store(battles: str, root: Path) -> bool:

@@ -161,6 +161,7 @@ class TestReview:
         answer = json.loads((record.path / "answer.json").read_text())
         assert any(f"{pushed} would move most" in sentence for sentence in answer["answer"])
         assert not (record.path / "inputs").exists()
+        assert str(home) not in (record.path / "answer.json").read_text()
         assert json.loads((record.path / "voters.json").read_text())["voters"][0]["voter"] == PUSHER
 
     def test_who_is_left_out_can_be_said(self, home: Path) -> None:
