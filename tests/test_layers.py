@@ -27,6 +27,7 @@ FLOORS = (
     "reporting",
     "runs",
     "site",
+    "voting",
     "cli",
     "__main__",
 )
