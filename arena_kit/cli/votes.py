@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -321,7 +322,7 @@ def _run_server(
     port = listening.getsockname()[1]
     access = _access(key, host, names)
     app = voting_app(live, access, question)
-    _say_links(live, access, host, port)
+    _say_links(live, access, _address(host, port, names))
     before = _vote_count(live)
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, limit_concurrency=1000,
@@ -379,17 +380,26 @@ def _is_loopback(host: str) -> bool:
 
 
 def _addresses() -> set[str]:
-    """The addresses that this machine's name leads to."""
-    try:
-        return {str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None)}
-    except OSError:
-        return set()
+    """The addresses that this machine's name leads to, and the one that others see."""
+    found = set()
+    with suppress(OSError):
+        found = {str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None)}
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # of a network for documents; it sends nothing
+        found.add(str(probe.getsockname()[0]))
+    return found
 
 
-def _say_links(live: LiveArena, access: Any, host: str, port: int) -> None:
+def _address(host: str, port: int, names: Sequence[str]) -> str:
+    """What voters type: a further name is that of a proxy, which speaks TLS."""
+    if names:
+        return f"https://{names[0]}/"
     unspecified = host in ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
     name = socket.gethostname() if unspecified else f"[{host}]" if ":" in host else host
-    address = f"http://{name}:{port}/"
+    return f"http://{name}:{port}/"
+
+
+def _say_links(live: LiveArena, access: Any, address: str) -> None:
     texts = live.texts
     pairs = len(texts.models) * (len(texts.models) - 1) // 2
     token = f"#token={access.token}" if access.token else ""

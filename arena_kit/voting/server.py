@@ -21,10 +21,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from arena_kit.voting.board_view import board_view
-from arena_kit.voting.page import QUESTION, Page, board_page, live_page, shown_pair
-from arena_kit.voting.refusals import RefusalError, TooFastError
+from arena_kit.voting.page import QUESTION, Opaque, Page, board_page, live_page, shown_pair
+from arena_kit.voting.refusals import NothingLeftError, RefusalError, TooFastError
 from arena_kit.voting.signing import same, signature
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 LONGEST_BODY = 4096  # bytes; a vote has about 200
 ENTRIES_PER_MINUTE = 120  # from one address: sessions begun, or tokens tried
 _BOARD_EVERY = 2.0  # seconds
+_PATIENCE = 20.0  # seconds for a body to arrive
 _YEAR = 365 * 24 * 3600
 _STATUS = {
     "bad_input": 422,
@@ -46,6 +48,7 @@ _STATUS = {
     "expired_ticket": 410,
     "too_fast": 429,
 }
+_ALL_SEEN = "You have seen every pair that you may be shown for now."
 _HEADERS = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
@@ -55,7 +58,6 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 
-Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 Body = TypeVar("Body", bound=BaseModel)
 Given = TypeVar("Given")
 
@@ -299,22 +301,33 @@ async def _read(request: Request, kind: type[Body]) -> Body:
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/json":
         raise TurnedAwayError(415, "not_json", "The body must be application/json.")
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > LONGEST_BODY:
-            raise TurnedAwayError(
-                413, "too_large", f"The body may have {LONGEST_BODY:,} bytes, not more."
-            )
-        parts.append(part)
     try:
-        return kind.model_validate_json(b"".join(parts))
+        async with asyncio.timeout(_PATIENCE):
+            body = await _whole(request)
+    except TimeoutError:
+        raise TurnedAwayError(408, "too_slow", "The body did not arrive in time.") from None
+    except ClientDisconnect:
+        raise TurnedAwayError(400, "gone", "The body did not arrive whole.") from None
+    try:
+        return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part)[:40] for part in first["loc"])
         raise TurnedAwayError(
             422, "bad_input", f"{where and f'{where}: '}{first['msg']}."
         ) from None
+
+
+async def _whole(request: Request) -> bytes:
+    """All of a body, unless it is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST_BODY:
+            raise TurnedAwayError(
+                413, "too_large", f"The body may have {LONGEST_BODY:,} bytes, not more."
+            )
+    return body
 
 
 class _Guard:
@@ -365,7 +378,8 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(RefusalError)
     async def refused(_: Request, error: RefusalError) -> Response:
         wait = error.retry_after if isinstance(error, TooFastError) else 0
-        return _answer(_STATUS.get(error.code, 400), error.code, str(error), wait)
+        told = _ALL_SEEN if isinstance(error, NothingLeftError) else str(error)
+        return _answer(_STATUS.get(error.code, 400), error.code, told, wait)
 
     @app.exception_handler(HTTPException)
     async def missing(_: Request, error: HTTPException) -> Response:
