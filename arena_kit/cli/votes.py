@@ -46,7 +46,8 @@ _arena = _options(
     click.option("--policy", type=click.Path(path_type=Path), default="params/policy.yaml",
                  show_default=True, help="How matchups are drawn."),
     click.option("--dimension", default=None,
-                 help="What the votes are about, a dimension of the tournament (default: none)."),
+                 help="What the votes are about, a dimension of the tournament (default: the "
+                 "store's, at first none)."),
     _store,
 )  # fmt: skip
 _question = click.option(
@@ -218,6 +219,7 @@ def _opened(
     tournament: Path, policy: Path, dimension: str | None, store: str, limits: Any = None
 ) -> tuple[LiveArena, bytes]:
     """The arena and the key of its store."""
+    from arena_kit.runs.inputs import tournament_inputs
     from arena_kit.runs.record import find_root
 
     _need_extra()
@@ -226,6 +228,9 @@ def _opened(
 
     root = find_root()
     where = _where(store)
+    known = tournament_inputs(root / tournament, root)[0].dimensions
+    if dimension is not None and dimension not in known:
+        raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
     live = LiveArena.open(
         where, tournament, root=root, policy=policy, dimension=dimension, limits=limits
     )

@@ -160,13 +160,15 @@ class Transaction:
         self.arena = None if row is None else ArenaRow(*row)._replace(seed=int(row.seed))
 
     def begin(self, name: str, dimension: str | None, seed: int) -> ArenaRow:
-        """The arena of this store, begun where there is none; another one is refused."""
+        """The arena of this store, begun where there is none; another one is refused. Without a
+        dimension it is that of the store.
+        """
         if self.arena is None:
             self.arena = ArenaRow(name, dimension, seed, 0, 0, 0, 0)
             values = self.arena._asdict() | {"one": 1, "seed": str(seed), "created_at": now()}
             self._connection.execute(insert(schema.arena).values(values))
         known = (self.arena.name, self.arena.dimension)
-        if known != (name, dimension):
+        if name != known[0] or dimension not in (None, known[1]):
             raise DataError(
                 f"the store holds votes of {_named(*known)}, not of {_named(name, dimension)}"
             )
