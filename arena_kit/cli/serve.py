@@ -106,7 +106,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _access(key: bytes, host: str, names: Sequence[str]) -> Any:
     from secrets import token_urlsafe
 
-    from arena_kit.voting.server import Access
+    from arena_kit.voting.entrance import Access
 
     own = {host, *_LOOPBACK, *names}
     if not _is_loopback(host):
