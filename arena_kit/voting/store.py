@@ -249,7 +249,11 @@ class Transaction:
         row = self._connection.execute(_ONE_TICKET, {"ticket": ticket}).one_or_none()
         return None if row is None else Ticket(*row)
 
-    def tickets(self, after: int = 0) -> list[tuple[Ticket, StoredVote | None]]:
+    def tickets(self) -> list[Ticket]:
+        """All tickets in the order in which they were handed out."""
+        return [ticket for ticket, _ in self.history()]
+
+    def history(self, after: int = 0) -> list[tuple[Ticket, StoredVote | None]]:
         """Tickets in the order in which they were handed out, those after a number, each with its
         vote where there is one.
         """
