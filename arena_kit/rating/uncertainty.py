@@ -9,15 +9,14 @@ runs compiled from `COMPILED_FROM` on, by the same steps in the same order.
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.fanout import fan_out, shares
 from arena_kit.rating.base import RatingError, strongly_connected
 from arena_kit.rating.evidence import Evidence, Partition, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
@@ -114,17 +113,14 @@ def replicates(
         enough = n * len(pairs.low) >= COMPILED_FROM
         compiled = enough and importlib.util.find_spec("numba") is not None
     plain = not votes.cells.x.shape[1] and fit.ties.start is None
-    refit = (_compiled if compiled and plain else _general)(fit, votes.cells, pairs, priors)
-    out = np.empty((n, len(fit.theta)))
-    threads = min(os.cpu_count() or 1, n)
+    make = _compiled if compiled and plain else _general
 
-    def share(part: int) -> None:
-        for row in range(part, n, threads):
-            out[row] = refit(votes.redraw(row, compiled=compiled))
+    def share(some: slice) -> Floats:
+        refit = make(fit, votes.cells, pairs, priors)
+        rows = range(some.start, some.stop)
+        return np.stack([refit(votes.redraw(row, compiled=compiled)) for row in rows])
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(share, range(threads)))
-    return out
+    return np.concatenate([*fan_out(share, shares(n))])
 
 
 def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
