@@ -107,8 +107,11 @@ class Stream(Protocol):
     def rows(self, share: Share, way: Way | None) -> Iterator[Rows]:
         """The battles of a part in the order of the files."""
 
-    def grouped(self, way: Way) -> Iterator[Rows]:
-        """All battles, those of a question (or voter) one after another."""
+    def voters(self, enough: int) -> int:
+        """How many voters there are, counted no further than `enough`."""
+
+    def grouped(self, way: Way | None) -> Iterator[Rows]:
+        """All battles by the hash of their question (or voter); None leaves them in order."""
 
     def in_order(self) -> Iterator[Rows]:
         """All battles by time, then by id, then as they stand."""

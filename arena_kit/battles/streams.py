@@ -200,8 +200,12 @@ class BattleFiles:
                 result = con.execute(f"SELECT {columns} FROM ({source})")
                 yield from self._read(result, whole=stop > 0)
 
-    def grouped(self, way: Way) -> Iterator[Rows]:
-        """All battles, those of a question (or voter) one after another."""
+    def grouped(self, way: Way | None) -> Iterator[Rows]:
+        """All battles by the hash of their question (or voter); None leaves them in order."""
+        if way is None:
+            for share in self.shares():
+                yield from self.rows(share, None)
+            return
         with _connected() as con:
             source = _Source(con, self.files, self.format).battles()
             columns = self._row_columns(way, f"hash({_FILE}, {_ROW})")
@@ -357,8 +361,19 @@ def _counted(source: _Source, holds: frozenset[str]) -> tuple[CellTable, Hashes]
             f"weight IS NOT NULL AND ({number} IS NULL OR NOT isfinite({number}) OR {number} <= 0)"
         )
         source.refuse(wrong, "weight", "weight {!r} is not a positive finite number")
+        _refuse_unnamed(source, holds)
     cells = _table(source, columns)
     return cells, columns["h"].astype(np.uint64)
+
+
+def _refuse_unnamed(source: _Source, holds: frozenset[str]) -> None:
+    """Refuse a weight without question and voter among battles that have one: it stands for several
+    votes, and theirs does not.
+    """
+    if named := [name for name in ("question_id", "voter") if name in holds]:
+        alone = " AND ".join(f"coalesce({name}, '') = ''" for name in named)
+        sentence = "weight {!r} without a question or voter cannot be streamed among others"
+        source.refuse(f"try_cast(weight AS DOUBLE) <> 1 AND {alone}", "weight", sentence)
 
 
 def _plain(column: Any) -> NDArray[Any]:

@@ -9,7 +9,7 @@ runs compiled from `COMPILED_FROM` on, by the same steps in the same order.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -43,11 +43,16 @@ def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
     """
     if evidence.pieces < 2:
         return np.full(fit.information.shape, np.nan)
-    bread = fit.inverse()
     parts = list(evidence.partitions())
-    meat = sum(part.sign * _meat(fit, evidence, part) for part in parts)
-    sandwich: Floats = bread @ meat @ bread
-    if len(parts) > 1:
+    meat = [part.sign * _meat(fit, evidence, part) for part in parts]
+    return sandwiched(fit, meat, same)
+
+
+def sandwiched(fit: Fit, meat: Sequence[Floats], same: NDArray[np.bool_]) -> Floats:
+    """The sandwich of what each way to cut the battles adds to the spread of the slope."""
+    bread = fit.inverse()
+    sandwich: Floats = bread @ sum(meat) @ bread
+    if len(meat) > 1:
         sandwich = _without_negative(sandwich)
     if same.any():
         n = fit.n_models
@@ -81,11 +86,11 @@ def _power(matrix: Floats, exponent: float) -> Floats:
 def _meat(fit: Fit, evidence: Evidence, part: Partition) -> Floats:
     """The spread of the likelihood's slope between the pieces of one way to cut the battles."""
     cells = evidence.rows
-    scores = _scores(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
+    scores = scores_of(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
     small_sample = part.pieces / (part.pieces - 1)
     if part.clusters is None:
         return small_sample * _meat_of_rows(cells, scores, fit.n_models)
-    return small_sample * _meat_of_clusters(cells, scores, part.clusters, fit.n_models)
+    return small_sample * meat_of_clusters(cells, scores, part.clusters, fit.n_models)
 
 
 def _without_negative(matrix: Floats) -> Floats:
@@ -203,7 +208,7 @@ def _newton(fit: Fit, cells: Cells) -> Floats:
         return np.full(len(fit.theta), np.nan)
 
 
-def _scores(fit: Fit, cells: Cells) -> Floats:
+def scores_of(fit: Fit, cells: Cells) -> Floats:
     """The slope of each row's log-likelihood: in the gap first, then in tie and covariates."""
     terms = fit.terms(cells)
     tie = [terms.t] if fit.ties.start is not None else []
@@ -222,7 +227,7 @@ def _meat_of_rows(cells: Cells, scores: Floats, n: int) -> Floats:
     return np.block([[laplacian, border.T], [border, rest @ rest.T]])
 
 
-def _meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
+def meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
     """The sum over clusters of the outer product of their summed scores."""
     size = n + len(scores) - 1
     order = np.argsort(clusters, kind="stable")
