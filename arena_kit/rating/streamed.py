@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,14 @@ from arena_kit.battles.battle import A_WINS, B_WINS
 from arena_kit.battles.cells import CellTable, Rows, Share, Stream, Way
 from arena_kit.battles.log import BattleLog, Ints
 from arena_kit.fanout import fan_out
-from arena_kit.rating.base import MIN_QUESTIONS, RatingError, Ratings, check_kept, questions_seen
+from arena_kit.rating.base import (
+    MIN_QUESTIONS,
+    RatingError,
+    Ratings,
+    check_kept,
+    kinds,
+    questions_seen,
+)
 from arena_kit.rating.bradley_terry import BradleyTerry, one_thread
 from arena_kit.rating.evidence import Cluster, Evidence, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, unanimous
@@ -81,14 +89,18 @@ class StreamedEvidence(Evidence):
 
 
 def rate_boards(
-    method: BradleyTerry, stream: Stream, *, start: Callable[[str], None] = lambda _: None
+    method: BradleyTerry,
+    stream: Stream,
+    *,
+    only: str | None = None,
+    start: Callable[[str], None] = lambda _: None,
 ) -> tuple[dict[str, Ratings], dict[str, str]]:
-    """Ratings of every dimension that has one, and why the others have none; `start` is told of
-    every pass.
+    """Ratings of every dimension (or of one `only`) that has one, and why the others have none;
+    `start` is told of every pass.
     """
     if method.covariates:
         raise RatingError("covariates are not streamed; rate fewer battles in memory")
-    boards, unrated = _boards(method, stream.cells)
+    boards, unrated = _boards(method, stream.cells, only)
     ways = _ways(stream, method.cluster)
     weighted = bool(np.any(stream.cells.weight != stream.cells.count))
     with one_thread():
@@ -104,52 +116,61 @@ def _by_counts(method: BradleyTerry, board: Board) -> Ratings:
     return replace(method(board.log), dropped=board.dropped)
 
 
-def _boards(method: BradleyTerry, cells: CellTable) -> tuple[dict[str, Board], dict[str, str]]:
+def dimensions(cells: CellTable, only: str | None = None) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """The dimensions of a stream (or one of them), and the places of their kinds of battle in its
+    table; '' where battles name none.
+    """
+    if cells.dimension is None:
+        yield "", np.arange(len(cells))
+        return
+    names, codes = [*cells.dimension.names, ""], cells.dimension.codes
+    for code in np.unique(codes):
+        if only is None or names[code] == only:
+            yield str(names[code]), np.flatnonzero(codes == code)
+
+
+class Keeps(Protocol):
+    """A rating method, which says what battles count."""
+
+    def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]: ...
+
+
+def counted(
+    method: Keeps, log: BattleLog, count: NDArray[np.int64]
+) -> tuple[BattleLog, NDArray[np.intp], dict[str, int]]:
+    """The kinds of battle that count, their rows, and how many battles of each kind do not."""
+    number = np.arange(len(log))
+    kept, _ = method.kept(replace(log, covariates={"number": number.astype(float)}))
+    rows = np.asarray((kept.covariates or {})["number"], np.intp)
+    left = np.ones(len(log), bool)
+    left[rows] = False
+    dropped = {kind: int(count[left & mask].sum()) for kind, mask in kinds(log).items()}
+    kept = replace(kept, covariates=None, dimension=None)
+    check_kept(log, kept, dropped)
+    return kept, rows, dropped
+
+
+def _boards(
+    method: BradleyTerry, cells: CellTable, only: str | None
+) -> tuple[dict[str, Board], dict[str, str]]:
     """A board for every dimension that can be rated, and why the others cannot."""
     boards: dict[str, Board] = {}
     unrated: dict[str, str] = {}
-    whole = cells.log()
-    codes = np.zeros(len(cells), np.int32) if cells.dimension is None else cells.dimension.codes
     first = 0
-    for code in np.unique(codes):
-        name = "" if cells.dimension is None or code < 0 else str(cells.dimension.names[code])
-        own = np.flatnonzero(codes == code)
+    for name, places in dimensions(cells, only):
         try:
-            board = _board(method, whole.select(own), cells.count[own], own, len(cells), first)
+            log, rows, dropped = counted(method, cells.log().select(places), cells.count[places])
         except RatingError as error:
             unrated[name] = str(error)
             continue
-        boards[name] = board
-        first += len(board.counts)
+        votes, counts = Cells.counted(log)
+        row_of = np.full(len(cells), -1, np.int32)
+        row_of[places[rows]] = first + _rows_of(log, votes)
+        boards[name] = Board(
+            log=log, dropped=dropped, votes=votes, counts=counts, row_of=row_of, first=first
+        )
+        first += len(counts)
     return boards, unrated
-
-
-def _board(
-    method: BradleyTerry,
-    log: BattleLog,
-    count: NDArray[np.int64],
-    places: NDArray[np.intp],
-    size: int,
-    first: int,
-) -> Board:
-    """The battles of one dimension, the kinds that count at these places of the table."""
-    number = np.arange(len(log))
-    kept, _ = method.kept(replace(log, covariates={"number": number.astype(float)}))
-    rows = number if kept.covariates is None else kept.covariates["number"].astype(int)
-    left = np.ones(len(log), bool)
-    left[rows] = False
-    flags = log.flags()
-    dropped = {
-        "tie": 0,
-        "both_bad": int(count[left & ~flags].sum()),
-        "inconsistent": int(count[left & flags].sum()),
-    }
-    kept = replace(kept, covariates=None, dimension=None)
-    check_kept(log, kept, dropped)
-    votes, counts = Cells.counted(kept)
-    row_of = np.full(size, -1, np.int32)
-    row_of[places[rows]] = first + _rows_of(kept, votes)
-    return Board(log=kept, dropped=dropped, votes=votes, counts=counts, row_of=row_of, first=first)
 
 
 def _rows_of(log: BattleLog, votes: Cells) -> NDArray[np.intp]:
