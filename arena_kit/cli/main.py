@@ -20,12 +20,13 @@ from arena_kit.cli import (
     runs,
     show,
     simulate,
+    sweep,
 )
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
     "cascade", "check", "export", "import_responses", "imports", "lab", "ledger", "main",
-    "rate", "records", "rejudge", "runs", "show", "simulate",
+    "rate", "records", "rejudge", "runs", "show", "simulate", "sweep",
 ]  # fmt: skip
 
 
