@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -12,8 +13,10 @@ from arena_kit.reporting.tables import Cell, Table
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;color:#1f2328;max-width:1100px;margin:24px auto;"
-    "padding:0 16px}h1{font-size:26px}p.soft{color:#57606a}ul{padding-left:20px}a{color:#0969da}"
+    "padding:0 16px}h1{font-size:26px}h2{font-size:18px;margin-bottom:0}p.soft{color:#57606a}"
+    "ul{padding-left:20px}a{color:#0969da}"
 )
+_PROBABILITY = re.compile(r"P (?:[<>] )?\d+%")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -42,29 +45,53 @@ class SweepIndex:
     runs: Sequence[SweptRun] = field(repr=False)
 
     @property
-    def answers(self) -> dict[tuple[str, ...], list[SweptRun]]:
-        """Every different answer, and the runs that give it."""
-        answers: dict[tuple[str, ...], list[SweptRun]] = {}
-        for run in self.runs:
-            if run.status == "finished":
-                answers.setdefault(tuple(run.answer), []).append(run)
-        return answers
+    def finished(self) -> list[SweptRun]:
+        """The runs that have an answer."""
+        return [run for run in self.runs if run.status == "finished"]
+
+    @property
+    def answers(self) -> list[list[SweptRun]]:
+        """The runs by their answer; those that differ in probabilities alone are together."""
+        groups: dict[tuple[str, ...], list[SweptRun]] = {}
+        for run in self.finished:
+            groups.setdefault(tuple(map(_conclusion, run.answer)), []).append(run)
+        return list(groups.values())
+
+    @property
+    def topics(self) -> list[str]:
+        """For each topic of the answers whether they agree."""
+        said: dict[str, list[str]] = {}
+        for run in self.finished:
+            for sentence in run.answer:
+                topic, colon, rest = sentence.partition(": ")
+                if colon:
+                    said.setdefault(topic, []).append(_conclusion(rest))
+        different = {topic: len(set(rest)) for topic, rest in said.items()}
+        return [
+            f"{topic}: {'the same in all runs' if n == 1 else f'{n} different answers'}."
+            for topic, n in different.items()
+        ]
 
     @property
     def sentences(self) -> list[str]:
         """Whether what was varied changes the answer, and what is missing."""
-        done = sum(len(each) for each in self.answers.values())
+        done = len(self.finished)
         if not done:
             return [f"No run of {len(self.runs)} finished."]
         n = len(self.answers)
         if done == 1:
             first = "One run finished: nothing is compared."
         elif n == 1:
-            first = f"All {done} finished runs give the same answer."
+            first = f"All {done} finished runs give the same answer, up to probabilities."
         else:
             first = f"The answer depends on what was varied: {done} runs give {n} different ones."
         left = len(self.runs) - done
-        return [first, *([f"{left} of {len(self.runs)} runs did not finish."] if left else [])]
+        topics = self.topics if n > 1 else []
+        return [
+            first,
+            *topics,
+            *([f"{left} of {len(self.runs)} runs did not finish."] if left else []),
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -72,8 +99,8 @@ class SweepIndex:
             "notebook": self.notebook,
             "answer": self.sentences,
             "answers": [
-                {"answer": list(answer), "runs": [run.name for run in runs]}
-                for answer, runs in self.answers.items()
+                {"answer": list(runs[0].answer), "runs": [run.name for run in runs]}
+                for runs in self.answers
             ],
             "runs": [
                 {
@@ -104,9 +131,11 @@ class SweepIndex:
     @property
     def html(self) -> str:
         """A page of its own; every text is escaped."""
-        said = "".join(f"<p><strong>{escape(each)}</strong></p>" for each in self.sentences)
+        first, *rest = self.sentences
+        items = "".join(f"<li>{escape(each)}</li>" for each in rest)
+        said = f"<p><strong>{escape(first)}</strong></p><ul>{items}</ul>"
         question = next((run.question for run in self.runs if run.question), "")
-        groups = "".join(_group(answer, runs) for answer, runs in self.answers.items())
+        groups = "".join(map(_group, self.answers))
         title = f"{self.notebook}: {len(self.runs)} runs"
         return visible(
             "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
@@ -118,11 +147,16 @@ class SweepIndex:
         )
 
 
-def _group(answer: tuple[str, ...], runs: Sequence[SweptRun]) -> str:
-    """One answer, and what the runs that give it were told."""
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in answer)
+def _conclusion(sentence: str) -> str:
+    """A sentence less its probabilities."""
+    return _PROBABILITY.sub("P", sentence)
+
+
+def _group(runs: Sequence[SweptRun]) -> str:
+    """One answer, as its first run words it, and what the runs that give it were told."""
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in runs[0].answer)
     told = "; ".join(run.told for run in runs)
-    return f"<ul>{items}</ul><p class='soft'>{len(runs)} of the runs: {escape(told)}</p>"
+    return f"<h2>{escape(told)}</h2><ul>{items}</ul>"
 
 
 def _link(run: SweptRun) -> Cell | str:
