@@ -309,6 +309,23 @@ def shared_log(
     ).of_source(source)
 
 
+def asked(
+    n: int = 3000, models: int = 6, questions: int = 400, voters: int = 0, seed: int = 0
+) -> BattleLog:
+    """Battles with ties and both-bad votes on questions that several share, and voters if asked."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, models, n)
+    b = (a + rng.integers(1, models, n)) % models
+    outcome = np.where(
+        rng.random(n) < 0.2, rng.integers(2, 4, n), rng.random(n) < 0.5 - (b - a) / 9
+    )
+    names = [f"m{i:02}" for i in range(models)]
+    log = shared_log(a, b, outcome.astype(int), names, Source.HUMAN)
+    on = Labels.of([f"q{k:05}" for k in rng.integers(0, questions, n)])
+    by = Labels.of([f"v{k:05}" for k in rng.integers(0, voters, n)]) if voters else None
+    return replace(log, question_id=on, voter=by)
+
+
 class World:
     """Models with planted skills, people who vote by them, and room for judges."""
 

@@ -35,6 +35,7 @@ FILES = {
     "files",
     "battles.files",
     "battles.json_rows",
+    "battles.streams",
     "battles.tabular",
     "battles.texts",
 }
