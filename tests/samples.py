@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import duckdb
 import numpy as np
 import pytest
 import yaml
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
+from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
@@ -324,6 +326,21 @@ def asked(
     on = Labels.of([f"q{k:05}" for k in rng.integers(0, questions, n)])
     by = Labels.of([f"v{k:05}" for k in rng.integers(0, voters, n)]) if voters else None
     return replace(log, question_id=on, voter=by)
+
+
+def expanded(data: Path, target: Path) -> Path:
+    """The 1.67 million votes of which pairs were counted, a row each, five to a question."""
+    counts = read_battles(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz").columns()
+    with duckdb.connect() as con:
+        con.register("counts", {n: counts[n] for n in ("model_a", "model_b", "winner", "weight")})
+        rows = "SELECT * FROM counts, range(weight::BIGINT) AS vote(number)"
+        numbered = f"SELECT *, row_number() OVER () AS n FROM ({rows})"
+        question = "'q' || (hash(n) % 330000) AS question_id"
+        con.execute(
+            f"COPY (SELECT model_a, model_b, winner, {question} FROM ({numbered})) "
+            f"TO '{target}' (FORMAT parquet)"
+        )
+    return target
 
 
 class World:
