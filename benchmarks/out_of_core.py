@@ -106,12 +106,14 @@ def main() -> None:
         folder = Path(tempfile.mkdtemp(dir=given.folder, prefix="arena-kit-battles-"))
         try:
             generate(folder, millions)
-            took = {name: measured(name, folder) for name in STEPS}
+            took = {}
+            for name in STEPS:
+                took[name] = each = measured(name, folder)
+                figures = f"{each['wall']:8.1f} {each['cpu']:8.1f} {each['mb']:8.0f}"
+                per_million = f"{each['cpu'] / millions:8.3f}"
+                print(f"{millions:8} {name:<10} {figures} {per_million}", flush=True)
         finally:
             shutil.rmtree(folder)
-        for name, each in took.items():
-            figures = f"{each['wall']:8.1f} {each['cpu']:8.1f} {each['mb']:8.0f}"
-            print(f"{millions:8} {name:<10} {figures} {each['cpu'] / millions:8.3f}", flush=True)
         for clock in ("wall", "cpu"):
             ratio = took["count"][clock] / took["group-by"][clock]
             print(f"{millions:8} count takes {ratio:.2f} x DuckDB's group-by ({clock})", flush=True)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import OUTCOMES, TIE, check_model_name, read_outcome, read_source
 from arena_kit.battles.cells import CellTable, Hashes, HashIndex, Rows, Share, Way
 from arena_kit.battles.files import MOMENT, LeftOutWarning
-from arena_kit.battles.log import Labels
+from arena_kit.battles.log import IDENTITY, Labels
 from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
 from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.formats import format_of
@@ -49,7 +49,11 @@ _SHARES = 16
 _MEMORY = "1GB"  # what DuckDB may hold before it goes to disk
 _ROW, _FILE = "arena_kit_row", "arena_kit_file"
 _KEY = ("model_a", "model_b", "winner", "inconsistent", "dimension", "source")
-_STREAMED = (*_KEY, "question_id", "voter", "weight", "timestamp", "battle_id", "share_a")
+_STREAMED = (
+    *_KEY, "judge_model", "question_id", "voter", "weight", "timestamp", "battle_id", "share_a",
+)  # fmt: skip
+#: Battle ids that are compared; of more, every n-th by its hash is.
+_COMPARED = 5_000_000
 
 
 def battle_files(path: Path) -> tuple[Path, ...]:
@@ -140,7 +144,8 @@ class BattleFiles:
         meter: Meter | None = None,
     ) -> BattleFiles:
         """Count the kinds of battle in a file, a folder or a pattern; values nobody knows are
-        refused, with file and row. A battle id that comes twice goes unnoticed here.
+        refused, with file and row, and so is a battle id that comes twice. Of more than five
+        million ids only a part is compared: enough to find a file that is there twice.
         """
         files = battle_files(Path(path))
         fmt = _streamable(files, format, columns)
@@ -149,6 +154,7 @@ class BattleFiles:
             try:
                 holds = source.holding()
                 cells, hashes = _counted(source, holds)
+                _refuse_repeats(source, holds, int(cells.count.sum()))
             except duckdb.Error as error:
                 for each in files:
                     check_json(each)
@@ -374,6 +380,25 @@ def _refuse_unnamed(source: _Source, holds: frozenset[str]) -> None:
         alone = " AND ".join(f"coalesce({name}, '') = ''" for name in named)
         sentence = "weight {!r} without a question or voter cannot be streamed among others"
         source.refuse(f"try_cast(weight AS DOUBLE) <> 1 AND {alone}", "weight", sentence)
+
+
+def _refuse_repeats(source: _Source, holds: frozenset[str], n: int) -> None:
+    """Refuse a battle id that comes twice from one source and judge in one dimension."""
+    if "battle_id" not in holds:
+        return
+    parts = ["battle_id", *(name for name in IDENTITY if name in holds)]
+    key, every = f"hash({', '.join(parts)})", max(1, -(-n // _COMPARED))
+    some = f"battle_id <> '' AND hash(battle_id) % {every} = 0"
+    twice = f"SELECT {key} FROM ({source.battles()}) WHERE {some} GROUP BY 1 HAVING count(*) > 1"
+    if (row := source.con.execute(f"{twice} LIMIT 1").fetchone()) is None:
+        return
+    places, name = [], ""
+    for path in source.files:
+        own = _Source(source.con, (path,), source.format).battles()
+        query = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE battle_id <> '' AND {key} = {row[0]} ORDER BY 1 LIMIT 2"
+        for number, name in source.con.execute(query).fetchall():  # noqa: B007 (kept)
+            places.append(f"{path}{place_of(path, number)}")
+    raise DataError(f"{places[1]}: battle_id {name[:60]!r} was there before, at {places[0]}")
 
 
 def _plain(column: Any) -> NDArray[Any]:

@@ -173,6 +173,22 @@ def test_a_weighted_battle_without_a_question_is_refused_among_others(tmp_path: 
         BattleFiles.of(tmp_path / "votes.csv")
 
 
+def test_a_file_that_is_there_twice_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A battle id comes once per judge; of many ids a part is compared, which finds a copy."""
+    log = replace(asked(300), battle_id=np.array([f"b{n}" for n in range(300)], object))
+    folder = folder_of(log, tmp_path / "votes", "csv")
+    assert len(BattleFiles.of(folder)) == 300
+    (folder / "part9.csv").write_bytes((folder / "part0.csv").read_bytes())
+    sentence = r"part9\.csv:(\d+): battle_id 'b\d+' was there before, at .*part0\.csv:\1$"
+    with pytest.raises(DataError, match=sentence):
+        BattleFiles.of(folder)
+    monkeypatch.setattr(streams, "_COMPARED", 30)
+    with pytest.raises(DataError, match=sentence):
+        BattleFiles.of(folder)
+
+
 def test_hashes_are_found_where_they_stand() -> None:
     """Every known hash has its place, and an unknown one has none."""
     known = np.random.default_rng(0).integers(0, 2**64, 5000, np.uint64)
