@@ -27,27 +27,31 @@ STEPS = ("group-by", "count", "fit", "resamples", "sandwich")
 
 
 def generate(folder: Path, millions: int) -> None:
-    """Battles of random pairs, a fifth of them ties, five to a question in no order."""
+    """Battles of random pairs, a fifth of them ties, five to a question in no order; files after
+    the first have its battles on questions of their own.
+    """
     import duckdb
 
-    rows = millions * 1_000_000
+    rows = min(millions * 1_000_000, PER_FILE)
     con = duckdb.connect()
-    con.execute("SET memory_limit = '2GB'; SET preserve_insertion_order = false")
-    for first in range(0, rows, PER_FILE):
-        last = min(rows, first + PER_FILE)
-        con.execute(f"""COPY (
-            WITH drawn AS (
-                SELECT range AS n, (hash(range) % {MODELS})::INT AS a,
-                    (hash(range + 1000000007) % {MODELS - 1})::INT AS other,
-                    hash(range + 77777777777) AS luck FROM range({first}, {last})),
-            sides AS (SELECT n, a, other + (other >= a)::INT AS b, luck FROM drawn)
-            SELECT 'model-' || lpad(a::VARCHAR, 3, '0') AS model_a,
-                'model-' || lpad(b::VARCHAR, 3, '0') AS model_b,
-                CASE WHEN luck % 5 = 0 THEN 'tie'
-                    WHEN (luck // 5 % 100000) / 1e5 < 1 / (1 + exp((b - a) * 0.02)) THEN 'model_a'
-                    ELSE 'model_b' END AS winner,
-                'q' || (hash(n + 5) % {rows // PER_QUESTION}) AS question_id FROM sides
-            ) TO '{folder / f"{first:012}.parquet"}' (FORMAT parquet)""")
+    con.execute("SET memory_limit = '2GB'")
+    first = folder / "000.parquet"
+    con.execute(f"""COPY (
+        WITH drawn AS (
+            SELECT range AS n, (hash(range) % {MODELS})::INT AS a,
+                (hash(range + 1000000007) % {MODELS - 1})::INT AS other,
+                hash(range + 77777777777) AS luck FROM range({rows})),
+        sides AS (SELECT n, a, other + (other >= a)::INT AS b, luck FROM drawn)
+        SELECT 'model-' || lpad(a::VARCHAR, 3, '0') AS model_a,
+            'model-' || lpad(b::VARCHAR, 3, '0') AS model_b,
+            CASE WHEN luck % 5 = 0 THEN 'tie'
+                WHEN (luck // 5 % 100000) / 1e5 < 1 / (1 + exp((b - a) * 0.02)) THEN 'model_a'
+                ELSE 'model_b' END AS winner,
+            'q' || (hash(n + 5) % {rows // PER_QUESTION}) AS question_id FROM sides
+        ) TO '{first}' (FORMAT parquet)""")
+    for number in range(1, millions * 1_000_000 // rows):
+        other = f"SELECT * REPLACE ('{number}' || question_id AS question_id) FROM '{first}'"
+        con.execute(f"COPY ({other}) TO '{folder / f'{number:03}.parquet'}' (FORMAT parquet)")
 
 
 def step(name: str, folder: Path) -> None:

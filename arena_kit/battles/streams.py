@@ -395,7 +395,7 @@ def _refuse_repeats(source: _Source, holds: frozenset[str], n: int) -> None:
     places, name = [], ""
     for path in source.files:
         own = _Source(source.con, (path,), source.format).battles()
-        query = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE battle_id <> '' AND {key} = {row[0]} ORDER BY 1 LIMIT 2"
+        query = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE {key} = {row[0]} ORDER BY 1 LIMIT 2"
         for number, name in source.con.execute(query).fetchall():  # noqa: B007 (kept)
             places.append(f"{path}{place_of(path, number)}")
     raise DataError(f"{places[1]}: battle_id {name[:60]!r} was there before, at {places[0]}")

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from arena_kit.battles.log import BattleLog
-from arena_kit.battles.streams import BattleFiles, Meter, battle_files, large
+from arena_kit.battles.streams import Meter, battle_files, large
 from arena_kit.cli.imports import HowToRead
 from arena_kit.files import DataError
-from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.elo import PermutationElo
-from arena_kit.rating.glicko2 import Glicko2
-from arena_kit.rating.streamed import dimensions, rate_boards
-from arena_kit.rating.streamed_replays import replay_boards
-
-Method = BradleyTerry | PermutationElo | Glicko2
-
-
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """The ratings of every dimension, why some have none, and the battles of each as counts."""
-
-    results: dict[str, Ratings]
-    unrated: dict[str, str]
-    logs: Mapping[str, BattleLog]
+from arena_kit.runs.stream import Method, RatedFiles, rated_files
 
 
 def streams(method: Method, file: Path, wanted: bool | None, *, alone: bool) -> bool:
@@ -53,28 +35,13 @@ def _large(method: Method, file: Path, *, alone: bool) -> bool:
     return alone and plain and large(battle_files(file))
 
 
-def rate_stream(method: Method, file: Path, how: HowToRead, dimension: str | None) -> Streamed:
+def rate_stream(method: Method, file: Path, how: HowToRead, dimension: str | None) -> RatedFiles:
     """Rate battles where they are, saying how many rows have passed and how long it will take."""
     from arena_kit.runs.progress import PATIENCE, status_line
 
+    path = file / "battles.jsonl" if (file / "battles.jsonl").is_file() else file
     meter = Meter()
     with status_line(meter.words, after=PATIENCE):
-        path = file / "battles.jsonl" if (file / "battles.jsonl").is_file() else file
-        stream = BattleFiles.of(path, format=how.format, columns=how.columns, meter=meter)
-        parts = dict(dimensions(stream.cells))
-        if dimension is not None and dimension not in parts:
-            named = ", ".join(name for name in parts if name) or "none"
-            raise DataError(f"{file}: no dimension {dimension!r}; found: {named}")
-
-        def start(doing: str) -> None:
-            meter.start(doing, len(stream))
-
-        if isinstance(method, BradleyTerry):
-            results, unrated = rate_boards(method, stream, only=dimension, start=start)
-        else:
-            results, unrated = replay_boards(method, stream, only=dimension, start=start)
-    if not results:
-        raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
-    whole = stream.cells.log()
-    logs = {name: whole.select(places) for name, places in parts.items()}
-    return Streamed(results, unrated, logs)
+        return rated_files(
+            path, method, meter, format=how.format, columns=how.columns, dimension=dimension
+        )

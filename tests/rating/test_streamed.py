@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, Glicko2, PermutationElo, RatingError, Ratings
+from arena_kit import (
+    BattleLog,
+    BradleyTerry,
+    Glicko2,
+    PermutationElo,
+    RatingError,
+    Ratings,
+    rate_files,
+)
 from arena_kit.battles import streams
 from arena_kit.battles.files import read_battles, write_battles
 from arena_kit.battles.log import Labels
@@ -225,6 +233,15 @@ def test_what_needs_all_battles_at_once_is_refused(tmp_path: Path) -> None:
         rate_boards(BradleyTerry(covariates=("length",)), stream)
     with pytest.raises(RatingError, match="weights cannot be used"):
         replay_boards(Glicko2(), on_disk(weighted(asked(200)), tmp_path / "weighted"))
+
+
+def test_files_are_rated_by_one_call(tmp_path: Path) -> None:
+    """In Python a folder is rated by one call, whatever the method."""
+    log = asked(600)
+    on_disk(log, tmp_path / "votes")
+    assert_same(rate_files(tmp_path / "votes")[""], BradleyTerry()(log))
+    method = Glicko2(evidence_replicates=0)
+    assert rate_files(tmp_path / "votes" / "*.parquet", method)[""].order == method(log).order
 
 
 def test_real_votes_give_the_same_board_streamed_and_in_memory(data: Path, tmp_path: Path) -> None:
