@@ -110,6 +110,9 @@ class Stream(Protocol):
     def voters(self, enough: int) -> int:
         """How many voters there are, counted no further than `enough`."""
 
+    def passed(self, share: Share) -> None:
+        """A part was read by somebody else."""
+
     def grouped(self, way: Way | None) -> Iterator[Rows]:
         """All battles by the hash of their question (or voter); None leaves them in order."""
 

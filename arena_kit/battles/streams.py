@@ -206,6 +206,10 @@ class BattleFiles:
                 result = con.execute(f"SELECT {columns} FROM ({source})")
                 yield from self._read(result, whole=stop > 0)
 
+    def passed(self, share: Share) -> None:
+        """A part was read by somebody else."""
+        self.meter.add(sum(stop - start for _, start, stop in share.pieces))
+
     def grouped(self, way: Way | None) -> Iterator[Rows]:
         """All battles by the hash of their question (or voter); None leaves them in order."""
         if way is None:

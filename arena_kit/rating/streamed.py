@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import A_WINS, B_WINS
 from arena_kit.battles.cells import CellTable, Rows, Share, Stream, Way
 from arena_kit.battles.log import BattleLog, Ints
-from arena_kit.fanout import fan_out
+from arena_kit.fanout import cluster, fan_out
 from arena_kit.rating.base import (
     MIN_QUESTIONS,
     RatingError,
@@ -301,9 +301,14 @@ def _resampled(
         sums = np.zeros((size, weights.lanes))
         sketch = Sketch(sum(board.n + 1 for board in boards))
         add = partial(_added, stream, boards, weights, way)
-        for share_sums, share_sketch in fan_out(add, stream.shares(), by="here"):
+        cut = stream.shares()
+        for share, (share_sums, share_sketch) in zip(
+            cut, fan_out(add, cut, by="here"), strict=True
+        ):
             sums += share_sums
             sketch.join(share_sketch)
+            if cluster():
+                stream.passed(share)
         parts.append(sums)
     counts, passed, first = sketch.counts(), [], 0
     for board in boards:
