@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ ONLY_CHECKED = {
 COSTS_NOTHING = r"^arena-kit cost |--forecast$"
 #: Commands that take seconds: `make test-all` runs them, `make test` checks what they are given.
 TAKES_SECONDS = ("run", "rejudge", "simulate")
+#: What a long command is given besides: it is to work, in seconds.
+SMALLER = {"simulate": ["--matchups", "300", "--seeds", "1"]}
 #: Other programs, and why they are not run.
 NOT_OURS = {
     "pip": "installs", "uv": "installs", "export": "sets a key", "echo": "changes a shell's start",
@@ -88,6 +91,29 @@ def commands_of(text: str) -> Iterator[list[str]]:
         if line.startswith("$ "):
             for command in line[2:].split(" && "):
                 yield shlex.split(command, comments=True)
+
+
+def kind_of(words: list[str]) -> str:
+    """A command without its values: what several pages show alike is run for the first."""
+    after = pairwise(["", *words])
+    named = [word for before, word in after if word.startswith("-") or before in ("-p", "run")]
+    return " ".join([words[0], *named])
+
+
+def new_runs(pages: list[Path]) -> set[tuple[Path, int]]:
+    """The blocks, by page and number, with a run of a kind that no block before shows."""
+    seen: set[str] = set()
+    found = set()
+    for page in pages:
+        for n, block in enumerate(blocks_of(page)):
+            shown = commands_of(block.text) if block.language == "console" else ()
+            kinds = {
+                kind_of(words[1:]) for words in shown if words[1:2] and words[1] in TAKES_SECONDS
+            }
+            if kinds - seen:
+                found.add((page, n))
+            seen |= kinds
+    return found
 
 
 # Where it is tried
@@ -165,7 +191,7 @@ def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Pa
     the workspace in which it ends.
     """
     where = Path(shutil.copytree(furnished, home / "workspace"))
-    for block in blocks_of(page):
+    for n, block in enumerate(blocks_of(page)):
         with chdir(where):
             if block.file and block.language != "console":
                 Path(block.file).parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +200,8 @@ def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Pa
                 exec(compile(block.text, str(page), "exec"), {})
         if block.language == "console":
             for words in commands_of(block.text):
-                where = try_command(words, where, page, furnished, everything=everything)
+                whole = everything and (page, n) in NEW
+                where = try_command(words, where, page, furnished, everything=whole)
     return where
 
 
@@ -210,6 +237,7 @@ def _try_ours(words: list[str], *, everything: bool) -> None:
         if "run_dir" in given:  # further commands look at the record
             Study.open(words[1], **given).save()
         return
+    words = [*words, *SMALLER.get(words[0], [])]
     done = CliRunner().invoke(main, words, catch_exceptions=False)
     assert done.exit_code == 0, f"{line}\n{done.output}"
 
@@ -238,6 +266,7 @@ def _checked(words: list[str]) -> dict[str, Any]:
 
 SHOWN = [page for page in PAGES if page.parent not in (GENERATED, ROOT / "design")
          and any(block.language in ("console", "python") for block in blocks_of(page))]  # fmt: skip
+NEW = new_runs(SHOWN)
 
 
 def page_name(page: Path) -> str:
@@ -253,9 +282,9 @@ def test_what_a_page_shows_works(page: Path, tmp_path: Path, furnished: Path) ->
 
 
 @pytest.mark.slow  # each run starts a kernel
-@pytest.mark.parametrize("page", SHOWN, ids=page_name)
+@pytest.mark.parametrize("page", sorted({page for page, _ in NEW}), ids=page_name)
 def test_all_that_a_page_shows_works(page: Path, tmp_path: Path, furnished: Path) -> None:
-    """All commands of a page work in their order, runs of notebooks among them."""
+    """All commands of a page work in their order, runs that no page before shows among them."""
     try_page(page, tmp_path, furnished, everything=True)
 
 

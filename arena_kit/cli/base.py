@@ -93,6 +93,23 @@ class Listing(click.Command):
                 formatter.write_dl([(visible(term), visible(text)) for term, text in rows])
 
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def json_option(printed: str = "JSON instead of a table") -> Decorator:
+    """The flag `--json`: print what a program reads."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {printed}.")
+
+
+def runs_folder_option(described: str) -> Decorator:
+    """The option `--runs-dir`: where records are, or go to."""
+    return click.option(
+        "--runs-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        help=f"{described} (default: runs/ in the workspace).",
+    )
+
+
 def cluster_option(command: Callable[P, R]) -> Callable[P, R]:
     """The option that sends work to a Dask cluster; the command itself knows nothing of it."""
 

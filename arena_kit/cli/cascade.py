@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import echo, json_option, main, plain_errors
 
 
 @main.command()
@@ -25,7 +25,7 @@ from arena_kit.cli.base import echo, main, plain_errors
 @click.option("--out", default=Path("cascade.json"), show_default=True,
               type=click.Path(path_type=Path, dir_okay=False),
               help="The file that rejudge --cascade takes.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the file instead of sentences.")
+@json_option("the file instead of sentences")
 @plain_errors
 def cascade(
     cheap: Path,

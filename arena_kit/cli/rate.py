@@ -17,6 +17,7 @@ from arena_kit.cli.base import (
     Lists,
     cluster_option,
     echo,
+    json_option,
     main,
     plain_errors,
     record_folder,
@@ -100,7 +101,7 @@ def _default(value: object, kind: object) -> str:
               f"folder or pattern, and files of {STREAM_FROM:,} rows or 1 GB of text and "
               "more).")  # fmt: skip
 @cluster_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option()
 @plain_errors
 @reading_options
 def rate(
@@ -317,7 +318,7 @@ def _rated_json(
 @main.command()
 @click.argument("before", type=record_folder)
 @click.argument("after", type=record_folder)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@json_option("JSON instead of tables")
 @plain_errors
 def compare(before: Path, after: Path, as_json: bool) -> None:
     """What changed between two run records.

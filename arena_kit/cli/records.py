@@ -9,15 +9,19 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors, record_folder
+from arena_kit.cli.base import (
+    echo,
+    json_option,
+    main,
+    plain_errors,
+    record_folder,
+    runs_folder_option,
+)
 from arena_kit.cli.rate import compare
 from arena_kit.cli.show import show
 from arena_kit.files import DataError
 
-_runs_dir = click.option(
-    "--runs-dir", type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the records (default: runs/ in the workspace).",
-)  # fmt: skip
+_runs_dir = runs_folder_option("Folder of the records")
 
 
 @main.group()
@@ -34,7 +38,7 @@ runs.add_command(compare, "diff")
 
 @runs.command("list")
 @_runs_dir
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option()
 @plain_errors
 def list_runs(runs_dir: Path | None, as_json: bool) -> None:
     """All records, the newest first: date, notebook, judge, status, cost and answer."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import FAILED, cluster_option, echo, main, plain_errors
+from arena_kit.cli.base import FAILED, cluster_option, echo, json_option, main, plain_errors
 
 
 @main.command()
@@ -25,7 +25,7 @@ from arena_kit.cli.base import FAILED, cluster_option, echo, main, plain_errors
 @click.option("--jobs", type=click.IntRange(min=0), default=0,
               help="Runs at once (default: as many as there are cores).")  # fmt: skip
 @cluster_option
-@click.option("--json", "as_json", is_flag=True, help="Print the index as JSON.")
+@json_option("the index as JSON")
 @plain_errors
 def sweep(
     name: str,

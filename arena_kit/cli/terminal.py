@@ -36,7 +36,6 @@ from arena_kit.reporting.tournament_tables import (
 )
 from arena_kit.runs.compare import Comparison
 from arena_kit.runs.record import open_record
-from arena_kit.runs.rejudge import ARTIFACT
 from arena_kit.site.overview import Overview
 
 _FEW = 3  # models of a tier that are named
@@ -46,15 +45,13 @@ _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
 def show_board(record: Path) -> None:
-    """The leaderboard of a run record and under it the answer that its report begins with, or what
-    a judge report found.
+    """The leaderboard of a run record and under it the answer that its report begins with; of a
+    judge report the answer alone.
     """
-    if (record / "judges.json").is_file():
-        for sentence in read_json(record / "judges.json")["answer"]:
-            _say(sentence)
-        return
     answer = read_json(record / ANSWER_FILE) if (record / ANSWER_FILE).is_file() else None
-    if (record / "elo_ratings.json").is_file():
+    if (record / "judges.json").is_file():
+        answer = answer or {"question": "", "said": read_json(record / "judges.json")["answer"]}
+    elif (record / "elo_ratings.json").is_file():
         _show_placement(record, answered=answer is not None)
     elif (record / "leaderboard.json").is_file():
         board = read_json(record / "leaderboard.json")
@@ -149,7 +146,6 @@ def _show_tournament(record: Path) -> None:
         *_claimed(strengths),
         *_probed(manifest),
         *_left_out(manifest),
-        *_rejudged(record),
     )
     for sentence in said:
         _say(sentence)
@@ -207,12 +203,6 @@ def _probed(manifest: Mapping[str, Any]) -> list[str]:
     """What canaries and sentinels said of the judge, where they were asked."""
     told = (manifest.get(name) or {} for name in ("preflight", "drift"))
     return [" ".join(each["sentences"]) for each in told if each]
-
-
-def _rejudged(record: Path) -> list[str]:
-    """What changed against the record whose pairs were judged again; nothing for other runs."""
-    file = record / ARTIFACT
-    return list(read_json(file)["sentences"]) if file.is_file() else []
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:

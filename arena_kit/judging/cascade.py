@@ -254,7 +254,7 @@ def agreement_bound(agreed: ArrayLike, clusters: ArrayLike, risk: float) -> floa
     """The lower bound of Clopper and Pearson on a share, at this one-sided risk; where rows of a
     cluster are alike, for as many independent rows as they are worth (Korn and Graubard).
     """
-    from scipy.stats import beta
+    from scipy.special import betaincinv  # scipy.stats takes four times longer to import
 
     flags = np.asarray(agreed, float)
     n = len(flags)
@@ -266,7 +266,7 @@ def agreement_bound(agreed: ArrayLike, clusters: ArrayLike, risk: float) -> floa
     spread = float((sums**2).sum()) / n**2
     worth = min(float(n), share * (1 - share) / spread) if spread > 0 else float(place.max() + 1)
     won = share * worth
-    return float(beta.ppf(risk, won, worth - won + 1))
+    return float(betaincinv(won, worth - won + 1, risk))
 
 
 def _tally(said: Codes, asked: NDArray[np.bool_], battles: Verdicts, people: Codes) -> Tally:

@@ -16,8 +16,9 @@ from arena_kit.files import DataError
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.outlook import Cast, Outlook
 from arena_kit.policy.constants import Policy, Repeats
-from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
+from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, joined
+from arena_kit.policy.tally import Pair, Tally, grown
 from arena_kit.rating.glicko2 import replay_order
 
 

@@ -24,7 +24,7 @@ from arena_kit.rating.prospects import (
 )
 from arena_kit.runs.battles import battles_of
 from arena_kit.runs.plan import Plan
-from arena_kit.runs.record import open_record, runs_folder
+from arena_kit.runs.record import open_record, readable_records, runs_folder
 
 Floats = NDArray[np.float64]
 #: Judges whose verdicts say nothing about those of another.
@@ -108,17 +108,9 @@ def latest_record(plan: Plan) -> Path | None:
     """The latest finished record of the same tournament that has battles; of the embedded judge
     only where it is the plan's, too.
     """
-    folder = runs_folder(plan.root)
-    manifests = {path.parent: _manifest(path.parent) for path in folder.glob("*/manifest.json")}
-    usable = [path for path, manifest in manifests.items() if _serves(plan, path, manifest)]
-    return max(usable, key=lambda path: str(manifests[path].get("started_at")), default=None)
-
-
-def _manifest(path: Path) -> dict[str, Any]:
-    try:
-        return open_record(path)
-    except DataError:
-        return {}
+    records = readable_records(runs_folder(plan.root))
+    usable = {path: manifest for path, manifest in records if _serves(plan, path, manifest)}
+    return max(usable, key=lambda path: str(usable[path].get("started_at")), default=None)
 
 
 def _serves(plan: Plan, path: Path, manifest: Mapping[str, Any]) -> bool:

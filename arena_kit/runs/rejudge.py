@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, write_json
+from arena_kit.files import DataError
 from arena_kit.judging.agreement import Agreement, agreement, matched, verdicts
 from arena_kit.judging.cascade import unsure
 from arena_kit.judging.judges.replay import ReplayJudge
@@ -25,7 +25,13 @@ from arena_kit.rating.base import RatingError, Ratings, known
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.runs.battles import battles_of
 from arena_kit.runs.cascade import ReadyCascade
-from arena_kit.runs.compare import Orders, compare_records, record_battles, recorded_winners
+from arena_kit.runs.compare import (
+    Orders,
+    decided_orders,
+    named_orders,
+    record_battles,
+    recorded_winners,
+)
 from arena_kit.runs.record import open_record
 
 Codes = NDArray[Any]
@@ -143,8 +149,7 @@ class Changed:
     @property
     def sentence(self) -> str:
         """The same in words."""
-        n, orders = self.agreed + self.flipped, self.orders
-        old = len(orders.kept) + len(orders.lost) + len(orders.reversed)
+        n = self.agreed + self.flipped
         tau = "" if self.kendall is None else f" Rank correlation (Kendall's τ) {self.kendall:.2f}."
         slots = [self.slots[when]["slot_a_rate"] for when in ("before", "after")]
         leaning = " → ".join("–" if s is None else f"{s:.1%}" for s in slots)
@@ -152,35 +157,46 @@ class Changed:
         if not self.decided.rate.n:
             same = "no pair has a winner from both"
         return (
-            f"{self.dimension}: {self.flipped} of {n} verdicts flipped; {same}.{tau} Of {old} "
-            f"decided orders {len(orders.kept)} are still decided, {len(orders.lost)} open, "
-            f"{len(orders.reversed)} reversed; {len(orders.gained)} new. Slot A: {leaning}."
+            f"{self.dimension}: {self.flipped} of {n} verdicts flipped; {same}.{tau} "
+            f"{self._survival} Slot A: {leaning}."
+        )
+
+    @property
+    def _survival(self) -> str:
+        """What became of the decided orders, and which of them do not survive, in words."""
+        orders = self.orders
+        old = len(orders.kept) + len(orders.lost) + len(orders.reversed)
+        if not old:
+            gained = f"{len(orders.gained)} are" if orders.gained else "none is"
+            return f"No order was decided before, and {gained} now."
+        kinds = {"No longer decided": orders.lost, "Now reversed": orders.reversed}
+        named = "".join(f" {kind}: {named_orders(each)}." for kind, each in kinds.items() if each)
+        return (
+            f"Of {old} decided orders {len(orders.kept)} are still decided, {len(orders.lost)} "
+            f"open, {len(orders.reversed)} reversed; {len(orders.gained)} new.{named}"
         )
 
 
-def write_changes(
+def told_changes(
     record: Path, what: Rejudged, judge_model: str, judgments: Sequence[Judgment]
-) -> None:
-    """rejudge.json: what the judge of a record changed against the record that it judged again,
-    and of which pairs a calibrated cascade abstains.
+) -> dict[str, Any]:
+    """What rejudge.json says: what a judge changed against the record that it judged again, and
+    of which pairs a calibrated cascade abstains. The new record has its verdicts and battles.
     """
     kept = {judgment.pair.pair_id for judgment in what.kept}
     found = changes(what.record, record, kept)
     asked = [judgment for judgment in judgments if judgment.pair.pair_id not in kept]
     promise = what.cascade.promise(asked, len(judgments)) if what.cascade else {}
     said = [f"Judged again: {what.fact}.", *(each.sentence for each in found)]
-    write_json(
-        record / ARTIFACT,
-        {
-            "before": {"record": str(what.record), "judge_model": what.judge_model},
-            "after": {"record": str(record), "judge_model": judge_model},
-            "kept_pairs": len(what.kept),
-            "unsure": dict(what.why),
-            "dimensions": {each.dimension: asdict(each) for each in found},
-            **({"cascade": promise} if promise else {}),
-            "sentences": [*said, *([promise["sentence"]] if promise else [])],
-        },
-    )
+    return {
+        "before": {"record": str(what.record), "judge_model": what.judge_model},
+        "after": {"record": str(record), "judge_model": judge_model},
+        "kept_pairs": len(what.kept),
+        "unsure": dict(what.why),
+        "dimensions": {each.dimension: asdict(each) for each in found},
+        **({"cascade": promise} if promise else {}),
+        "sentences": [*said, *([promise["sentence"]] if promise else [])],
+    }
 
 
 def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Changed]:
@@ -193,7 +209,7 @@ def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Chang
     ]
     twice = _said_twice(before, after, kept)
     rows = []
-    for orders in compare_records(before, after).orders:
+    for orders in decided_orders(before, after):
         name, said = orders.dimension, twice.get(orders.dimension, [])
         both = [each for each in said if {each.before, each.after} <= {*Slot}]
         first, second, question = _settled(logs[0][name], logs[1][name], kept)

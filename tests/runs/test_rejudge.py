@@ -170,6 +170,8 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
         whole = [i for i in own if not (old[i].inconsistent or new[i].inconsistent)]
         assert each.pairs.rate.n == len(whole)
         assert 0 < each.flipped < each.agreed + each.flipped
+        for above, below in (*each.orders.lost, *each.orders.reversed):
+            assert f"{above} above {below}" in each.sentence
 
 
 def test_a_record_that_was_judged_again_is_a_record_like_any_other(first: Path) -> None:
@@ -190,7 +192,8 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     assert done.exit_code == 0, done.stderr
     record = Path(done.stdout.splitlines()[-1])
     assert (record / "report.html").is_file()
-    assert "0 of 8 verdicts flipped" in done.stdout.replace("\n", " ")
+    for text in (done.stdout, (record / "report.html").read_text()):
+        assert "0 of 8 verdicts flipped" in " ".join(text.split())
     assert json.loads((record / "manifest.json").read_text())["parameters"]["rejudge"] == "all"
 
 

@@ -73,7 +73,7 @@ def test_overrides() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"n_prems": 3}, "unknown key 'n_prems'; allowed: tournament, judge, judge_model"),
+        ({"n_prems": 3}, "unknown key 'n_prems'; allowed: tournament, judge_model"),
         ({"judge": "oracle"}, "judge: .*'baseline', 'replay'.*got 'oracle'"),
         ({"strata": {"vignette": -1}}, "strata.vignette"),
         ({"limit_pairs": -2}, "limit_pairs"),

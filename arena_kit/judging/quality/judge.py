@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.judging.agreement import NOTHING
 from arena_kit.judging.gate import Gate, Measure, Rule, gate
 from arena_kit.judging.quality.calls import Calls, Lengths
-from arena_kit.judging.quality.dimension import NOTHING, DimensionQuality
+from arena_kit.judging.quality.dimension import DimensionQuality
 from arena_kit.judging.quality.family import Families, family_preference
 from arena_kit.judging.quality.length import length_preference
 from arena_kit.judging.quality.measures import (
@@ -45,6 +46,7 @@ class JudgeQuality:
         judge: str,
         judgments: Sequence[Judgment],
         *,
+        repeats: Sequence[Judgment] = (),
         labels: BattleLog | None = None,
         battles: BattleLog | None = None,
         lengths: Lengths | None = None,
@@ -56,6 +58,8 @@ class JudgeQuality:
 
         Parameters
         ----------
+        repeats
+            Some of the same pairs, judged a second time.
         labels
             People's votes or gold labels on the same battles.
         battles
@@ -70,6 +74,7 @@ class JudgeQuality:
             Dimensions whose rubric this judge is known not to follow.
         """
         calls = Calls.of(judgments, lengths)
+        twice = Calls.of([*judgments, *repeats]).by_dimension()
         logs = _by_dimension(to_battles(judgments) if battles is None else battles)
         found = []
         for name, own in calls.by_dimension().items():
@@ -81,7 +86,7 @@ class JudgeQuality:
                     statuses=statuses(each),
                     position=position(own),
                     **_of_calls(own, families, voted),
-                    stability=stability(own),
+                    stability=stability(twice[name]),
                     people=people(log, voted, strata) if log is not None and voted else None,
                 )
             )
