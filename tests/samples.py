@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import duckdb
 import nbformat
 import numpy as np
 import pytest
 import yaml
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
+from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
@@ -342,6 +344,38 @@ def shared_log(
         outcome=outcome.astype(np.int8),
         question_id=Labels.of([f"q{k:06d}" for k in range(len(a))]),
     ).of_source(source)
+
+
+def asked(
+    n: int = 3000, models: int = 6, questions: int = 400, voters: int = 0, seed: int = 0
+) -> BattleLog:
+    """Battles with ties and both-bad votes on questions that several share, and voters if asked."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, models, n)
+    b = (a + rng.integers(1, models, n)) % models
+    outcome = np.where(
+        rng.random(n) < 0.2, rng.integers(2, 4, n), rng.random(n) < 0.5 - (b - a) / 9
+    )
+    names = [f"m{i:02}" for i in range(models)]
+    log = shared_log(a, b, outcome.astype(int), names, Source.HUMAN)
+    on = Labels.of([f"q{k:05}" for k in rng.integers(0, questions, n)])
+    by = Labels.of([f"v{k:05}" for k in rng.integers(0, voters, n)]) if voters else None
+    return replace(log, question_id=on, voter=by)
+
+
+def expanded(data: Path, target: Path) -> Path:
+    """The 1.67 million votes of which pairs were counted, a row each, five to a question."""
+    counts = read_battles(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz").columns()
+    with duckdb.connect() as con:
+        con.register("counts", {n: counts[n] for n in ("model_a", "model_b", "winner", "weight")})
+        rows = "SELECT * FROM counts, range(weight::BIGINT) AS vote(number)"
+        numbered = f"SELECT *, row_number() OVER () AS n FROM ({rows})"
+        question = "'q' || (hash(n) % 330000) AS question_id"
+        con.execute(
+            f"COPY (SELECT model_a, model_b, winner, {question} FROM ({numbered})) "
+            f"TO '{target}' (FORMAT parquet)"
+        )
+    return target
 
 
 class World:

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from arena_kit import Study, __version__
+from arena_kit import Study, __version__, read_battles, write_battles
 from arena_kit.cli.main import main
 from arena_kit.files import read_value, read_yaml
 from arena_kit.runs.parameters import parameters_of
@@ -46,6 +47,8 @@ ONLY_CHECKED = {
     r"^arena-kit serve": "runs until it is ended, as in tests/voting/test_killed.py",
     r"^arena-kit votes (add|list|export|review|remove|restore)|votes.sqlite": "needs votes, as "
     "tests/voting have",
+    r"--cluster ": "needs a cluster, as tests/test_fanout.py has",
+    r"^arena-kit sweep ": "starts several kernels, as tests/runs/test_sweep.py does",
     r"^arena-kit resume ": "needs a run that was killed, which tests/runs/test_record.py has",
     r"--verdicts runs/": "takes five models, and the sample has four",
     r"runs/(cheap|by_x|all_by_cheap)": "needs several judges, as tests/cli and tests/runs have",
@@ -149,6 +152,9 @@ def _votes() -> None:
     for row in texts[::3]:
         row["response_a"] = f"# Answer\n\n- {row['response_a']}"
     Path("votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in texts))
+    log = read_battles("votes.csv.gz")
+    for month, half in zip(("05", "06"), np.array_split(np.arange(len(log)), 2), strict=True):
+        write_battles(f"votes/2026-{month}.parquet", log.select(half))
     with gzip.open("votes.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))[:3000]
     judged = [row | {"source": "llm-judge", "judge_model": "acme/judge-1"} for row in rows]

@@ -18,6 +18,7 @@ PACKAGE = ROOT / "arena_kit"
 #: Folders from the ground up; a module may import its own folder and those before it.
 FLOORS = (
     "files",
+    "fanout",
     "battles",
     "rating",
     "judging",
@@ -35,6 +36,7 @@ FILES = {
     "files",
     "battles.files",
     "battles.json_rows",
+    "battles.streams",
     "battles.tabular",
     "battles.texts",
 }
@@ -113,11 +115,12 @@ def test_no_test_imports_a_test() -> None:
 
 
 def test_the_top_is_empty() -> None:
-    """Beside the folders stand the door, the command and safe files, and nothing else."""
-    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", "__main__", "files"}
+    """Beside the folders stand the door, the command, safe files and fan-out, and nothing else."""
+    alone = {"__main__", "files", "fanout"}
+    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", *alone}
     assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} - {"__pycache__"} == {
         *FLOORS
-    } - {"files", "__main__"}
+    } - alone
 
 
 def test_import_is_light(tmp_path: Path) -> None:

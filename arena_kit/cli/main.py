@@ -21,6 +21,7 @@ from arena_kit.cli import (
     serve,
     show,
     simulate,
+    sweep,
     votes,
     votes_review,
 )
@@ -28,7 +29,8 @@ from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
     "cascade", "check", "export", "import_responses", "imports", "lab", "ledger", "main",
-    "rate", "records", "rejudge", "runs", "serve", "show", "simulate", "votes", "votes_review",
+    "rate", "records", "rejudge", "runs", "serve", "show", "simulate", "sweep", "votes",
+    "votes_review",
 ]  # fmt: skip
 
 

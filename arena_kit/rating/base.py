@@ -183,15 +183,22 @@ def questions_seen(
     return np.bincount(cells // n, minlength=n_models)
 
 
-def why_no_interval(log: BattleLog, score: NDArray[np.float64], least: int) -> list[str]:
+def why_no_interval(
+    log: BattleLog,
+    score: NDArray[np.float64],
+    least: int,
+    seen: NDArray[np.intp] | None = None,
+) -> list[str]:
     """For each model why resampling cannot say how sure its rating is; empty where it can.
 
-    A model must be seen on at least so many questions. And a resample holds no outcome that
-    was not there: who lost every battle loses all of each resample, which looks like certainty
-    and is none; the same goes for a group of models that lost every battle with the others.
+    A model must be seen on at least so many questions (`seen`, else those of the log). And a
+    resample holds no outcome that was not there: who lost every battle loses all of each resample,
+    which looks like certainty and is none; the same goes for a group of models that lost every
+    battle with the others.
     """
     a, b, n = log.a, log.b, len(log.models)
-    seen = questions_seen(a, b, log.clusters(), n)
+    if seen is None:
+        seen = questions_seen(a, b, log.clusters(), n)
     low, high = np.full(n, np.inf), np.full(n, -np.inf)
     for side, value in ((a, score), (b, 1 - score)):
         np.fmin.at(low, side, value)

@@ -24,7 +24,7 @@ from arena_kit.rating.base import (
     known,
 )
 from arena_kit.rating.critical import t_score, widening
-from arena_kit.rating.evidence import Cluster, Evidence
+from arena_kit.rating.evidence import Cluster, Evidence, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, check_identified, fitted, unanimous
 from arena_kit.rating.resampling import interval
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
@@ -129,16 +129,33 @@ class BradleyTerry:
     def _rated(self, battles: BattleLog) -> Ratings:
         log, dropped = self.kept(battles)
         check_kept(battles, log, dropped)
-        self._check(log)
         evidence = Evidence.of(log, self._x(log), self.cluster)
         pairs = Pairs.of(evidence.rows, len(log.models))
-        fit, draws = self._fitted(log, evidence, pairs)
-        n = fit.n_models
+        fit, priors = self.peak(log, evidence.rows, pairs)
+        n, draws = fit.n_models, np.empty((0, fit.n_models))
+        if self.interval != "sandwich":
+            draws = self.resampled(fit, evidence.votes(self.seed), priors)
         same = unanimous(evidence.rows, pairs, n)
         spread = covariance(fit, evidence, same)
         if len(draws) and evidence.voters is not None:
             one_way = covariance(fit, replace(evidence, voters=None), same)
             draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
+        return self.told(log, dropped, evidence, fit, spread, draws, same)
+
+    def told(
+        self,
+        log: BattleLog,
+        dropped: dict[str, int],
+        evidence: Evidence,
+        fit: Fit,
+        spread: Floats,
+        draws: Floats,
+        same: NDArray[np.bool_],
+    ) -> Ratings:
+        """A fit, its covariance and its resamples (none for a sandwich) as ratings; `same` are the
+        models whose spread says nothing.
+        """
+        n = fit.n_models
         unit, shown = self.scale / ln(10), self._contrast(log)
         rating = self.center + unit * shown @ fit.strength
         shown_spread: Floats = unit**2 * shown @ spread[:n, :n] @ shown.T
@@ -193,22 +210,24 @@ class BradleyTerry:
             columns.append(given[name] / np.sqrt(np.average(given[name] ** 2, weights=weight)))
         return np.array(columns).reshape(len(columns), len(log)).T
 
-    def _fitted(self, log: BattleLog, evidence: Evidence, pairs: Pairs) -> tuple[Fit, Floats]:
-        """The fit to all battles, and the strengths of each resample (none for a sandwich)."""
-        n, rows = len(log.models), evidence.rows
+    def peak(self, log: BattleLog, rows: Cells, pairs: Pairs) -> tuple[Fit, Priors]:
+        """The fit to all battles that count, and the prior it took."""
+        self._check(log)
+        n = len(log.models)
         if not self.prior:
             check_separation(log.models, *pairs.taken(rows, half=self.ties == "half"))
         if self.covariates:
             check_identified(rows, n)
         priors = self.priors(rows, pairs)
         cells = rows if self.covariates else pairs.pooled(rows)
-        fit = fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties])
-        if self.interval == "sandwich":
-            return fit, np.empty((0, n))
-        draws = replicates(fit, evidence.votes(self.seed), priors, self.resamples)[:, :n]
+        return fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties]), priors
+
+    def resampled(self, fit: Fit, votes: Votes, priors: Priors) -> Floats:
+        """The strengths of each resample."""
+        draws = replicates(fit, votes, priors, self.resamples)[:, : fit.n_models]
         if (lost := int(np.isnan(draws[:, 0]).sum())) > _MOST_LOST * self.resamples:
             raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
-        return fit, draws
+        return draws
 
     def priors(self, rows: Cells, pairs: Pairs) -> Priors:
         """The prior that all battles need, and the one that a resample may need."""

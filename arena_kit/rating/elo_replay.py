@@ -9,15 +9,14 @@ depend on the number of threads, and on the engine only by rounding (1e-9): a re
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.fanout import fan_out, shares
 from arena_kit.rating.splitmix import draw
 
 #: Elo updates from which compiled code pays for its start (below it NumPy is quicker).
@@ -159,18 +158,13 @@ def _compiled(
 ) -> NDArray[np.float64]:
     from arena_kit.rating import kernels
 
-    out = np.empty((len(rules), len(seeds), games.n_models))
-    threads = min(os.cpu_count() or 1, len(seeds))
-    edges = np.linspace(0, len(seeds), threads + 1).astype(int)
-
-    def share(part: int) -> None:
-        rows = slice(edges[part], edges[part + 1])
+    def share(rows: slice) -> NDArray[np.float64]:
+        out = np.empty((len(rules), rows.stop - rows.start, games.n_models))
         for n, rule in enumerate(rules):
             kernels.replay(
                 games.a, games.b, games.score, sets, sizes, row_of[rows], seeds[rows],
-                rule.k, rule.initial, rule.scale, out[n, rows],
+                rule.k, rule.initial, rule.scale, out[n],
             )  # fmt: skip
+        return out
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(share, range(threads)))
-    return out
+    return np.concatenate([*fan_out(share, shares(len(seeds)))], axis=1)

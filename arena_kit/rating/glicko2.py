@@ -154,7 +154,9 @@ class Glicko2:
         log, dropped = self.kept(battles)
         self._check(battles, log, dropped)
         games, period = _games(log), self._periods(log)
-        final = self._in_points(replay(games, self._start(games), self._rule(), period=period))
+        final = self.in_points(
+            replay(games, self.start(games.n_models), self.rule(), period=period)
+        )
         replicates = self._replicates(log, games, period)
         return Ratings(
             method="glicko2",
@@ -182,8 +184,8 @@ class Glicko2:
         rows = replay_order(battles, ~self._left_out(battles)["inconsistent"])
         log = battles.select(rows)
         games, period = _games(log), self._periods(log)
-        states = replay_traced(games, self._start(games), self._rule(), period=period)
-        rating, rd, volatility = self._in_points(states)
+        states = replay_traced(games, self.start(games.n_models), self.rule(), period=period)
+        rating, rd, volatility = self.in_points(states)
         return GlickoHistory(
             models=log.models,
             battle=rows,
@@ -249,14 +251,16 @@ class Glicko2:
                     f"but {missing} of {len(given)} have none"
                 )
 
-    def _rule(self) -> GlickoRule:
+    def rule(self) -> GlickoRule:
+        """What updates obey."""
         least, most = (self.rd_min / SCALE) ** 2, (self.rd_max / SCALE) ** 2
         return GlickoRule(tau=self.tau, least=least, most=most)
 
-    def _start(self, games: Games) -> States:
-        return States.fresh(games.n_models, var=(self.rd / SCALE) ** 2, s=self.volatility**2)
+    def start(self, n_models: int) -> States:
+        """Models that have not played."""
+        return States.fresh(n_models, var=(self.rd / SCALE) ** 2, s=self.volatility**2)
 
-    def _in_points(self, states: States) -> tuple[Floats, Floats, Floats]:
+    def in_points(self, states: States) -> tuple[Floats, Floats, Floats]:
         """Rating, RD and volatility as people read them."""
         rd = np.clip(SCALE * np.sqrt(states.var), self.rd_min, self.rd_max)
         return self.initial + SCALE * states.mu, rd, np.sqrt(states.s)
@@ -275,7 +279,7 @@ class Glicko2:
         out = [np.empty((0, games.n_models))]
         if not self.evidence_replicates:
             return out[0]
-        start, rule = self._start(games), self._rule()
+        start, rule = self.start(games.n_models), self.rule()
         for sets, sizes, rated in evidence_sets(
             games, log.clusters(), self.evidence_replicates, seed=self.seed
         ):

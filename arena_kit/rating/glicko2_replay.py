@@ -6,15 +6,14 @@ Above `COMPILED_FROM` votes the steps of `glicko2_steps` run compiled, where Num
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.fanout import fan_out, shares
 from arena_kit.rating.elo_replay import Games
 from arena_kit.rating.glicko2_steps import DAMPING, Floats, replay_periods, replay_votes
 
@@ -122,15 +121,15 @@ def replay_sets(
     order of `games`.
     """
     compiled = _compiled(int(sizes.sum(dtype=np.int64)), compiled)
-    play = _engine(games, rule, period, compiled)
 
-    def final(i: int) -> NDArray[np.float64]:
-        return play(np.sort(sets[i, : sizes[i]]), start, 0)[0].mu
+    def share(some: slice) -> NDArray[np.float64]:
+        play = _engine(games, rule, period, compiled)
+        rows = zip(sets[some], sizes[some], strict=True)
+        return np.stack([play(np.sort(row[:size]), start, 0)[0].mu for row, size in rows])
 
-    if not compiled:
-        return np.stack([final(i) for i in range(len(sets))])
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return np.stack(list(pool.map(final, range(len(sets)))))
+    return np.concatenate(
+        [*fan_out(share, shares(len(sets)), by="threads" if compiled else "here")]
+    )
 
 
 def _all(games: Games) -> NDArray[np.int32]:

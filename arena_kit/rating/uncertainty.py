@@ -9,15 +9,14 @@ runs compiled from `COMPILED_FROM` on, by the same steps in the same order.
 from __future__ import annotations
 
 import importlib.util
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.fanout import fan_out, shares
 from arena_kit.rating.base import RatingError, strongly_connected
 from arena_kit.rating.evidence import Evidence, Partition, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
@@ -44,11 +43,16 @@ def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
     """
     if evidence.pieces < 2:
         return np.full(fit.information.shape, np.nan)
-    bread = fit.inverse()
     parts = list(evidence.partitions())
-    meat = sum(part.sign * _meat(fit, evidence, part) for part in parts)
-    sandwich: Floats = bread @ meat @ bread
-    if len(parts) > 1:
+    meat = [part.sign * _meat(fit, evidence, part) for part in parts]
+    return sandwiched(fit, meat, same)
+
+
+def sandwiched(fit: Fit, meat: Sequence[Floats], same: NDArray[np.bool_]) -> Floats:
+    """The sandwich of what each way to cut the battles adds to the spread of the slope."""
+    bread = fit.inverse()
+    sandwich: Floats = bread @ sum(meat) @ bread
+    if len(meat) > 1:
         sandwich = _without_negative(sandwich)
     if same.any():
         n = fit.n_models
@@ -82,11 +86,11 @@ def _power(matrix: Floats, exponent: float) -> Floats:
 def _meat(fit: Fit, evidence: Evidence, part: Partition) -> Floats:
     """The spread of the likelihood's slope between the pieces of one way to cut the battles."""
     cells = evidence.rows
-    scores = _scores(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
+    scores = scores_of(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
     small_sample = part.pieces / (part.pieces - 1)
     if part.clusters is None:
         return small_sample * _meat_of_rows(cells, scores, fit.n_models)
-    return small_sample * _meat_of_clusters(cells, scores, part.clusters, fit.n_models)
+    return small_sample * meat_of_clusters(cells, scores, part.clusters, fit.n_models)
 
 
 def _without_negative(matrix: Floats) -> Floats:
@@ -114,17 +118,14 @@ def replicates(
         enough = n * len(pairs.low) >= COMPILED_FROM
         compiled = enough and importlib.util.find_spec("numba") is not None
     plain = not votes.cells.x.shape[1] and fit.ties.start is None
-    refit = (_compiled if compiled and plain else _general)(fit, votes.cells, pairs, priors)
-    out = np.empty((n, len(fit.theta)))
-    threads = min(os.cpu_count() or 1, n)
+    make = _compiled if compiled and plain else _general
 
-    def share(part: int) -> None:
-        for row in range(part, n, threads):
-            out[row] = refit(votes.redraw(row, compiled=compiled))
+    def share(some: slice) -> Floats:
+        refit = make(fit, votes.cells, pairs, priors)
+        rows = range(some.start, some.stop)
+        return np.stack([refit(votes.redraw(row, compiled=compiled)) for row in rows])
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(share, range(threads)))
-    return out
+    return np.concatenate([*fan_out(share, shares(n))])
 
 
 def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
@@ -207,7 +208,7 @@ def _newton(fit: Fit, cells: Cells) -> Floats:
         return np.full(len(fit.theta), np.nan)
 
 
-def _scores(fit: Fit, cells: Cells) -> Floats:
+def scores_of(fit: Fit, cells: Cells) -> Floats:
     """The slope of each row's log-likelihood: in the gap first, then in tie and covariates."""
     terms = fit.terms(cells)
     tie = [terms.t] if fit.ties.start is not None else []
@@ -226,7 +227,7 @@ def _meat_of_rows(cells: Cells, scores: Floats, n: int) -> Floats:
     return np.block([[laplacian, border.T], [border, rest @ rest.T]])
 
 
-def _meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
+def meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
     """The sum over clusters of the outer product of their summed scores."""
     size = n + len(scores) - 1
     order = np.argsort(clusters, kind="stable")

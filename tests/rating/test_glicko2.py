@@ -395,8 +395,8 @@ def test_paper_as_a_log() -> None:
         s=np.full(4, 0.0036),
     )
     games = Games(a=log.a, b=log.b, score=1.0 - log.outcome, n_models=4)
-    final = replay(games, start, method._rule(), period=method._periods(log))
-    rating, rd, volatility = (numbers[1] for numbers in method._in_points(final))
+    final = replay(games, start, method.rule(), period=method._periods(log))
+    rating, rd, volatility = (numbers[1] for numbers in method.in_points(final))
     assert log.models[1] == "player"
     assert rating == pytest.approx(1464.0507, abs=5e-5)
     assert rd == pytest.approx(151.5165, abs=5e-5)
