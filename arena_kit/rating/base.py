@@ -252,26 +252,45 @@ def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> N
     """The strongly connected component of each model: within one, all beat each other, directly
     or through others. It is numbered by its first model.
     """
-    if strongly_connected(n_models, winner, loser):
-        return np.zeros(n_models, np.intp)
-    reach = transitive_closure(n_models, winner, loser)
-    return np.asarray(np.argmax(reach * reach.T, axis=1))
+    group = np.full(n_models, -1, np.intp)
+    while (left := np.flatnonzero(group < 0)).size:
+        alone = left[~(_held(n_models, winner, loser) & _held(n_models, loser, winner))[left]]
+        if alone.size:  # nobody left whom it beat, or who beat it
+            group[alone] = alone
+        else:
+            forth, back = (
+                _reached(n_models, left[0], *way) for way in ((winner, loser), (loser, winner))
+            )
+            group[forth & back & (group < 0)] = left[0]
+        kept = (group[winner] < 0) & (group[loser] < 0)
+        winner, loser = winner[kept], loser[kept]
+    return group
 
 
 def strongly_connected(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> bool:
     """Whether every model beat every other, directly or through others."""
-    return _all_reached(n_models, winner, loser) and _all_reached(n_models, loser, winner)
+    ways = ((winner, loser), (loser, winner))
+    return n_models < 1 or all(bool(_reached(n_models, 0, *way).all()) for way in ways)
 
 
-def _all_reached(n_models: int, source: NDArray[Any], target: NDArray[Any]) -> bool:
-    """Whether a breadth-first search from the first model reaches all."""
+def _reached(
+    n_models: int, start: int, source: NDArray[Any], target: NDArray[Any]
+) -> NDArray[np.bool_]:
+    """Whom a breadth-first search from one model reaches."""
     reached = np.zeros(n_models, bool)
-    reached[:1] = True
+    reached[start] = True
     before, count = 0, 1
     while before < count < n_models:
         reached[target[reached[source]]] = True
         before, count = count, int(reached.sum())
-    return count >= n_models
+    return reached
+
+
+def _held(n_models: int, source: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
+    """Who beat somebody else."""
+    held = np.zeros(n_models, bool)
+    held[source[source != target]] = True
+    return held
 
 
 def transitive_closure(

@@ -109,9 +109,10 @@ class Evidence:
     def votes(self, seed: int) -> Votes:
         """What a resample draws from."""
         single = self.rows.with_weights(1 / self.counts)
-        if self.clusters is not None:
-            return Votes(single, ClusterRedraw.of(self.clusters, seed, self.counts))
-        return Votes(single, PoissonRedraw.of(self.counts, seed))
+        if self.clusters is None:
+            return Votes(single, PoissonRedraw.of(self.counts, seed))
+        cells, of_row = single.alike(len(self.seen))
+        return Votes(cells, ClusterRedraw.of(self.clusters, seed, self.counts, of_row))
 
 
 def _ways(log: BattleLog, cluster: Cluster) -> list[Ints]:

@@ -102,6 +102,22 @@ class Cells:
         counts = np.concatenate([self.won, self.tied, self.lost])
         return votes.at(counts > 0), counts[counts > 0]
 
+    def alike(self, n_models: int) -> tuple[Cells, NDArray[np.int32]]:
+        """A cell for each kind of vote among cells of a single one, and the kind of each; cells
+        with covariates, or with parts of votes, stay what they are.
+        """
+        whole = np.isin(np.concatenate([self.won, self.lost]), (0.0, 1.0)).all()
+        if self.x.shape[1] or not whole or np.any(self.won + self.tied + self.lost != 1):
+            return self, np.arange(len(self.a), dtype=np.int32)
+        pairs = Pairs.of(self, n_models)
+        ended = np.where(self.tied > 0, 1, np.where((self.won > 0) == pairs.turned, 2, 0))
+        kinds, of_row = _numbered(3 * pairs.of_cell + ended, 3 * len(pairs.low))
+        pair, ended = np.divmod(kinds, 3)
+        won, tied, lost = ((ended == each).astype(float) for each in range(3))
+        x = np.zeros((len(kinds), 0))
+        cells = Cells(a=pairs.low[pair], b=pairs.high[pair], won=won, tied=tied, lost=lost, x=x)
+        return cells, of_row.astype(np.int32)
+
     def at(self, rows: NDArray[np.bool_]) -> Cells:
         """Some of the cells."""
         return Cells(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
@@ -121,11 +137,8 @@ class Pairs:
     def of(cls, cells: Cells, n_models: int) -> Pairs:
         turned = cells.a > cells.b
         low, high = np.where(turned, cells.b, cells.a), np.where(turned, cells.a, cells.b)
-        key = low * n_models + high
-        met = np.flatnonzero(np.bincount(key, minlength=n_models * n_models))
-        place = np.zeros(n_models * n_models, np.intp)
-        place[met] = np.arange(len(met))
-        return cls(met // n_models, met % n_models, place[key], turned, n_models)
+        met, of_cell = _numbered(low * n_models + high, n_models * n_models)
+        return cls(met // n_models, met % n_models, of_cell, turned, n_models)
 
     def pooled(self, cells: Cells) -> Cells:
         """One cell per pair, with the sums of its cells; only for cells without covariates."""
@@ -148,13 +161,14 @@ class Pairs:
         """
         pooled = self.pooled(cells)
         if half:
-            return self._taken(pooled.won + pooled.tied, pooled.lost + pooled.tied)
-        by_wins = self._taken(pooled.won, pooled.lost)
+            return self.winners(pooled.won + pooled.tied, pooled.lost + pooled.tied)
+        by_wins = self.winners(pooled.won, pooled.lost)
         if np.bincount(strong_groups(self.n_models, *by_wins)).max() == 1:
             return by_wins
-        return self._taken(pooled.won + pooled.tied, pooled.lost + pooled.tied)
+        return self.winners(pooled.won + pooled.tied, pooled.lost + pooled.tied)
 
-    def _taken(self, by_low: Floats, by_high: Floats) -> tuple[Codes, Codes]:
+    def winners(self, by_low: Floats, by_high: Floats) -> tuple[Codes, Codes]:
+        """Who took something from whom, given what either side of each pair took."""
         low, high = by_low > 0, by_high > 0
         return (
             np.concatenate([self.low[low], self.high[high]]),
@@ -278,6 +292,14 @@ def _gaps(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> tuple[F
 def _to_models(cells: Cells, values: Floats, n_models: int) -> Floats:
     """Values of cells, added to their first model and taken from their second."""
     return _sums(cells.a, values, n_models) - _sums(cells.b, values, n_models)
+
+
+def _numbered(keys: Codes, n: int) -> tuple[Codes, Codes]:
+    """The keys that occur, of n possible, and the place among them of each; without sorting."""
+    met = np.flatnonzero(np.bincount(keys, minlength=n))
+    place = np.zeros(n, np.intp)
+    place[met] = np.arange(len(met))
+    return met, place[keys]
 
 
 def _sums(places: Codes, values: Floats, n: int) -> Floats:
