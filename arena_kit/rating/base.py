@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, TypeVar
 
 import numpy as np
@@ -225,7 +226,7 @@ def expected_share(gap: Number) -> Number:
 
 def known(value: float) -> float | None:
     """A number, or None where there is none."""
-    return float(value) if np.isfinite(value) else None
+    return float(value) if isfinite(value) else None
 
 
 def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -> None:
@@ -242,9 +243,6 @@ def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -
 
 def components(n_models: int, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.intp]:
     """The connected component of each model, in the graph whose edges are the battles."""
-    if n_models**2 <= len(a):  # more battles than pairs: look at each pair once
-        met = np.flatnonzero(np.bincount(a * np.int64(n_models) + b, minlength=n_models**2))
-        a, b = met // n_models, met % n_models
     return strong_groups(n_models, np.concatenate([a, b]), np.concatenate([b, a]))
 
 
@@ -252,45 +250,42 @@ def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> N
     """The strongly connected component of each model: within one, all beat each other, directly
     or through others. It is numbered by its first model.
     """
-    group = np.full(n_models, -1, np.intp)
-    while (left := np.flatnonzero(group < 0)).size:
-        alone = left[~(_held(n_models, winner, loser) & _held(n_models, loser, winner))[left]]
-        if alone.size:  # nobody left whom it beat, or who beat it
-            group[alone] = alone
-        else:
-            forth, back = (
-                _reached(n_models, left[0], *way) for way in ((winner, loser), (loser, winner))
-            )
-            group[forth & back & (group < 0)] = left[0]
-        kept = (group[winner] < 0) & (group[loser] < 0)
-        winner, loser = winner[kept], loser[kept]
+    beat = _adjacency(n_models, winner, loser)
+    lost = np.ascontiguousarray(beat.T)
+    group, left = np.full(n_models, -1, np.intp), np.ones(n_models, bool)
+    while left.any():
+        first = int(np.argmax(left))
+        group[_reached(beat, first, left) & _reached(lost, first, left)] = first
+        left = group < 0
+        alone = left & ~((beat & left).any(axis=1) & (lost & left).any(axis=1))
+        group[alone] = np.flatnonzero(alone)  # beat nobody who is left, or lost to nobody
+        left = group < 0
     return group
 
 
 def strongly_connected(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> bool:
     """Whether every model beat every other, directly or through others."""
-    ways = ((winner, loser), (loser, winner))
-    return n_models < 1 or all(bool(_reached(n_models, 0, *way).all()) for way in ways)
+    beat, every = _adjacency(n_models, winner, loser), np.ones(n_models, bool)
+    return all(_reached(way, 0, every).all() for way in (beat, np.ascontiguousarray(beat.T)))
 
 
-def _reached(
-    n_models: int, start: int, source: NDArray[Any], target: NDArray[Any]
-) -> NDArray[np.bool_]:
-    """Whom a breadth-first search from one model reaches."""
-    reached = np.zeros(n_models, bool)
-    reached[start] = True
-    before, count = 0, 1
-    while before < count < n_models:
-        reached[target[reached[source]]] = True
-        before, count = count, int(reached.sum())
+def _adjacency(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether the row's model beat the column's."""
+    beat = np.zeros((n_models, n_models), bool)
+    beat[winner, loser] = True
+    np.fill_diagonal(beat, val=False)
+    return beat
+
+
+def _reached(beat: NDArray[np.bool_], start: int, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whom a breadth-first search from one model reaches among some."""
+    reached = np.zeros(len(beat), bool)
+    reached[start : start + 1] = True
+    new = reached
+    while new.any():
+        new = beat[new].any(axis=0) & among & ~reached
+        reached = reached | new
     return reached
-
-
-def _held(n_models: int, source: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
-    """Who beat somebody else."""
-    held = np.zeros(n_models, bool)
-    held[source[source != target]] = True
-    return held
 
 
 def transitive_closure(

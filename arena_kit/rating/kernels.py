@@ -318,7 +318,9 @@ def _conjugate(
     diagonal as preconditioner.
     """
     n = len(step)
+    drift = _total(residual) / n  # rounding, which no Laplacian explains
     for m in range(n):
+        residual[m] -= drift
         step[m] = 0.0
         way[m] = residual[m] / diagonal[m]
     energy = _product(residual, way)
@@ -327,7 +329,10 @@ def _conjugate(
         if not energy > aim:
             return
         _laplacian(low, high, weight, way, image)
-        far = energy / _product(way, image)
+        curvature = _product(way, image)
+        if not curvature > 0.0:
+            return
+        far = energy / curvature
         left = 0.0
         for m in range(n):
             step[m] += far * way[m]

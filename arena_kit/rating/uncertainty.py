@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 from arena_kit.fanout import fan_out, shares
 from arena_kit.rating.base import RatingError, strong_groups, strongly_connected
 from arena_kit.rating.evidence import Evidence, Partition, Votes
-from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
+from arena_kit.rating.likelihood import (
+    Cells,
+    Codes,
+    Fit,
+    Pairs,
+    bordered,
+    fitted,
+    gradient,
+    laplacian,
+    moved,
+)
 from arena_kit.rating.tie_models import Floats
 
 #: Pairs times resamples from which compiled code pays for its start.
@@ -28,6 +38,7 @@ _MOST_STEPS = 60
 _TOLERANCE = 1e-10
 _MOST_DENSE = 400  # models, above which conjugate gradients beat the inverse
 _CHUNK = 4096  # clusters summed at once
+_FEW = 8  # a cluster with fewer scores than this part of the parameters is summed by products
 _NEGLIGIBLE = 1e-10  # an eigenvalue, as a share of the largest, that is rounding
 
 Refit = Callable[[Floats], Floats]
@@ -245,27 +256,52 @@ def _scores(fit: Fit, cells: Cells) -> Floats:
 def _meat_of_rows(cells: Cells, scores: Floats, n: int) -> Floats:
     """The sum over rows of the outer product of their scores."""
     gap, rest = scores[0], scores[1:]
-    square = np.bincount(cells.a * n + cells.b, gap**2, n * n).reshape(n, n)
-    square = square + square.T
     border = np.array(
         [np.bincount(cells.a, gap * each, n) - np.bincount(cells.b, gap * each, n) for each in rest]
     ).reshape(len(rest), n)
-    laplacian = np.diag(square.sum(axis=1)) - square
-    return np.block([[laplacian, border.T], [border, rest @ rest.T]])
+    return bordered(laplacian(cells, gap**2, n), border, rest @ rest.T)
 
 
 def _meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
-    """The sum over clusters of the outer product of their summed scores."""
-    size = n + len(scores) - 1
-    order = np.argsort(clusters, kind="stable")
-    edges = np.searchsorted(clusters[order], np.arange(0, clusters.max() + 1 + _CHUNK, _CHUNK))
+    """The sum over clusters of the outer product of their summed scores.
+
+    A cluster with few scores adds the products of those alone; one with many, whole rows.
+    """
+    size, extra = n + len(scores) - 1, len(scores) - 1
+    owner = np.tile(clusters.astype(np.intp), 2 + extra)
+    others = np.repeat(np.arange(n, size), len(clusters))
+    column = np.concatenate([cells.a, cells.b, others])
+    value = np.concatenate([scores[0], -scores[0], *scores[1:]])
+    many = (np.bincount(owner) > size // _FEW)[owner]
+    few = ~many
+    return _of_few(owner[few], column[few], value[few], size) + _of_many(
+        owner[many], column[many], value[many], size
+    )
+
+
+def _of_few(owner: Codes, column: Codes, value: Floats, size: int) -> Floats:
+    """The sum over owners of the products of any two of their values, at their columns."""
+    order = np.argsort(owner, kind="stable")
+    owner, column, value = owner[order], column[order], value[order]
+    half = np.diag(np.bincount(column, value**2, size) / 2)
+    apart = 1
+    while len(first := np.flatnonzero(owner[apart:] == owner[:-apart])):
+        products = value[first] * value[first + apart]
+        places = column[first] * size + column[first + apart]
+        half += np.bincount(places, products, size * size).reshape(size, size)
+        apart += 1
+    return half + half.T
+
+
+def _of_many(owner: Codes, column: Codes, value: Floats, size: int) -> Floats:
+    """The same by a row of sums per owner."""
+    owners, row = np.unique(owner, return_inverse=True)
+    order = np.argsort(row, kind="stable")
+    edges = np.searchsorted(row[order], np.arange(0, len(owners) + _CHUNK, _CHUNK))
     meat = np.zeros((size, size))
     for start, end in pairwise(edges):
         some = order[start:end]
-        row = (clusters[some] % _CHUNK).astype(np.intp) * size
-        extras = [row + n + i for i in range(len(scores) - 1)]
-        places = np.concatenate([row + cells.a[some], row + cells.b[some], *extras])
-        values = np.concatenate([scores[0, some], -scores[0, some], *scores[1:, some]])
-        summed = np.bincount(places, values, _CHUNK * size).reshape(_CHUNK, size)
+        places = row[some] % _CHUNK * size + column[some]
+        summed = np.bincount(places, value[some], _CHUNK * size).reshape(_CHUNK, size)
         meat += summed.T @ summed
     return meat
