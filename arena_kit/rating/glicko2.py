@@ -197,7 +197,7 @@ class Glicko2:
 
     def running(self) -> RunningGlicko2:
         """An arena without votes yet, to be rated as they come."""
-        running = Running(self._rule(), var=(self.rd / SCALE) ** 2, s=self.volatility**2)
+        running = Running(self.rule(), var=(self.rd / SCALE) ** 2, s=self.volatility**2)
         return RunningGlicko2(running, GlickoState(self.initial, self.rd, self.volatility), self)
 
     def updated(

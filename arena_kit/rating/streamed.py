@@ -266,7 +266,7 @@ def _told(
     if meat and len(draws):
         one_way = sandwiched(fit, meat[:1], same)
         draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
-    return method.told(board.log, board.dropped, evidence, fit, spread, draws, same)
+    return method.told(board.log, board.dropped, evidence, board.pairs, fit, spread, draws, same)
 
 
 def _covariance(draws: Floats, fit: Fit) -> Floats:
