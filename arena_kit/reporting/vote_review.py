@@ -10,9 +10,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from arena_kit.rating.base import Ratings
-from arena_kit.reporting.figures import ACCENT, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.figures import ACCENT, SOFT, WARM, panels_of, plot, shown_name
 from arena_kit.reporting.tables import DASH, Table
-from arena_kit.reporting.weekly_plots import plain
 from arena_kit.validity.leans import WIDEST
 from arena_kit.validity.voter_rules import Rule
 from arena_kit.validity.voters import LEAST_VOTES, VoterTests
@@ -268,7 +267,7 @@ def evidence(tests: VoterTests) -> Figure:
         )
     ax.axhline(tests.needed, color=SOFT, linestyle=":", linewidth=1, label="needed to stand out")
     for test in tests.standing_out[:_LISTED]:
-        ax.annotate(plain(test.voter), (test.votes, test.evidence), xytext=(6, 0), fontsize=8,
+        ax.annotate(shown_name(test.voter), (test.votes, test.evidence), xytext=(6, 0), fontsize=8,
                     textcoords="offset points", va="center", color=SOFT)  # fmt: skip
     counts = [test.votes for test in tests.tests]
     if max(counts) > _DECADES * min(counts):
