@@ -62,8 +62,8 @@ test: .venv/dev  ## run the tests and re-check the notebooks' numbers, in five m
 test-all: .venv/dev  ## the same with the slow ones: a fresh install, kills, long simulations
 test: SOME := -m "not slow"
 test test-all:
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(SOME) tests
-	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/python -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env notebooks
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(SOME) tests
+	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/python -m pytest -q -n 3 --dist loadfile --nbval-lax --nbval-current-env notebooks
 
 faults: .venv/dev  ## the crash matrix: kill the judging process everywhere, pay once
 faults-long: .venv/dev  ## the same with further seeds, 1,600 runs and more
