@@ -11,6 +11,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
@@ -54,9 +55,7 @@ def serve(
     ARENA_KIT_BOARD_TOKEN keep links the same over restarts. Ctrl-C ends it; votes are safe at any
     time.
     """
-    from arena_kit.voting.live import Limits
-
-    live, key = opened_arena(tournament, policy, dimension, store, Limits(per_minute=per_minute))
+    live, key = opened_arena(tournament, policy, dimension, store, per_minute=per_minute)
     warn_of_names(live)
     _run_server(live, key, host=host, port=port, names=names, question=question)
 
@@ -152,13 +151,13 @@ def _address(host: str, port: int, names: Sequence[str]) -> str:
 def _say_links(live: LiveArena, access: Any, address: str) -> None:
     texts = live.texts
     pairs = len(texts.models) * (len(texts.models) - 1) // 2
-    token = f"#token={access.token}" if access.token else ""
+    token = f"#token={quote(access.token, safe='')}" if access.token else ""
     echo(
         f"voting on {address} among {len(texts.models)} models ({pairs} pairs) on "
         f"{len(texts.prompts):,} prompts; {store_state(live)}"
     )
     echo(f"voters: {address}{token}")
-    echo(f"board:  {address}board#token={access.board_token}")
+    echo(f"board:  {address}board#token={quote(access.board_token, safe='')}")
     sys.stdout.flush()
 
 

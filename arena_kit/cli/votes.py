@@ -73,10 +73,10 @@ def ballot(
     around, never the store. Pairs are drawn as an arena would; several voters may fill in the same
     ballot.
     """
-    from arena_kit.voting.ballot import make_ballot
-
     paths = _free_paths(out, ballots)
     live, key = opened_arena(tournament, policy, dimension, store)
+    from arena_kit.voting.ballot import make_ballot
+
     warn_of_names(live)
     for path in paths:
         write_text(path, make_ballot(live, key, pairs=pairs, days=days, question=question))
@@ -107,9 +107,9 @@ def add(
     Each file counts whole or not at all, and once however often it is added. A file that is
     refused is named with the reason, the others are taken in; the exit code is then 2.
     """
+    live, key = opened_arena(tournament, policy, dimension, store)
     from arena_kit.voting.ballot import take_ballot
 
-    live, key = opened_arena(tournament, policy, dimension, store)
     refused = 0
     for path in files:
         try:
@@ -180,14 +180,14 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
 
 
 def opened_arena(
-    tournament: Path, policy: Path, dimension: str | None, store: str, limits: Any = None
+    tournament: Path, policy: Path, dimension: str | None, store: str, **limits: Any
 ) -> tuple[LiveArena, bytes]:
-    """The arena and the key of its store."""
+    """The arena, with these limits, and the key of its store."""
     from arena_kit.runs.inputs import tournament_inputs
     from arena_kit.runs.record import find_root
 
     _need_extra()
-    from arena_kit.voting.live import LiveArena
+    from arena_kit.voting.live import Limits, LiveArena
     from arena_kit.voting.signing import key_file, signing_key
 
     root = find_root()
@@ -196,7 +196,7 @@ def opened_arena(
     if dimension is not None and dimension not in known:
         raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
     live = LiveArena.open(
-        where, tournament, root=root, policy=policy, dimension=dimension, limits=limits
+        where, tournament, root=root, policy=policy, dimension=dimension, limits=Limits(**limits)
     )
     return live, signing_key(key_file(where, root))
 

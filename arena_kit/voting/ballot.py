@@ -117,8 +117,11 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
 
 
 def voter_id(name: str) -> str:
-    """A name that somebody typed, so that `Ann ` and `ann` are one voter."""
-    return " ".join(name.casefold().split())
+    """A name that somebody typed, so that `Ann ` and `ann` are one voter; what cannot be seen in
+    it is left out.
+    """
+    seen = "".join(each for each in " ".join(name.split()) if each.isprintable())
+    return seen.casefold().strip()
 
 
 def self_naming(texts: ArenaTexts) -> Iterator[tuple[str, str]]:

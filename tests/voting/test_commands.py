@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -155,6 +156,15 @@ def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
     unknown = command("ballot", *own, "--out", "f3.html", "--dimension", "wit", code=2)
     assert "--dimension 'wit' is none of params/tournament.yaml: factuality" in unknown.output
     assert not Path("f3.html").exists()
+
+
+def test_the_extra_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra's packages a command says what to install."""
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    for words in (["ballot", "--out", "x.html"], ["serve"], ["votes", "list"]):
+        said = command(*words, code=2).output
+        assert "people's votes need the extra vote" in said
+        assert "pip install 'arena-kit[vote]'" in said
 
 
 def test_no_vote_is_said(tmp_path: Path) -> None:
