@@ -34,7 +34,7 @@ from arena_kit.reporting.tournament_tables import (
     forecast_rows,
     missing_text,
 )
-from arena_kit.runs.compare import Comparison
+from arena_kit.runs.compare import Comparison, Delta
 from arena_kit.runs.record import open_record
 from arena_kit.site.overview import Overview
 
@@ -286,6 +286,15 @@ def show_comparison(comparison: Comparison) -> None:
         _print(Table(rows=settings, title="Settings and inputs that differ", left=["key"]))
     else:
         _say("Settings and inputs: no difference.")
+    _show_flips(comparison)
+    _show_moves(comparison.deltas)
+    _say("Who is above whom, by Bradley–Terry (--json lists all orders):")
+    for orders in comparison.orders:
+        _say(f"  {orders.sentence}")
+
+
+def _show_flips(comparison: Comparison) -> None:
+    """The verdicts that changed, some of them by name."""
     flips = comparison.flips
     _say(
         f"Verdicts: {len(flips)} of {comparison.n_shared} shared presentations changed; "
@@ -296,6 +305,10 @@ def show_comparison(comparison: Comparison) -> None:
         _say(f"  {shown}: {flip.before} → {flip.after}")
     if len(flips) > _SHOWN_FLIPS:
         _say(f"  … and {len(flips) - _SHOWN_FLIPS} more (--json lists all)")
+
+
+def _show_moves(deltas: Sequence[Delta]) -> None:
+    """The entrants' gaps before and after, and what may be said of the change."""
     moved = [
         {
             "dimension": delta.dimension,
@@ -306,17 +319,14 @@ def show_comparison(comparison: Comparison) -> None:
             "95% interval of it": span(delta.low, delta.high),
             "that is": delta.says,
         }
-        for delta in comparison.deltas
+        for delta in deltas
     ]
     columns = ("dimension", "entrant", "before", "after", "change", "95% interval of it", "that is")
     title = "Bradley–Terry, as the gap to the mean of the entrants that both have"
     left = ["entrant", "that is"]
     _print(Table(rows=moved, title=title, columns=columns, group="dimension", left=left))
-    if any(delta.says == "other battles" for delta in comparison.deltas):
+    if any(delta.says == "other battles" for delta in deltas):
         _say("Other battles: no shared verdict changed; prompts, pairs or settings did.")
-    _say("Who is above whom, by Bradley–Terry (--json lists all orders):")
-    for orders in comparison.orders:
-        _say(f"  {orders.sentence}")
 
 
 def show_forecast(forecast: Forecast | None, title: str = "Forecast") -> None:
