@@ -61,8 +61,8 @@ _STYLE_PROPERTIES = {
 def export_report(notebook: Path, target: Path) -> None:
     """Write an executed notebook as a self-contained HTML report: the answer first, sections whose
     heading is tagged `folded` closed, and without the cells tagged `remove_cell`, which repeat a
-    table as text for checks. No character turns the direction of
-    writing: such ones are shown as their code points.
+    table as text for checks. No character turns the direction of writing: such ones are shown as
+    their code points.
     """
     import nbformat
     from nbconvert import HTMLExporter

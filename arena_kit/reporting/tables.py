@@ -299,20 +299,26 @@ def facts(values: Mapping[str, object], *, name: str) -> Table:
     return Table(rows=rows, name=name, bold=["what"], labels=False)
 
 
+#: Folders of a record whose files are listed as one.
+_JOINED = ("inputs", "figures/narrow")
+
+
 def files(folder: Path, root: Path) -> Table:
-    """The artifacts of a record with their sizes; what it keeps of its inputs in one row."""
+    """The artifacts of a record with their sizes; what it keeps of its inputs in one row, and the
+    pictures for a phone in another.
+    """
     shown = folder.relative_to(root) if folder.is_relative_to(root) else folder
-    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
-    inputs = [path for path in files if path.is_relative_to(folder / "inputs")]
-    sizes = {
-        str(shown / path.relative_to(folder)): path.stat().st_size
-        for path in files
-        if path not in inputs
-    }
-    if inputs:
-        total = sum(path.stat().st_size for path in inputs)
-        sizes[f"{shown / 'inputs'}/ ({len(inputs)} files)"] = total
-    rows = [{"file": name, "size": _size(size)} for name, size in sorted(sizes.items())]
+    every = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
+    sizes: dict[str, list[int]] = {}
+    for path in every:
+        part = next((f"{p}/" for p in _JOINED if path.is_relative_to(folder / p)), "")
+        name = str(shown / (part or path.relative_to(folder))) + ("/" if part else "")
+        sizes.setdefault(name, []).append(path.stat().st_size)
+    rows = [
+        {"file": f"{name} ({len(each)} files)" if name.endswith("/") else name,
+         "size": _size(sum(each))}
+        for name, each in sorted(sizes.items())
+    ]  # fmt: skip
     return Table(rows=rows, name="files")
 
 
