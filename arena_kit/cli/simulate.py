@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -90,7 +93,9 @@ def simulate(
     _check_picture(plot)
     policy = _policy(policy_file)
     numbers = range(seed, seed + seeds)
-    duels = list(_shown(simulated(world, policy, numbers, every, jobs), seeds, as_json=as_json))
+    with _ignored_by_workers():
+        played = simulated(world, policy, numbers, every, jobs)
+    duels = list(_shown(played, seeds, as_json=as_json))
     if plot:
         from arena_kit.reporting.figures import save_picture
         from arena_kit.reporting.simulation_plots import against_votes
@@ -115,11 +120,28 @@ def _one(world: World, policy: Policy, every: int, number: int) -> Duel:
     return duel(world, policy, rng=np.random.default_rng(number), every=every)
 
 
+@contextmanager
+def _ignored_by_workers() -> Iterator[None]:
+    """Workers that start now ignore Ctrl-C, which a terminal sends to them, too: it is this
+    process that ends them.
+    """
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 def _shown(duels: Iterator[Duel], total: int, *, as_json: bool) -> Iterator[Duel]:
     from tqdm import tqdm
 
     hidden = as_json or not sys.stderr.isatty()
-    yield from tqdm(duels, total=total, desc="worlds", unit="world", disable=hidden)
+    try:
+        yield from tqdm(duels, total=total, desc="worlds", unit=" worlds", disable=hidden)
+    finally:
+        if isinstance(duels, Generator):
+            with warnings.catch_warnings(action="ignore"):  # of worlds that are not awaited
+                duels.close()
 
 
 def _world(settings: dict[str, Any]) -> World:

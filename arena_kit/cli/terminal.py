@@ -41,6 +41,7 @@ from arena_kit.site.overview import Overview
 _FEW = 3  # models of a tier that are named
 _SHOWN_FLIPS = 10
 _SHOWN_ORDERS = 10
+_WHOLE_NAME = 32  # characters, beside the numbers of a board at 80 columns
 _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
@@ -412,7 +413,13 @@ def _facts(run: Overview) -> str:
 
 
 def _print(table: Table) -> None:
-    Console(highlight=False).print(table)
+    """Print a table; names of models stay whole, unless they leave no room for their numbers."""
+    whole = [each for each in ("model", "entrant") if _longest(table, each) <= _WHOLE_NAME]
+    Console(highlight=False).print(replace(table, nowrap=[*table.nowrap, *whole]))
+
+
+def _longest(table: Table, column: str) -> int:
+    return max((len(str(row.get(column, ""))) for row in table.rows), default=0)
 
 
 def _say(text: str) -> None:

@@ -136,25 +136,49 @@ class Table:
         title = [self.title] if self.title else []
         return "\n".join([*map(_printable, title), *body, *map(_printable, self.notes)])
 
-    def __rich__(self) -> rich.table.Table:
+    def __rich_console__(
+        self, _console: rich.console.Console, options: rich.console.ConsoleOptions
+    ) -> Iterator[rich.table.Table]:
         """The table in the terminal; no text is read as markup or steers it."""
+        yield self._grid(options.max_width)
+
+    def _grid(self, room: int) -> rich.table.Table:
         from rich.table import Table as Grid
         from rich.text import Text
 
         title = Text(visible(self.title))
         grid = Grid(title=title, title_justify="left", show_header=self.labels)
-        for name in self._names:
+        for name, width in zip(self._names, self._widths(room), strict=True):
             grid.add_column(
                 Text(visible(name)),
                 justify="left" if self._is_left(name) else "right",
                 overflow="fold",
                 no_wrap=name in self.nowrap,
+                width=width,
             )
         for n, line in enumerate(self._lines()):
             if self.group and n and line[self._names.index(self.group)]:
                 grid.add_section()
             grid.add_row(*(Text(visible(text)) for text in line))
         return grid
+
+    def _widths(self, room: int) -> list[int | None]:
+        """Columns as wide as their cells, under headings of several lines, where that and only
+        that spares the cells from being wrapped; else None, for rich to decide.
+        """
+        from rich.cells import cell_len
+
+        columns = zip(self._names, *self._lines(), strict=True)
+        texts = [[visible(text).splitlines() or [""] for text in column] for column in columns]
+        cells = [max((cell_len(t) for x in rest for t in x), default=0) for _, *rest in texts]
+        heads = [cell_len(head[0]) for head, *_ in texts]
+        words = [max(map(cell_len, head[0].split()), default=0) for head, *_ in texts]
+        frame = 3 * len(cells) + 1
+        tight = [max(pair) for pair in zip(cells, words, strict=True)]
+        loose = sum(max(pair) for pair in zip(cells, heads, strict=True))
+        if loose + frame <= room or sum(tight) + frame > room:
+            return [None] * len(cells)
+        return list(tight)
 
     @property
     def csv(self) -> str:

@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.cli.main import main
 from arena_kit.cli.terminal import show_board
 from arena_kit.files import visible, write_json
 from arena_kit.judging.judges.base import Batch, cache_keys
@@ -23,7 +25,17 @@ from arena_kit.policy.rules import Badge, PublicationLabel
 from arena_kit.validity.formats import to_dict
 from arena_kit.validity.leaderboard import leaderboard
 from tests.emulator import Emulator, Fault
-from tests.samples import KEY, MATERIAL, PAIRS, ROOT, batch_judge, copy_workspace, season
+from tests.samples import (
+    KEY,
+    MATERIAL,
+    PAIRS,
+    ROOT,
+    batch_judge,
+    copy_workspace,
+    log_of,
+    season,
+    won,
+)
 
 #: Clears the screen, sets the title of the window, overwrites a line, the same as one C1 byte,
 #: and turns the direction of writing.
@@ -155,3 +167,20 @@ def test_look_alikes_are_warned_about_in_a_sentence(tmp_path: Path, emulator: Em
     rated = run("rate", "votes.jsonl", "--method", "bradley-terry", cwd=tmp_path, emulator=emulator)
     told = r"warning: votes.jsonl: 'gpt-4o' and 'gpt-4\u043e' look alike and count as two models"
     assert (rated.returncode, rated.stderr) == (0, told + "\n")
+
+
+def test_names_and_numbers_are_whole_at_80_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A board with names of 24 characters has one line per model in a terminal of 80 columns: it
+    is the headings that wrap. Of 32 characters the names are whole, and numbers wrap.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    for size, lines in ((24, 1), (32, 2)):
+        names = [f"{letter * (size - 4)}-2.5" for letter in "mw"]
+        write_battles(tmp_path / "votes.jsonl", log_of(won(*names, 30, 20)))
+        shown = CliRunner().invoke(main, ["rate", str(tmp_path / "votes.jsonl")]).stdout
+        board = shown[: shown.index("└")]
+        assert all(f"│ {name} │" in board for name in names)
+        assert max(map(len, board.splitlines())) <= 80
+        assert sum(line.startswith("│") for line in board.splitlines()) == lines * len(names)
