@@ -191,7 +191,8 @@ def _revealed(receipt: Receipt) -> str:
 
 def _card(title: str, text: str) -> str:
     """A text with its title; Markdown becomes safe HTML."""
-    return f'<section style="{_CARD}"><h4 style="margin: 6px 0">{title}</h4>{safe_html(text)}</section>'
+    heading = f'<h4 style="margin: 6px 0">{title}</h4>'
+    return f'<section style="{_CARD}">{heading}{safe_html(text)}</section>'
 
 
 def _button(label: str, key: str) -> Any:
