@@ -18,6 +18,7 @@ _HOLD = {
     "k_sweep.json": "answer",
     "judges.json": "answer",
     "rejudge.json": "sentences",
+    "voters.json": "answer",
 }
 
 

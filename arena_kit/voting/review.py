@@ -196,7 +196,9 @@ class ReviewStudy(Recorded):
         """Write voters.json, the tables as CSV and the answer."""
         with self.record.failing():
             folder, tests = self.record.path, self.tests
-            write_json(folder / "voters.json", {"arena": self.arena} | vote_review.to_dict(tests))
+            said = vote_review.answer(tests, self.boards)
+            short = {"arena": self.arena, "answer": list(dict.fromkeys([said[0], said[-1]]))}
+            write_json(folder / "voters.json", short | vote_review.to_dict(tests))
             write_text(folder / "standing_out.csv", vote_review.standing_out(tests).csv)
             write_text(folder / "boards.csv", vote_review.boards(self.boards).csv)
             write_json(folder / ANSWER_FILE, self.answer().as_dict())

@@ -33,7 +33,10 @@ _BUTTONS = (
 )
 _NEXT = "n"
 _KEYS = "One key each: a, b, t (tie), x (both bad), s (skip), n (next)"
-_CARD = "border: 1px solid #d8dee4; border-radius: 8px; padding: 4px 14px; overflow-wrap: anywhere"
+_CARD = (
+    "border: 1px solid #d8dee4; border-radius: 8px; padding: 4px 14px; overflow-wrap: anywhere; "
+    "line-height: 1.5"
+)
 
 
 def vote(
@@ -188,11 +191,14 @@ def _revealed(receipt: Receipt) -> str:
 
 def _card(title: str, text: str) -> str:
     """A text with its title; Markdown becomes safe HTML."""
-    return f'<section style="{_CARD}"><h4>{title}</h4>{safe_html(text)}</section>'
+    heading = f'<h4 style="margin: 6px 0">{title}</h4>'
+    return f'<section style="{_CARD}">{heading}{safe_html(text)}</section>'
 
 
 def _button(label: str, key: str) -> Any:
-    return _ipywidgets().Button(description=f"{label} ({key})", tooltip=f"key {key}")
+    return _ipywidgets().Button(
+        description=f"{label} ({key})", tooltip=f"key {key}", layout={"width": "auto"}
+    )
 
 
 def _ipywidgets() -> Any:

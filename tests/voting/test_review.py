@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from arena_kit import Arena, DataError, read_battles
 from arena_kit.cli.main import main
 from arena_kit.policy.constants import Policy
+from arena_kit.site.answers import answers
 from arena_kit.voting.board import LiveBoard
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import BallotVote, Choice
@@ -160,6 +161,7 @@ class TestReview:
         record = study.save()
         answer = json.loads((record.path / "answer.json").read_text())
         assert any(f"{pushed} would move most" in sentence for sentence in answer["answer"])
+        assert answers(record.path, record.read())[0] == "1 of 7 voters tested stands out."
         assert not (record.path / "inputs").exists()
         assert str(home) not in (record.path / "answer.json").read_text()
         assert json.loads((record.path / "voters.json").read_text())["voters"][0]["voter"] == PUSHER
