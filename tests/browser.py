@@ -1,4 +1,4 @@
-"""A real browser for tests: headless chromium, driven over a pipe, that may reach no network."""
+"""A real browser for tests: headless chromium over a pipe, that reaches this machine only."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ import pytest
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND", "--remote-debugging-pipe",
+    "--no-proxy-server",
+    "--remote-debugging-pipe",
 )  # fmt: skip
+_NO_NETWORK, _LOOPBACK = "--host-resolver-rules=MAP * ~NOTFOUND", ", EXCLUDE 127.0.0.1"
 _PATIENCE = 60.0  # seconds, on a machine that others load
 _KEYS = {"ArrowLeft": 37, "ArrowRight": 39, "Tab": 9, "Enter": 13, "Space": 32}
+_TYPED = {"Enter": "\r", "Space": " "}
 
 
 class Browser:
@@ -41,16 +44,20 @@ class Browser:
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """One command of the DevTools protocol, and what it answers."""
+        number = self._post(method, **params)
+        while True:
+            answer = self._next()
+            if answer.get("id") == number:
+                assert "error" not in answer, (method, answer)
+                return answer["result"]  # type: ignore[no-any-return]
+
+    def _post(self, method: str, **params: Any) -> int:
         self._last += 1
         message = {"id": self._last, "method": method, "params": params}
         if self._session:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._next()
-            if answer.get("id") == self._last:
-                assert "error" not in answer, (method, answer)
-                return answer["result"]  # type: ignore[no-any-return]
+        return self._last
 
     def _next(self) -> dict[str, Any]:
         end = monotonic() + _PATIENCE
@@ -68,6 +75,8 @@ class Browser:
             self._asked[params["requestId"]] = params["request"]["url"]
         elif method == "Network.loadingFailed" and params.get("blockedReason") == "csp":
             self._asked.pop(params["requestId"], None)
+        elif method == "Page.javascriptDialogOpening":  # such as "leave without saving?"
+            self._post("Page.handleJavaScriptDialog", accept=True)
         elif method == "Runtime.exceptionThrown":
             self.errors.append(json.dumps(params["exceptionDetails"]))
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
@@ -120,7 +129,7 @@ class Browser:
         return str(self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
 
     def click(self, selector: str) -> None:
-        """Press the mouse in the middle of an element that must be there and on top."""
+        """Move the mouse to the middle of an element, which must be there and on top, and press."""
         self.run(
             f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block:'center'}})"
         )
@@ -128,14 +137,35 @@ class Browser:
             f"document.querySelector({json.dumps(selector)}).getBoundingClientRect().toJSON()"
         )
         at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        self.send("Input.dispatchMouseEvent", type="mouseMoved", **at)
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
 
     def press(self, key: str) -> None:
-        """Press one key."""
-        for kind in ("rawKeyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key,
-                      windowsVirtualKeyCode=_KEYS[key])  # fmt: skip
+        """Press one key, by its name or by the letter or digit on it."""
+        number = _KEYS[key] if key in _KEYS else ord(key.upper())
+        typed = {"text": _TYPED[key]} if key in _TYPED else {}
+        for kind in ("keyDown" if typed else "rawKeyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=_TYPED.get(key, key), code=key,
+                      windowsVirtualKeyCode=number, **typed)  # fmt: skip
+
+    def tab_to(self, selector: str) -> None:
+        """Press Tab until an element has the focus, which must show."""
+        for _ in range(200):
+            self.press("Tab")
+            if self.run(f"document.activeElement.matches({json.dumps(selector)})"):
+                assert self.run("document.activeElement.matches(':focus-visible')"), selector
+                return
+        raise AssertionError(f"Tab never reaches {selector}")
+
+    def bodies(self) -> dict[str, str]:
+        """What was answered to each request since the last `forget`, by its address."""
+        answers = {
+            url: self.send("Network.getResponseBody", requestId=number)
+            for number, url in self._asked.items()
+            if url.startswith("http")
+        }
+        return {url: answer["body"] for url, answer in answers.items()}
 
     def choose(self, name: str, value: str) -> None:
         """Set a form's field as its user would, events included."""
@@ -154,11 +184,14 @@ class Browser:
 
 
 @contextmanager
-def running_browser(profile: Path) -> Iterator[Browser]:
-    """A browser with a profile of its own, ended with the block."""
+def running_browser(profile: Path, *, loopback: bool = False) -> Iterator[Browser]:
+    """A browser with a profile of its own, ended with the block; it reaches this machine's own
+    servers only where `loopback` says so.
+    """
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("no chromium on this machine")
+    reach = _NO_NETWORK + (_LOOPBACK if loopback else "")
     to_browser, from_us = os.pipe()
     to_us, from_browser = os.pipe()
 
@@ -169,7 +202,7 @@ def running_browser(profile: Path) -> Iterator[Browser]:
         os.dup2(writes, 4)
 
     process = subprocess.Popen(
-        [chromium, *_FLAGS, f"--user-data-dir={profile}", "about:blank"],
+        [chromium, *_FLAGS, reach, f"--user-data-dir={profile}", "about:blank"],
         preexec_fn=third_and_fourth,  # noqa: PLW1509 (no threads here)
         close_fds=False,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

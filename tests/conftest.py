@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from arena_kit.judging.ledger import Ledger
 from tests.browser import running_browser
 from tests.emulator import Emulator
-from tests.samples import ROOT, copy_workspace
+from tests.samples import ROOT, copy_workspace, newcomer
 
 # Dozens of children import the package, and pytest rewrites every test: what was compiled once is
 # kept, whatever the environment says, for it is a fifth of a minute in each worker.
@@ -58,6 +59,25 @@ def emulator() -> Iterator[Emulator]:
 def ledger(tmp_path: Path) -> Ledger:
     """A ledger that does not exist yet."""
     return Ledger(tmp_path / "verdicts.sqlite")
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with our wheel and `venv`, a fresh environment that has it with the extra `lab`
+    and the pinned dependencies; all workers share the one that is made first.
+    """
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "installed"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "ready").exists():
+            build = ("-m", "build", "--wheel", "--no-isolation", "-o", folder)
+            newcomer(sys.executable, *build, ROOT)
+            (wheel,) = folder.glob("arena_kit-*.whl")
+            newcomer(sys.executable, "-m", "venv", folder / "venv")
+            pip = (folder / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet")
+            newcomer(*pip, "-c", ROOT / "constraints.txt", f"{wheel}[lab]")
+            (folder / "ready").touch()
+    return folder
 
 
 @pytest.fixture

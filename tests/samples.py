@@ -81,6 +81,30 @@ class Elements(HTMLParser):
         self.attributes += [(name, value or "") for name, value in attrs]
 
 
+# An installation of somebody else's
+
+
+def newcomers_environment() -> dict[str, str]:
+    """The environment of a newcomer: nothing of the process that tests."""
+    ours = ("ARENA_KIT", "PYTHON", "JUPYTER", "JPY", "VIRTUAL_ENV")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
+def newcomer(*words: str | Path, cwd: Path | None = None) -> str:
+    """What a command prints that a newcomer runs, which must end well."""
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        env=newcomers_environment(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 # A judged tournament of three entrants
 
 ENTRANTS = ["ash", "beech", "cherry"]

@@ -57,13 +57,13 @@ def cascade(
         battles_of(file, source=Source.LLM_JUDGE, dimension=dimension) for file in (cheap, dear)
     ]
     votes = battles_of(people, source=Source.HUMAN)
-    found = calibrated(
+    calibration = calibrated(
         judged[0], judged[1], votes, how, dimension or next(iter(judged[0].by_dimension()))
     )
-    found.write(out)
+    calibration.write(out)
     if as_json:
-        echo(json.dumps(found.model_dump(mode="json"), indent=2))
+        echo(json.dumps(calibration.model_dump(mode="json"), indent=2))
         return
-    for sentence in found.sentences:
+    for sentence in calibration.sentences:
         echo(sentence)
     echo(out)

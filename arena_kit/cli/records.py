@@ -45,11 +45,11 @@ def list_runs(runs_dir: Path | None, as_json: bool) -> None:
     from arena_kit.cli import terminal
     from arena_kit.site.overview import overviews
 
-    found = overviews(_folder(runs_dir))
+    runs_there = overviews(_folder(runs_dir))
     if as_json:
-        echo(json.dumps([each.as_dict() for each in found], indent=2, allow_nan=False))
+        echo(json.dumps([each.as_dict() for each in runs_there], indent=2, allow_nan=False))
     else:
-        terminal.show_runs(found)
+        terminal.show_runs(runs_there)
 
 
 @runs.command("open")

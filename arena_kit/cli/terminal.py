@@ -69,21 +69,21 @@ def show_board(record: Path) -> None:
 
 def _show_placement(record: Path, *, answered: bool) -> None:
     """The board as the report shows it, and what may be concluded from it."""
-    found = read_json(record / "elo_ratings.json")
-    plain = {"ratings": found["ratings"], "heading": "where this judge puts it", "caution": ""}
+    results = read_json(record / "elo_ratings.json")
+    plain = {"ratings": results["ratings"], "heading": "where this judge puts it", "caution": ""}
     summary = read_json(record / "placement.json")  # records before had neither of both
     board, worth = summary.get("board", plain), summary.get("in_votes", "")
     rows = [
         {
             "rank": rank,
-            "model": row["model"] + (" ◀ placed" if row["model"] == found["model"] else ""),
+            "model": row["model"] + (" ◀ placed" if row["model"] == results["model"] else ""),
             "rating": f"{row['rating']:.0f}",
             "95% interval": span(row["ci_low"], row["ci_high"]),
             "battles": row["n_battles"],
         }
         for rank, row in enumerate(board["ratings"], 1)
     ]
-    title = f"{found['model']} in {found['arena']}, judged by {found['judge_model']}"
+    title = f"{results['model']} in {results['arena']}, judged by {results['judge_model']}"
     _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
     for sentence in (board["caution"], worth):
         if sentence and not answered:
@@ -141,13 +141,13 @@ def _show_tournament(record: Path) -> None:
             _say(f"{dimension}: not rated; the report says why.")
     if any(strengths.values()):
         _say(SCALES)
-    said = (
+    sentences = (
         *_cautions(results),
         *_claimed(strengths),
         *_probed(manifest),
         *_left_out(manifest),
     )
-    for sentence in said:
+    for sentence in sentences:
         _say(sentence)
 
 
@@ -184,8 +184,8 @@ def _cautions(results: Mapping[str, Any]) -> list[str]:
 
 def _claimed(strengths: Mapping[str, Any]) -> list[str]:
     """How few votes the first place of each dimension rests on, and what open orders need."""
-    found = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
-    return [f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in found.items()]
+    claims_of = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
+    return [f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in claims_of.items()]
 
 
 def _in_words(said: Mapping[str, Any]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from math import inf, isfinite, sqrt
+from math import inf, isfinite, isnan, sqrt
 from math import log as ln
 from typing import Literal
 
@@ -27,7 +28,14 @@ from arena_kit.rating.base import (
     why_no_interval,
 )
 from arena_kit.rating.elo_replay import Games
-from arena_kit.rating.glicko2_replay import GlickoRule, States, replay, replay_sets, replay_traced
+from arena_kit.rating.glicko2_replay import (
+    GlickoRule,
+    Running,
+    States,
+    replay,
+    replay_sets,
+    replay_traced,
+)
 from arena_kit.rating.glicko2_steps import SCALE, damping, evidence, settled
 from arena_kit.rating.resampling import evidence_sets, interval
 
@@ -187,6 +195,11 @@ class Glicko2:
             volatility=volatility,
         )
 
+    def running(self) -> RunningGlicko2:
+        """An arena without votes yet, to be rated as they come."""
+        running = Running(self.rule(), var=(self.rd / SCALE) ** 2, s=self.volatility**2)
+        return RunningGlicko2(running, GlickoState(self.initial, self.rd, self.volatility), self)
+
     def updated(
         self, a: GlickoState, b: GlickoState, score_a: float
     ) -> tuple[GlickoState, GlickoState]:
@@ -279,6 +292,35 @@ class Glicko2:
         if not self.evidence_replicates:
             return [""] * games.n_models
         return why_no_interval(log, games.score, MIN_QUESTIONS)
+
+
+class RunningGlicko2:
+    """Every model's state vote by vote: what `Glicko2.history` says after the same votes, to the
+    last digit. A model without a vote that counts stands where new ones begin.
+    """
+
+    def __init__(self, running: Running, fresh: GlickoState, method: Glicko2) -> None:
+        self._running, self._method = running, method
+        self._numbers: dict[str, int] = {}
+        self.states: dict[str, GlickoState] = defaultdict(lambda: fresh)
+
+    def play(self, votes: Iterable[tuple[str, str, float]]) -> None:
+        """Take in votes in their order: two models, and what the first got; NaN moves nothing."""
+        counted = [vote for vote in votes if not isnan(vote[2])]
+        for name in (name for a, b, _ in counted for name in (a, b)):
+            if name not in self._numbers:
+                self._numbers[name] = self._running.join()
+        a = [self._numbers[vote[0]] for vote in counted]
+        b = [self._numbers[vote[1]] for vote in counted]
+        self._running.play(a, b, [vote[2] for vote in counted])
+        names = {name for a, b, _ in counted for name in (a, b)}
+        self.states |= {name: self._in_points(*self._running.state(self._numbers[name]))
+                        for name in names}  # fmt: skip
+
+    def _in_points(self, mu: float, var: float, s: float) -> GlickoState:
+        rule = self._method
+        rd = min(rule.rd_max, max(rule.rd_min, SCALE * sqrt(var)))
+        return GlickoState(rule.initial + SCALE * mu, rd, sqrt(s))
 
 
 def _check_score(score: float) -> None:

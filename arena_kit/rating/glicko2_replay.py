@@ -44,6 +44,33 @@ class States:
         return cls(mu=np.zeros(n_models), var=np.full(n_models, var), s=np.full(n_models, s))
 
 
+class Running:
+    """Models that go on playing: each vote moves them as `replay` would, to the last digit."""
+
+    def __init__(self, rule: GlickoRule, *, var: float, s: float) -> None:
+        self._limits = (float(rule.tau), float(rule.least), float(rule.most))
+        fresh = _columns(States.fresh(1, var=var, s=s))
+        self._fresh: list[float] = [float(column[0]) for column in fresh]
+        self._state: tuple[list[float], ...] = ([], [], [], [], [])
+
+    def join(self) -> int:
+        """The number of one more model, which has not played."""
+        for column, value in zip(self._state, self._fresh, strict=True):
+            column.append(value)
+        return len(self._state[0]) - 1
+
+    def play(self, a: list[int], b: list[int], score: list[float]) -> None:
+        """Play votes in their order; NaN moves nothing."""
+        mu, var, damp, log_s, s = self._state
+        votes = (list(range(len(a))), a, b, score)
+        replay_votes(votes, self._limits, (mu, var, damp, log_s, s), ([], [], []))
+
+    def state(self, model: int) -> tuple[float, float, float]:
+        """`mu`, `var` and `s` of a model."""
+        mu, var, _, _, s = self._state
+        return mu[model], var[model], s[model]
+
+
 Play = Callable[[NDArray[Any], States, int], tuple[States, States]]
 
 
@@ -132,9 +159,7 @@ def _engine(
 
     def play(order: NDArray[Any], start: States, n_traced: int) -> tuple[States, States]:
         played = (box(order), *columns)
-        damp = 1.0 / np.sqrt(1.0 + DAMPING * start.var)
-        begun = (start.mu.copy(), start.var.copy(), damp, np.log(start.s), start.s.copy())
-        state = tuple(box(column) for column in begun)
+        state = tuple(box(column) for column in _columns(start))
         trace = tuple(box(np.empty(2 * n_traced)) for _ in range(3))
         if numbers is None:
             votes(played, limits, state, trace)
@@ -145,6 +170,12 @@ def _engine(
         return _states(state[0], state[1], state[4]), _states(*trace)
 
     return play
+
+
+def _columns(start: States) -> tuple[NDArray[np.float64], ...]:
+    """What the steps keep of each model: mu, var, damp, log_s and s."""
+    damp = 1.0 / np.sqrt(1.0 + DAMPING * start.var)
+    return start.mu.copy(), start.var.copy(), damp, np.log(start.s), start.s.copy()
 
 
 def _plain_array(column: NDArray[Any]) -> NDArray[Any]:

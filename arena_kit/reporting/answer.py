@@ -29,6 +29,8 @@ QUESTIONS = {
     "cheapest judge that does?",
     "policy_validity": "Does this arena keep what the Ranking Validity Policy v2 promises, what "
     "may its leaderboard be called, and which of its orders are decided?",
+    "vote_review": "Does any voter vote otherwise than honest voters do, and what would the board "
+    "be without them?",
 }
 _LISTED = 6  # models of a board that a sentence names in full
 _SHOWN_PAIRS = 3

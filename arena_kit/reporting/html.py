@@ -107,7 +107,7 @@ def _tags(cell: Any) -> list[str]:
 
 def _open_with_the_answer(node: Any, target: Path) -> None:
     """Join the code up to the first output, which is the answer, so that nothing stands between it
-    and the title; put the contents and the way to the battles under it.
+    and the title; put the contents and the way to the site under it.
     """
     from nbformat.v4 import new_markdown_cell
 
@@ -139,9 +139,9 @@ def _heading(cell: Any) -> str:
 
 
 def _site_line(target: Path) -> str:
-    """How to read the battles of this run; `on_a_site` makes a link of it."""
+    """How to look into this run further; `on_a_site` makes a link of it."""
     command = escape(f"arena-kit site {quoted(target.parent.name)} --out site")
-    return f"{_SITE_BEGINS}To read every battle: <code>{command}</code></p>"
+    return f"{_SITE_BEGINS}To look into it further: <code>{command}</code></p>"
 
 
 def on_a_site(report: str, page: str) -> str:
@@ -149,7 +149,7 @@ def on_a_site(report: str, page: str) -> str:
     before, begins, rest = report.partition(_SITE_BEGINS)
     link = f'<a href="{escape(page)}">the site of this run</a>'
     after = rest.partition("</p>")[2]
-    return f"{before}{begins}To read every battle: {link}</p>{after}" if begins else report
+    return f"{before}{begins}To look into it further: {link}</p>{after}" if begins else report
 
 
 def _fold(node: Any) -> None:

@@ -47,7 +47,7 @@ def judges_table(judges: Sequence[Judged]) -> Table:
                 "judge": each.judge,
                 "gate": DASH if each.battles is None else str(each.gate.level),
                 "verdicts": each.n_verdicts or DASH,
-                "$ per 1,000": DASH if each.usd is None else dollars(each.usd),
+                "$ per 1,000": _price(each.usd),
                 "seconds per 1,000": DASH if each.seconds is None else f"{each.seconds:,.1f}",
                 "from": each.source,
             }
@@ -74,6 +74,7 @@ def comparison(judges: Sequence[Judged]) -> Table:
         name="comparison",
         group="dimension",
         left=["judge"],
+        nowrap=["judge"],
         empty="No judge was measured.",
     )
 
@@ -110,7 +111,11 @@ def figure(judges: Sequence[Judged]) -> Figure:
     }
     drawn = {title: shares for title, shares in columns.items() if any(_known(s) for s in shares)}
     figure, axes = panels_of(
-        9, 1.3 + 0.4 * len(lines), len(drawn), "How good is each judge?", labels=labels
+        9,
+        1.3 + 0.4 * len(lines),
+        len(drawn),
+        "How good is each judge?",
+        labels=[line for label in labels for line in label.splitlines()],
     )
     for ax, (title, shares) in zip(axes, drawn.items(), strict=True):
         for y, share in enumerate(reversed(shares)):
@@ -161,6 +166,10 @@ def _canaries(report: CanaryReport) -> Iterator[tuple[str, str, int]]:
         if share.value is not None:
             low, high = share.interval or (0.0, 1.0)
             yield what, f"{share.value:.0%} ({low:.0%} to {high:.0%})", share.n
+
+
+def _price(usd: float | None) -> str:
+    return DASH if usd is None else dollars(usd) if usd else "free"
 
 
 def _people(each: DimensionQuality) -> Share:

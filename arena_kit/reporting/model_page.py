@@ -204,7 +204,7 @@ def deficits(details: Details, board: Leaderboard) -> Figure:
     n = max(min(_OPPONENTS, len(each.deficits.opponents)) for each in details)
     figure, axes = panels_of(
         9, 1.7 + 0.24 * n, len(details), labels=["x" * 30],
-        title="Where does a model lack votes? (numbers: decisive votes, #: conservative rank)",
+        title="Where does a model lack votes? (any number: decisive votes, #: conservative rank)",
     )  # fmt: skip
     image = None
     for ax, each in zip(axes, details, strict=True):

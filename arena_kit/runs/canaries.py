@@ -17,13 +17,13 @@ from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
 from arena_kit.judging.records import REPEAT, JudgeRequest, Judgment
 from arena_kit.judging.tournament import judge_pairs
+from arena_kit.runs.artifacts import REPEATS_FILE
 from arena_kit.runs.asking import ask_judge
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress
 from arena_kit.runs.record import Record
 
 FILE, SUITE_FILE, DRIFT_FILE = "canaries.json", "canary_suite.json", "drift.json"
-REPEATS_FILE = "repeats.jsonl"
 
 
 def preflight(
@@ -38,18 +38,18 @@ def preflight(
     if canaries is None or not _ready(plan, record, progress, canaries, bulk):
         return None
     report = _asked(plan, record, progress, canaries)
-    found = _kept(plan, record, report, FILE)
+    outcome = _kept(plan, record, report, FILE)
     record.update(
         preflight={
-            "level": str(found.level),
+            "level": str(outcome.level),
             "requests": report.requests,
             "usd": report.usd_spent,
             "sentences": report.sentences(),
         }
     )
-    if found.level is Level.FAILED and plan.spends and not plan.params.allow_failed_judge:
+    if outcome.level is Level.FAILED and plan.spends and not plan.params.allow_failed_judge:
         raise UnfitJudgeError(
-            f"{found.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {report.requests} "
+            f"{outcome.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {report.requests} "
             f"canaries was asked, for {dollars(report.usd_spent)} now; allow_failed_judge: true "
             "goes on all the same"
         )
@@ -168,6 +168,6 @@ def _asked(plan: Plan, record: Record, progress: Progress, canaries: Canaries) -
 
 def _kept(plan: Plan, record: Record, report: CanaryReport, file: str) -> Gate:
     """The gate of these canaries, written into the record with all that they say."""
-    found = gate(report.judge, report.measures(), plan.rules)
-    write_json(record.path / file, report.as_dict() | {"gate": found.as_dict()})
-    return found
+    outcome = gate(report.judge, report.measures(), plan.rules)
+    write_json(record.path / file, report.as_dict() | {"gate": outcome.as_dict()})
+    return outcome

@@ -28,11 +28,11 @@ def held(
 
     `more` was measured beside its verdicts; `note` is to be said with the judgement.
     """
-    found = quality.gate(rules, more=more, note=note)
-    whole = found.as_dict() | {"quality": quality.as_dict()}
+    outcome = quality.gate(rules, more=more, note=note)
+    whole = outcome.as_dict() | {"quality": quality.as_dict()}
     write_json(record.path / FILE, whole)
-    record.update(judge_gate={"level": str(found.level), "sentence": found.sentence})
-    return found
+    record.update(judge_gate={"level": str(outcome.level), "sentence": outcome.sentence})
+    return outcome
 
 
 def refuse_unfit(plan: Plan, mode: str) -> None:

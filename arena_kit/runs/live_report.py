@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from arena_kit.files import read_json, write_text
 from arena_kit.reporting.html import export_report
@@ -48,6 +49,7 @@ class _Session:
             record = self.records.pop()
             try:
                 _render(self.notebook, self.ran, record)
+                _link(record / "report.html", self.notebook.parent)
             except Exception as error:  # the record is whole without its report
                 print(f"no report.html: {error}", file=sys.stderr)  # noqa: T201
 
@@ -116,6 +118,14 @@ def _render(notebook: Path, ran: Mapping[int, _Run], record: Path) -> None:
     node.cells = _cells(node.cells, dict(ran), parameters)
     write_text(record / "report.ipynb", nbformat.writes(node))  # type: ignore[no-untyped-call]
     export_report(record / "report.ipynb", record / "report.html")
+
+
+def _link(report: Path, folder: Path) -> None:
+    """Say under the cell where the report is; Lab opens a link from the notebook's folder."""
+    from IPython.display import Markdown, display
+
+    path = Path(os.path.relpath(report, folder)).as_posix()
+    display(Markdown(f"The report of this run: [{report.parent.name}]({quote(path)})"))  # type: ignore[no-untyped-call]
 
 
 def _cells(cells: list[Any], ran: dict[int, _Run], parameters: Mapping[str, Any]) -> list[Any]:

@@ -29,6 +29,7 @@ from arena_kit.runs.settings import (
     service_address,
     validated,
 )
+from arena_kit.validity.voters import LEVEL
 
 _METHOD = Placement(model="").method
 _ROUNDS = AdaptiveRounds()
@@ -276,12 +277,30 @@ class PolicyParams(Strict):
     run_dir: str = ""
 
 
+class ReviewParams(Strict):
+    """What a review of voters may be told; files are relative to the workspace. The battles may be
+    a vote store, and its `tournament` tells how much there was to read.
+    """
+
+    battles: str = "sample/arena/pushed_votes.csv.gz"
+    winner: str = "winner"
+    dimension: str = ""
+    tournament: str = ""
+    arena: str = ""
+    note: str = ""
+    level: float = Field(default=LEVEL, gt=0, lt=1)
+    leave_out: list[str] = Field(default_factory=list)
+    inputs: Keeping = "copy"
+    run_dir: str = ""
+
+
 #: The parameters of every notebook that takes other ones than `RunParams`.
 PARAMETERS: dict[str, type[BaseModel]] = {
     "adaptive": AdaptiveParams,
     "judge_report": JudgeReportParams,
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
+    "vote_review": ReviewParams,
 }
 
 

@@ -354,10 +354,10 @@ class PlacementStudy(Recorded):
 
     def _in_votes(self) -> dict[str, Any]:
         """What people and judge say together, for JSON; None where they cannot be."""
-        found = self.together
+        together = self.together
         return {
-            "together": found and hybrid_summary(found),
-            "in_votes": placement.in_votes(self.params.model, found, self.apart),
+            "together": together and hybrid_summary(together),
+            "in_votes": placement.in_votes(self.params.model, together, self.apart),
         }
 
 

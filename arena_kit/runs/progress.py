@@ -92,7 +92,7 @@ def judging_progress(
     else:
         plain = importlib.util.find_spec("ipywidgets") is None  # tqdm.auto would warn about it
         bars = importlib.import_module("tqdm.std" if plain else "tqdm.auto")
-        with bars.tqdm(desc=f"{unit}s", unit=unit, dynamic_ncols=True) as bar:
+        with bars.tqdm(desc=f"{unit}s", unit=f" {unit}s", dynamic_ncols=True) as bar:
             yield Progress(record, bar, unit=unit)
     (record.path / FILE).unlink(missing_ok=True)
 

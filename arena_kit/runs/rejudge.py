@@ -18,11 +18,13 @@ from arena_kit.judging.cascade import unsure
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Pair
+from arena_kit.judging.quality.people import rank_correlation
 from arena_kit.judging.records import Judgment, Slot
 from arena_kit.judging.tournament import Material
 from arena_kit.judging.verdicts import settle_all, verdict_of
-from arena_kit.rating.base import RatingError, Ratings, known
+from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.runs.artifacts import REPEATS_FILE
 from arena_kit.runs.battles import battles_of
 from arena_kit.runs.cascade import ReadyCascade
 from arena_kit.runs.compare import (
@@ -37,8 +39,6 @@ from arena_kit.runs.record import open_record
 Codes = NDArray[Any]
 
 ARTIFACT = "rejudge.json"
-#: Entrants below which no rank correlation is told.
-_LEAST_RANKED = 3
 #: What two orders say, sorted, that name the same entrant or a tie.
 _AGREE = ([Slot.A, Slot.B], [Slot.TIE, Slot.TIE])
 #: Notebooks whose records hold judged pairs, and the one that judges these again.
@@ -100,7 +100,8 @@ def rejudged(
         cascade = ReadyCascade.of(Path(which), judgments, judge_model)
         reasons = {judgment.pair: cascade.why(judgment) for judgment in judgments}
     else:
-        reasons = {judgment.pair: unsure(judgment) for judgment in judgments}
+        again = _recorded_repeats(record)
+        reasons = {j.pair: unsure(j, again.get(j.pair, ())) for j in judgments}
     asked = [why for why in reasons.values() if why] if which != "all" else []
     if which != "all" and not asked:
         raise DataError(f"{record}: its judge was sure of every pair, so none is judged again")
@@ -123,6 +124,13 @@ def recorded_judgments(record: Path, pairs: Sequence[Pair], material: Material) 
         model = replay.model_of(request)
         read.append(verdict_of(request, answer, judge_model=model, cached=True))
     return settle_all(read)
+
+
+def _recorded_repeats(record: Path) -> dict[Pair, list[Judgment]]:
+    """What a record's judge said to pairs that it was asked a second time."""
+    file = record / REPEATS_FILE
+    again = ReplayJudge.from_record(file).judgments() if file.is_file() else []
+    return {judgment.pair: [judgment] for judgment in again}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,18 +192,18 @@ def told_changes(
     of which pairs a calibrated cascade abstains. The new record has its verdicts and battles.
     """
     kept = {judgment.pair.pair_id for judgment in what.kept}
-    found = changes(what.record, record, kept)
+    changed = changes(what.record, record, kept)
     asked = [judgment for judgment in judgments if judgment.pair.pair_id not in kept]
     promise = what.cascade.promise(asked, len(judgments)) if what.cascade else {}
-    said = [f"Judged again: {what.fact}.", *(each.sentence for each in found)]
+    sentences = [f"Judged again: {what.fact}.", *(each.sentence for each in changed)]
     return {
         "before": {"record": str(what.record), "judge_model": what.judge_model},
         "after": {"record": str(record), "judge_model": judge_model},
         "kept_pairs": len(what.kept),
         "unsure": dict(what.why),
-        "dimensions": {each.dimension: asdict(each) for each in found},
+        "dimensions": {each.dimension: asdict(each) for each in changed},
         **({"cascade": promise} if promise else {}),
-        "sentences": [*said, *([promise["sentence"]] if promise else [])],
+        "sentences": [*sentences, *([promise["sentence"]] if promise else [])],
     }
 
 
@@ -213,7 +221,7 @@ def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Chang
         name, said = orders.dimension, twice.get(orders.dimension, [])
         both = [each for each in said if {each.before, each.after} <= {*Slot}]
         first, second, question = _settled(logs[0][name], logs[1][name], kept)
-        tau, rho = _correlation(*(each[name] for each in rated))
+        tau, rho = rank_correlation(*(each[name] for each in rated))
         rows.append(
             Changed(
                 dimension=name,
@@ -244,14 +252,14 @@ class _Said(NamedTuple):
 def _said_twice(before: Path, after: Path, kept: Collection[str]) -> dict[str, list[_Said]]:
     """By dimension, the presentations that were judged again."""
     second = recorded_winners(after)
-    said: dict[str, list[_Said]] = defaultdict(list)
+    twice: dict[str, list[_Said]] = defaultdict(list)
     for key, winner in recorded_winners(before).items():
         dimension, prompt, *sides = key
         a, b = sorted(sides)
         pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a=a, entrant_b=b).pair_id
         if key in second and pair not in kept:
-            said[dimension].append(_Said(pair, winner, second[key]))
-    return said
+            twice[dimension].append(_Said(pair, winner, second[key]))
+    return twice
 
 
 def _slots(said: Iterable[tuple[str, str]]) -> dict[str, float | int | None]:
@@ -285,19 +293,3 @@ def _rated(battles: BattleLog, method: BradleyTerry) -> Ratings | None:
         return method(battles)
     except RatingError:
         return None
-
-
-def _correlation(
-    first: Ratings | None, second: Ratings | None
-) -> tuple[float | None, float | None]:
-    """Kendall's and Spearman's rank correlation of the entrants that both rate, or None."""
-    from scipy.stats import kendalltau, spearmanr
-
-    if first is None or second is None:
-        return None, None
-    shared = [model for model in first.models if model in second.models]
-    if len(shared) < _LEAST_RANKED:
-        return None, None
-    one, two = ([ratings[model].rating for model in shared] for ratings in (first, second))
-    tau, rho = (float(test(one, two).statistic) for test in (kendalltau, spearmanr))
-    return known(tau), known(rho)

@@ -145,7 +145,7 @@ class Study(Recorded):
             began = monotonic()
             judgments = self._judge(progress)
             took = monotonic() - began
-            again = repeated(self.plan, record, progress, judgments)
+            again = self._repeated(judgments)
             _ = self.drift
             keep_judgments(
                 self.plan,
@@ -167,6 +167,13 @@ class Study(Recorded):
         judgments = [*(again.kept if again else ()), *self._asked(self.plan.asked, progress)]
         place = {pair: n for n, pair in enumerate(self.plan.pairing.pairs)}
         return sorted(judgments, key=lambda judgment: place[judgment.pair])
+
+    def _repeated(self, judgments: list[Judgment]) -> list[Judgment]:
+        """Some of these judged a second time, under a progress bar of their own."""
+        if not self.params.repeats:
+            return []
+        with judging_progress(self.record, unit="repeated verdict") as progress:
+            return repeated(self.plan, self.record, progress, judgments)
 
     def _asked(self, pairs: Sequence[Pair], progress: Progress) -> list[Judgment]:
         """Judgments of some pairs, from the ledger or asked for."""
@@ -315,10 +322,10 @@ class Study(Recorded):
         """The answer in a sentence or two per dimension."""
         if mode == "k_sweep":
             return [tournament_tables.stability_answer(self.stability, self.strengths)]
-        found = {d: order(d, rated, self.params.margin) for d, rated in self.strengths.items()}
-        found |= {d: unread(d) for d in self.quality.unread}
+        answers_of = {d: order(d, rated, self.params.margin) for d, rated in self.strengths.items()}
+        answers_of |= {d: unread(d) for d in self.quality.unread}
         missing = {d: f"{d}: not rated, {why.rstrip('.')}." for d, why in self.unrated.items()}
-        return [each[d] for d in self.dimensions for each in (found, missing) if d in each]
+        return [each[d] for d in self.dimensions for each in (answers_of, missing) if d in each]
 
     def run_facts(self) -> dict[str, str]:
         """By whom, what, when, on what and for how much."""

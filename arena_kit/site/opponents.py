@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,14 @@ from arena_kit.files import read_json
 from arena_kit.reporting.tables import percent
 from arena_kit.site.boards import Cell, Column
 from arena_kit.site.reading import Reading
+from arena_kit.site.texts import slug
 
 
 @dataclass(frozen=True, slots=True)
 class OpponentRow:
-    """One line of a table; `link` leads to the battles behind it."""
+    """One line of a table; `link` leads to the battles behind it or, in a policy's record, which
+    may have none to read, to the opponent.
+    """
 
     cells: Mapping[str, Cell]
     link: str = ""
@@ -41,7 +44,7 @@ def opponents_of(record: Path, reading: Reading | None) -> dict[str, list[Oppone
     """The tables of every model: from its battles or, in a policy's record, from its page there."""
     if (record / "model_detail.json").is_file():
         details = read_json(record / "model_detail.json")
-        return {model: list(_voted(detail)) for model, detail in details.items()}
+        return {model: list(_voted(detail, details)) for model, detail in details.items()}
     return _met(reading) if reading else {}
 
 
@@ -78,7 +81,7 @@ def _head_to_head(model: str, dimension: str, met: Mapping[str, Counter[str]]) -
     )  # fmt: skip
 
 
-def _voted(detail: Mapping[str, Any]) -> Iterator[OpponentTable]:
+def _voted(detail: Mapping[str, Any], models: Collection[str]) -> Iterator[OpponentTable]:
     for title, what, rows in (
         ("Opponents", "Opponent", detail["opponents"]),
         ("Prompts", "Prompt", detail["prompts"]),
@@ -90,10 +93,13 @@ def _voted(detail: Mapping[str, Any]) -> Iterator[OpponentTable]:
             Column(key="both_bad", label="Both bad"),
             Column(key="score", label="Score"),
         )
-        yield OpponentTable(title=title, columns=columns, rows=[_voted_row(row) for row in rows])
+        known = models if what == "Opponent" else ()
+        voted = [_voted_row(row, known) for row in rows]
+        yield OpponentTable(title=title, columns=columns, rows=voted)
 
 
-def _voted_row(row: Mapping[str, Any]) -> OpponentRow:
+def _voted_row(row: Mapping[str, Any], models: Collection[str]) -> OpponentRow:
     cells = {"name": Cell(row["name"], row["name"])}
     cells |= {name: Cell(f"{row[name]:,}", row[name]) for name in ("votes", "decisive", "both_bad")}
-    return OpponentRow(cells | {"score": Cell(percent(row["score"]), row["score"])})
+    link = f"{slug(row['name'])}.html" if row["name"] in models else ""
+    return OpponentRow(cells | {"score": Cell(percent(row["score"]), row["score"])}, link)

@@ -40,7 +40,7 @@ class Overview:
     @property
     def date(self) -> str:
         """The day and minute of its start, in UTC."""
-        return self.started_at[:16].replace("T", " ")
+        return _minute(self.started_at)
 
     @property
     def cost(self) -> str:
@@ -116,13 +116,26 @@ def facts_of(record: Path) -> dict[str, str]:
         "arena": _noted(manifest),
         "entrants": len(manifest["entrants"]) if "entrants" in manifest else None,
         "prompts": f"{selected} of {bank}" if bank else None,
-        "votes": (manifest.get("battles") or {}).get("n"),
-        "started": manifest.get("started_at"),
-        "finished": manifest.get("finished_at"),
+        "votes": _counted((manifest.get("battles") or {}).get("n")),
+        "started": _in_utc(manifest.get("started_at")),
+        "finished": _in_utc(manifest.get("finished_at")),
         "arena_kit": versions.get("arena-kit"),
         "commit": ((manifest.get("code") or {}).get("commit") or "")[:12],
     }
     return {name: str(value) for name, value in facts.items() if value}
+
+
+def _minute(moment: str) -> str:
+    """The day and minute of a moment as records write it."""
+    return moment[:16].replace("T", " ")
+
+
+def _in_utc(moment: object) -> str:
+    return f"{_minute(str(moment))} UTC" if moment else ""
+
+
+def _counted(n: object) -> str:
+    return f"{n:,}" if isinstance(n, int) else str(n or "")
 
 
 def _noted(manifest: Mapping[str, Any]) -> str | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +17,7 @@ from arena_kit.site.boards import Board, BoardRow
 from arena_kit.site.opponents import OpponentTable
 from arena_kit.site.overview import Overview
 from arena_kit.site.reading import ReadBattle, Reading
-from arena_kit.site.texts import plain, safe_html
+from arena_kit.site.texts import plain, safe_html, slug
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,16 +54,6 @@ class RunPage:
     def models(self) -> list[str]:
         """All models of its boards, the best of the first board first."""
         return list(dict.fromkeys(row.model for board in self.boards for row in board.rows))
-
-
-def slug(name: str) -> str:
-    """A name as a folder or file of its own on every system; what had to be replaced in it is told
-    apart by a hash.
-    """
-    if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
-        return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{re.sub(r'[^a-z0-9]+', '-', name.lower())[:40].strip('-')}-{digest}".lstrip("-")
 
 
 def first_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str]]:

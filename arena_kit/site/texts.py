@@ -1,7 +1,11 @@
-"""Texts of models and people as HTML that runs nothing, fetches nothing and leads nowhere."""
+"""Texts of models and people as HTML that runs nothing, fetches nothing and leads nowhere, and
+names as files.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from html import escape
@@ -25,6 +29,16 @@ _CLASSES = {"link", "address"}
 def plain(value: object) -> str:
     """Any value as text that every encoding takes and no browser obeys."""
     return visible(whole_text(str(value)))
+
+
+def slug(name: str) -> str:
+    """A name as a folder or file of its own on every system; what had to be replaced in it is told
+    apart by a hash.
+    """
+    if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{re.sub(r'[^a-z0-9]+', '-', name.lower())[:40].strip('-')}-{digest}".lstrip("-")
 
 
 def safe_html(text: str) -> str:

@@ -13,9 +13,8 @@ from arena_kit import DataError
 from arena_kit.site.boards import boards_of
 from arena_kit.site.build import LIST, build_site
 from arena_kit.site.overview import overview
-from arena_kit.site.pages import slug
 from arena_kit.site.reading import ReadBattle, reading_of
-from arena_kit.site.texts import safe_html
+from arena_kit.site.texts import safe_html, slug
 from tests.samples import Elements, log_of
 from tests.site.handmade import Handmade
 

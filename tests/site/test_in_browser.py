@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from arena_kit.files import read_json, write_json
 from arena_kit.site.build import build_site
 from tests.browser import Browser
 from tests.samples import HOSTILE
 from tests.site.handmade import Handmade
 
 READY = "document.querySelector('#text').children.length"
+DIMENSION = "document.querySelector('section:not([hidden])[data-dimension] h2').textContent"
 
 
 def expect(page: Browser, n: int) -> None:
@@ -25,21 +29,27 @@ def count(page: Browser) -> int:
     return int(page.text("#count").split()[0].replace(",", ""))
 
 
-def test_a_way_through_the_site(page: Browser, site: Path) -> None:
-    """From the first page by clicks to a board, another dimension, a model, its battles against
-    another, one battle and the next, without an error or a request elsewhere.
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
+    """From the first page by clicks to a board, another dimension, sorted otherwise, a model, its
+    battles against another, one battle and the next; the address of that one leads back to it.
+    There is no error, no request elsewhere and nothing wider than a phone or a desktop.
     """
+    page.size(width)
     page.go(site / "index.html")
     page.click('a[href="pilot/index.html"]')
     page.until("document.title.startsWith('pilot')")
     assert page.text("section:not([hidden])[data-dimension] h2") == "factuality"
     page.click("#switch label:nth-of-type(2)")
-    shown = "document.querySelector('section:not([hidden])[data-dimension] h2').textContent"
-    page.until(f"{shown} === 'calibration'")
+    page.until(f"{DIMENSION} === 'calibration'")
     assert page.run("location.hash") == "#dimension=calibration"
+    page.click("section:not([hidden]) thead th:nth-child(2) button")
+    assert page.text("#sorted") == "Sorted by Model, ascending"
+    assert page.overflow() <= 0
     page.click("section:not([hidden]) .of-model a")
     page.until("document.querySelector('.tables')")
     model = page.text("h1")
+    assert page.overflow() <= 0
     page.click(".tables td a")
     page.until(READY)
     chosen = page.run("Object.fromEntries(new FormData(document.querySelector('#filters')))")
@@ -48,9 +58,52 @@ def test_a_way_through_the_site(page: Browser, site: Path) -> None:
     assert page.text("#place").startswith("1 of ")
     page.click("#next")
     page.until("document.querySelector('#place').textContent.startsWith('2 of')")
-    assert "battle=" in page.run("location.hash")
+    place, address = page.text("#place"), page.run("location.href")
+    assert "battle=" in address
+    assert page.overflow() <= 0
+    page.go(address)
+    page.until(f"document.querySelector('#place').textContent === {json.dumps(place)}")
+    page.click(".trail li:nth-child(2) a")
+    page.until("document.title.startsWith('pilot')")
     assert not page.errors
     assert {url.split(":")[0] for url in page.requests} <= {"file", "about"}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_same_way_without_a_mouse(page: Browser, site: Path, width: int) -> None:
+    """Tab, Enter, Space and arrow keys lead from the first page to the raw answer of a filtered
+    battle, and the focus shows at every stop.
+    """
+    page.size(width)
+    page.go(site / "index.html")
+    page.tab_to('a[href="pilot/index.html"]')
+    page.press("Enter")
+    page.until("document.title.startsWith('pilot')")
+    page.tab_to("#switch input")
+    page.press("ArrowRight")
+    page.until(f"{DIMENSION} === 'calibration'")
+    page.tab_to("section:not([hidden]) thead button")
+    page.press("Space")
+    assert page.text("#sorted") == "Sorted by Rank, ascending"
+    page.tab_to("section:not([hidden]) .of-model a")
+    page.press("Enter")
+    page.until("document.querySelector('.tables')")
+    model = page.text("h1")
+    page.tab_to('a[href^="../battles.html"]')
+    page.press("Enter")
+    page.until(READY)
+    n = count(page)
+    page.tab_to("[name=inconsistent]")
+    page.press("Space")
+    page.until(f"!document.querySelector('#count').textContent.startsWith('{n:,} ')")
+    assert f"entrant={model}&inconsistent=" in page.run("location.hash")
+    page.tab_to("#battles li:nth-child(2) a")
+    page.press("Enter")
+    page.until("document.querySelector('#place').textContent.startsWith('2 of')")
+    page.tab_to("#text details summary")
+    page.press("Enter")
+    page.until("document.querySelector('#text details').open")
+    assert not page.errors
 
 
 def test_boards_are_sorted_by_any_column(page: Browser, site: Path) -> None:
@@ -219,15 +272,53 @@ def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
             page.until(READY)
             for _ in range(len(names)):
                 page.press("ArrowRight")
-        assert not page.run("document.title").startswith("PWNED"), path
-        assert page.run("getComputedStyle(document.body).display") == "block", path
-        assert page.overflow() <= 0, path
-        active = (
-            "script:not([src]), iframe, img, style, form[action], [onerror], [onload], a[href^=j]"
-        )
-        assert page.run(f"document.querySelectorAll({json.dumps(active)}).length") == 0, path
+        assert_harmless(page, path)
     assert not page.errors
     assert {url.split(":")[0] for url in page.requests} <= {"file", "about"}
+
+
+def assert_harmless(page: Browser, path: Path) -> None:
+    """Nothing of a page's texts runs, hides it, is an element that acts, or makes it wider."""
+    assert not page.run("document.title").startswith("PWNED"), path
+    assert page.run("getComputedStyle(document.body).display") == "block", path
+    assert page.overflow() <= 0, path
+    active = "script:not([src]), iframe, img, style, form[action], [onerror], [onload], a[href^=j]"
+    assert page.run(f"document.querySelectorAll({json.dumps(active)}).length") == 0, path
+
+
+def test_hostile_votes_run_nothing(
+    page: Browser, site: Path, workspace_of_runs: Path, tmp_path: Path
+) -> None:
+    """The same holds for the record of an arena whose models, prompts, badges and sentences all
+    are hostile.
+    """
+    record = tmp_path / "runs" / "arena"
+    shutil.copytree(workspace_of_runs / "runs" / "policy", record)
+    for path in record.glob("*.json"):
+        write_json(path, poisoned(read_json(path)))
+    built = build_site([record], tmp_path / "out")
+    pages = sorted(built.index.parent.rglob("*.html"))
+    assert len(pages) == len(sorted((site / "policy").rglob("*.html"))) + 1
+    page.size(390)
+    for path in (path for path in pages if path.name != "report.html"):
+        page.go(path)
+        assert_harmless(page, path)
+        assert "PWNED" in page.text()
+    assert not page.errors
+    assert {url.split(":")[0] for url in page.requests} <= {"file", "about"}
+
+
+KEPT = {"phase", "ordered_by", "status"}  # closed vocabularies; anything else there is refused
+
+
+def poisoned(value: Any, key: str = "") -> Any:
+    """A JSON value with something hostile in every text that is free, names of keys included."""
+    if isinstance(value, dict):
+        names = {name: name + HOSTILE[1] if name.startswith("model-") else name for name in value}
+        return {names[name]: poisoned(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [poisoned(each, key) for each in value]
+    return value + HOSTILE[1] if isinstance(value, str) and key not in KEPT else value
 
 
 def test_what_is_injected_is_stopped(page: Browser, site: Path) -> None:

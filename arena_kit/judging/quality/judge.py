@@ -76,11 +76,11 @@ class JudgeQuality:
         calls = Calls.of(judgments, lengths)
         twice = Calls.of([*judgments, *repeats]).by_dimension()
         logs = _by_dimension(to_battles(judgments) if battles is None else battles)
-        found = []
+        measured = []
         for name, own in calls.by_dimension().items():
             log, voted = logs.get(name, logs.get("")), _labels(labels, name)
             each = [j for j in judgments if j.pair.dimension == name]
-            found.append(
+            measured.append(
                 DimensionQuality(
                     dimension=name,
                     statuses=statuses(each),
@@ -92,7 +92,7 @@ class JudgeQuality:
             )
         return cls(
             judge=judge,
-            dimensions=tuple(found),
+            dimensions=tuple(measured),
             rubrics=likenesses(calls),
             unread=tuple(unread),
         )
@@ -113,10 +113,10 @@ class JudgeQuality:
         `both_orders` says that each battle was settled from two presentations, which then flipped
         where it is marked inconsistent; otherwise its first side was shown first.
         """
-        found = []
+        measured = []
         for name, log in _by_dimension(judged).items():
             calls, voted = Calls.from_battles(log), _labels(labels, name)
-            found.append(
+            measured.append(
                 DimensionQuality(
                     dimension=name,
                     statuses=None,
@@ -127,7 +127,7 @@ class JudgeQuality:
                 )
             )
         calls = Calls.from_battles(judged)
-        return cls(judge=judge, dimensions=tuple(found), rubrics=likenesses(calls))
+        return cls(judge=judge, dimensions=tuple(measured), rubrics=likenesses(calls))
 
     def measures(self) -> list[Measure]:
         """What the gate holds against rules."""

@@ -35,11 +35,11 @@ def likenesses(calls: Calls) -> tuple[RubricUse, ...]:
     first.
     """
     dimensions = {name: own.both_orders() for name, own in calls.by_dimension().items()}
-    found = [
+    uses = [
         _use(one, other, dimensions[one], dimensions[other])
         for one, other in combinations(dimensions, 2)
     ]
-    shared = [use for use in found if use.correlation.n]
+    shared = [use for use in uses if use.correlation.n]
     return tuple(sorted(shared, key=lambda use: use.different.value or 0.0))
 
 
