@@ -257,7 +257,8 @@ def _told(
         seen=np.min([each.seen for each in added], axis=0),
         n_pieces=min(each.pieces for each in added),
     )
-    same, n = unanimous(board.rows, board.pairs, board.n), board.n
+    pairs, n = board.pairs, board.n
+    same = unanimous(board.rows, pairs, n)
     draws = np.empty((0, n))
     if sums is not None:
         draws = method.resampled(fit, Votes(board.votes, SummedRedraw(sums)), priors)
@@ -266,7 +267,7 @@ def _told(
     if meat and len(draws):
         one_way = sandwiched(fit, meat[:1], same)
         draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
-    return method.told(board.log, board.dropped, evidence, board.pairs, fit, spread, draws, same)
+    return method.told(board.log, board.dropped, evidence, pairs, fit, spread, draws, same)
 
 
 def _covariance(draws: Floats, fit: Fit) -> Floats:
