@@ -73,8 +73,8 @@ def milliseconds(policy: Policy, models: int, prompts: int) -> tuple[float, floa
 
 
 def seconds_to_open(models: int, prompts: int) -> float:
-    """What it takes to open a live arena on 100,000 votes of two thousand voters; every model has a
-    response to the first 150 prompts, the others were asked in the past.
+    """What it takes to open a live arena on 100,000 votes of two thousand voters. Every model has a
+    response to the first 150 prompts, and two have one to each of the others.
     """
     names = [f"model-{i:03}" for i in range(models)]
     asked = [f"prompt-{i:06}" for i in range(prompts)]
@@ -82,7 +82,11 @@ def seconds_to_open(models: int, prompts: int) -> float:
         name="benchmark",
         models=tuple(names),
         prompts={prompt: prompt for prompt in asked},
-        responses={(model, prompt): "" for model in names for prompt in asked[:150]},
+        responses={
+            (model, prompt): f"{model} on {prompt}"
+            for n, prompt in enumerate(asked)
+            for model in (names if n < 150 else (names[n % models], names[(n + 1) % models]))
+        },
     )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "votes.sqlite"

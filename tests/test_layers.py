@@ -121,7 +121,9 @@ def test_the_top_is_empty() -> None:
 
 
 def test_import_is_light(tmp_path: Path) -> None:
-    """Reading battles and rating them with every method loads no pandas, SciPy, Numba or SDK."""
+    """Reading battles and rating them with every method loads no pandas, SciPy, Numba, SDK or
+    database.
+    """
     battles = tmp_path / "battles.csv"
     battles.write_text("model_a,model_b,winner\na,b,model_a\na,b,model_b\n", encoding="utf-8")
     code = (
@@ -129,7 +131,7 @@ def test_import_is_light(tmp_path: Path) -> None:
         "rated = [rate(log) for rate in (ak.PermutationElo(), ak.BradleyTerry(), ak.Glicko2())]; "
         "ak.claims.gaps(rated[1]); "
         "heavy = {'pandas', 'numba', 'papermill', 'matplotlib', 'nbconvert', 'scipy', "
-        "'anthropic', 'joblib'}; "
+        "'anthropic', 'joblib', 'sqlalchemy', 'fastapi'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code, str(battles)]

@@ -18,6 +18,7 @@ from arena_kit.cli import (
     records,
     rejudge,
     runs,
+    serve,
     show,
     simulate,
     votes,
@@ -27,7 +28,7 @@ from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
     "cascade", "check", "export", "import_responses", "imports", "lab", "ledger", "main",
-    "rate", "records", "rejudge", "runs", "show", "simulate", "votes",
+    "rate", "records", "rejudge", "runs", "serve", "show", "simulate", "votes",
     "votes_review",
 ]  # fmt: skip
 

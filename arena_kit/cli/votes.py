@@ -1,14 +1,10 @@
-"""The commands for people's votes: ballots as files, a server, and the store behind both."""
+"""The commands for people's votes: ballots as files, and the store that votes are kept in."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
 import sys
-from collections.abc import Callable, Sequence
-from ipaddress import ip_address
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +15,9 @@ from arena_kit.files import DataError, write_text
 
 if TYPE_CHECKING:
     from arena_kit.voting.live import LiveArena
+    from arena_kit.voting.store import VoteStore
 
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_VOTE_TOKEN, _BOARD_TOKEN = "ARENA_KIT_VOTE_TOKEN", "ARENA_KIT_BOARD_TOKEN"
 
 
 def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,16 +34,17 @@ store_option = click.option(
     help=f"Where votes are kept: a SQLite file, or postgresql://… (default: {DEFAULT_STORE} in the "
     "workspace).",
 )  # fmt: skip
-_arena = _options(
+arena_options = _options(
     click.option("--tournament", type=click.Path(path_type=Path), default="params/tournament.yaml",
                  show_default=True, help="Whose prompts and responses are voted on."),
     click.option("--policy", type=click.Path(path_type=Path), default="params/policy.yaml",
                  show_default=True, help="How matchups are drawn."),
     click.option("--dimension", default=None,
-                 help="What the votes are about, a dimension of the tournament (default: none)."),
+                 help="What the votes are about, a dimension of the tournament (default: the "
+                 "store's, at first none)."),
     store_option,
 )  # fmt: skip
-_question = click.option(
+question_option = click.option(
     "--question", default="Which response is better?", show_default=True,
     help="What voters are asked.",
 )  # fmt: skip
@@ -63,8 +59,8 @@ _question = click.option(
               help="Folder of the ballots, or a .html file for one.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True,
               help="How long votes are waited for; then others get the pairs.")  # fmt: skip
-@_question
-@_arena
+@question_option
+@arena_options
 @plain_errors
 def ballot(
     pairs: int, ballots: int, out: Path, days: int, question: str,
@@ -77,11 +73,11 @@ def ballot(
     around, never the store. Pairs are drawn as an arena would; several voters may fill in the same
     ballot.
     """
+    paths = _free_paths(out, ballots)
+    live, key = opened_arena(tournament, policy, dimension, store)
     from arena_kit.voting.ballot import make_ballot
 
-    paths = _free_paths(out, ballots)
-    live, key = _opened(tournament, policy, dimension, store)
-    _warn_of_names(live)
+    warn_of_names(live)
     for path in paths:
         write_text(path, make_ballot(live, key, pairs=pairs, days=days, question=question))
         echo(path)
@@ -93,36 +89,6 @@ def ballot(
     )
 
 
-@main.command()
-@click.option("--host", default="127.0.0.1", show_default=True,
-              help="Address to listen on; any but this machine's own needs a token.")  # fmt: skip
-@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True,
-              help="0 takes a free one.")  # fmt: skip
-@click.option("--allow-host", "names", multiple=True, metavar="NAME",
-              help="A further name of the server in browsers, as behind a proxy.")  # fmt: skip
-@click.option("--per-minute", type=click.IntRange(min=1), default=30, show_default=True,
-              help="Pairs that a voter may ask for in a minute.")  # fmt: skip
-@_question
-@_arena
-@plain_errors
-def serve(
-    host: str, port: int, names: tuple[str, ...], per_minute: int, question: str,
-    tournament: Path, policy: Path, dimension: str | None, store: str,
-) -> None:  # fmt: skip
-    """Let people vote on a page, live.
-
-    The links are printed once, with their tokens: one for voters (without a token on this
-    machine's own address), one for the researcher's board. ARENA_KIT_VOTE_TOKEN and
-    ARENA_KIT_BOARD_TOKEN keep links the same over restarts. Ctrl-C ends it; votes are safe at any
-    time.
-    """
-    from arena_kit.voting.live import Limits
-
-    live, key = _opened(tournament, policy, dimension, store, Limits(per_minute=per_minute))
-    _warn_of_names(live)
-    _run_server(live, key, host=host, port=port, names=names, question=question)
-
-
 @main.group()
 def votes() -> None:
     """Take in, list and hand on people's votes."""
@@ -131,7 +97,7 @@ def votes() -> None:
 @votes.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True,
                 type=click.Path(path_type=Path, dir_okay=False))  # fmt: skip
-@_arena
+@arena_options
 @plain_errors
 def add(
     files: tuple[Path, ...], tournament: Path, policy: Path, dimension: str | None, store: str
@@ -141,9 +107,9 @@ def add(
     Each file counts whole or not at all, and once however often it is added. A file that is
     refused is named with the reason, the others are taken in; the exit code is then 2.
     """
+    live, key = opened_arena(tournament, policy, dimension, store)
     from arena_kit.voting.ballot import take_ballot
 
-    live, key = _opened(tournament, policy, dimension, store)
     refused = 0
     for path in files:
         try:
@@ -154,7 +120,7 @@ def add(
             continue
         again = f" ({taken.new} new)" if taken.new < taken.votes + taken.skips else ""
         echo(f"{path}: {_counted(taken.votes, taken.skips)} of {taken.voter}{again}")
-    echo(_state(live))
+    echo(store_state(live))
     if refused:
         sys.exit(WRONG_INPUT)
 
@@ -213,25 +179,30 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     echo(out)
 
 
-def _opened(
-    tournament: Path, policy: Path, dimension: str | None, store: str, limits: Any = None
+def opened_arena(
+    tournament: Path, policy: Path, dimension: str | None, store: str, **limits: Any
 ) -> tuple[LiveArena, bytes]:
-    """The arena and the key of its store."""
+    """The arena, with these limits, and the key of its store."""
+    from arena_kit.runs.inputs import tournament_inputs
     from arena_kit.runs.record import find_root
 
     _need_extra()
-    from arena_kit.voting.live import LiveArena
+    from arena_kit.voting.live import Limits, LiveArena
     from arena_kit.voting.signing import key_file, signing_key
 
     root = find_root()
     where = _where(store)
+    known = tournament_inputs(root / tournament, root)[0].dimensions
+    if dimension is not None and dimension not in known:
+        raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
     live = LiveArena.open(
-        where, tournament, root=root, policy=policy, dimension=dimension, limits=limits
+        where, tournament, root=root, policy=policy, dimension=dimension, limits=Limits(**limits)
     )
     return live, signing_key(key_file(where, root))
 
 
-def kept_store(store: str) -> Any:
+def kept_store(store: str) -> VoteStore:
+    """The store that a command is about, which must be there."""
     _need_extra()
     from arena_kit.voting.store import VoteStore
 
@@ -241,9 +212,10 @@ def kept_store(store: str) -> Any:
 def _where(store: str) -> str:
     from arena_kit.runs.record import find_root
 
+    if store:
+        return store
     path = find_root() / DEFAULT_STORE
-    here = path.is_relative_to(Path.cwd())
-    return store or str(path.relative_to(Path.cwd()) if here else path)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _need_extra() -> None:
@@ -259,7 +231,8 @@ def _need_extra() -> None:
         ) from None
 
 
-def _warn_of_names(live: LiveArena) -> None:
+def warn_of_names(live: LiveArena) -> None:
+    """Say which responses name a model of the arena."""
     from arena_kit.voting.ballot import self_naming
 
     if found := sorted(self_naming(live.texts)):
@@ -299,109 +272,9 @@ def _moment(microseconds: int) -> str:
     return f"{moment(microseconds):%Y-%m-%d %H:%M}"
 
 
-def _state(live: LiveArena) -> str:
+def store_state(live: LiveArena) -> str:
     """What the store holds now."""
     voters = [each for each in live.store.voters() if each.votes or each.skips]
     people = "1 voter" if len(voters) == 1 else f"{len(voters):,} voters"
     counted = _counted(sum(v.votes for v in voters), sum(v.skips for v in voters))
     return f"{live.store.address} holds {counted} of {people}"
-
-
-# The server
-
-
-def _run_server(
-    live: LiveArena, key: bytes, *, host: str, port: int, names: Sequence[str], question: str
-) -> None:
-    import uvicorn
-
-    from arena_kit.voting.server import voting_app
-
-    listening = _listen(host, port)
-    port = listening.getsockname()[1]
-    access = _access(key, host, names)
-    app = voting_app(live, access, question)
-    _say_links(live, access, host, port)
-    before = _vote_count(live)
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, limit_concurrency=1000,
-        timeout_graceful_shutdown=5,
-    )  # fmt: skip
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
-    try:
-        uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        n = _vote_count(live) - before
-        cast = "1 vote was" if n == 1 else f"{n:,} votes were"
-        echo(f"ended; {cast} cast meanwhile; {_state(live)}")
-        live.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens before anything is printed."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-    except OSError as error:
-        raise DataError(f"cannot listen on {host}:{port} ({error.strerror or error})") from None
-    listening.listen(2048)
-    return listening
-
-
-def _access(key: bytes, host: str, names: Sequence[str]) -> Any:
-    from secrets import token_urlsafe
-
-    from arena_kit.voting.server import Access
-
-    own = {host, *_LOOPBACK, *names}
-    if not _is_loopback(host):
-        own |= {socket.gethostname(), socket.getfqdn(), *_addresses()}
-    token = os.environ.get(_VOTE_TOKEN, "")
-    if not token and (names or not _is_loopback(host)):
-        token = token_urlsafe(24)
-    return Access(
-        hosts=frozenset(name.lower().strip("[]") for name in own),
-        token=token,
-        board_token=os.environ.get(_BOARD_TOKEN) or token_urlsafe(24),
-        key=key,
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _addresses() -> set[str]:
-    """The addresses that this machine's name leads to."""
-    try:
-        return {str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None)}
-    except OSError:
-        return set()
-
-
-def _say_links(live: LiveArena, access: Any, host: str, port: int) -> None:
-    unspecified = host in ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
-    name = socket.gethostname() if unspecified else f"[{host}]" if ":" in host else host
-    address = f"http://{name}:{port}/"
-    texts = live.texts
-    pairs = len(texts.models) * (len(texts.models) - 1) // 2
-    token = f"#token={access.token}" if access.token else ""
-    echo(
-        f"voting on {address} among {len(texts.models)} models ({pairs} pairs) on "
-        f"{len(texts.prompts):,} prompts; {_state(live)}"
-    )
-    echo(f"voters: {address}{token}")
-    echo(f"board:  {address}board#token={access.board_token}")
-    sys.stdout.flush()
-
-
-def _vote_count(live: LiveArena) -> int:
-    arena = live.store.arena()
-    return 0 if arena is None else arena.votes

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError, to_json
 
-from arena_kit.battles.battle import check_entrant_id, check_id
+from arena_kit.battles.battle import check_entrant_id, check_id, check_model_name
 from arena_kit.files import DataError, read_text, read_yaml
 from arena_kit.judging.gate import Rule
 from arena_kit.judging.judges.base import Structured
@@ -37,6 +37,7 @@ from arena_kit.runs.keys import refuse_keys
 from arena_kit.runs.workspace import source_folder
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
+Name = Annotated[str, AfterValidator(check_model_name)]
 EntrantId = Annotated[str, AfterValidator(lambda value: check_entrant_id(value, "entrant"))]
 
 
@@ -197,7 +198,7 @@ class ArenaSettings(Strict):
     more (`withdrawn`).
     """
 
-    providers: dict[EntrantId, Id] = {}
+    providers: dict[EntrantId, Name] = {}
     private: list[EntrantId] = []
     withdrawn: list[EntrantId] = []
 

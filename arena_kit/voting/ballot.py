@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints
 from arena_kit.files import DataError, read_json
 from arena_kit.runs.settings import Strict, validated
 from arena_kit.voting.live import LiveArena
-from arena_kit.voting.page import QUESTION, ballot_page, shown_pair
+from arena_kit.voting.page import QUESTION, Opaque, ballot_page, shown_pair
 from arena_kit.voting.records import BallotVote, Choice
 from arena_kit.voting.refusals import NothingLeftError, RefusalError
 from arena_kit.voting.signing import same, signature
@@ -23,7 +23,6 @@ from arena_kit.voting.texts import ArenaTexts
 _DAY = 24 * 3600.0
 LARGEST_FILE = 5_000_000  # bytes; a vote has about 200
 
-Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -118,8 +117,11 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
 
 
 def voter_id(name: str) -> str:
-    """A name that somebody typed, so that `Ann ` and `ann` are one voter."""
-    return " ".join(name.casefold().split())
+    """A name that somebody typed, so that `Ann ` and `ann` are one voter; what cannot be seen in
+    it is left out.
+    """
+    seen = "".join(each for each in " ".join(name.split()) if each.isprintable())
+    return seen.casefold().strip()
 
 
 def self_naming(texts: ArenaTexts) -> Iterator[tuple[str, str]]:

@@ -232,7 +232,7 @@ class LiveArena:
 
     def _build(self, transaction: Transaction) -> None:
         """Replay the store: votes in their order, then what waits for its vote."""
-        tickets = transaction.tickets()
+        tickets = transaction.history()
         votes = [vote for _, vote in tickets if vote is not None]
         self._counted: list[StoredVote] = []
         self._skips = self._removed = 0
@@ -266,7 +266,7 @@ class LiveArena:
             self._build(transaction)
         elif counts != self._seen:
             self._ahead = True
-            for ticket, _ in transaction.tickets(self._seen[0]):
+            for ticket, _ in transaction.history(self._seen[0]):
                 self._wait(ticket)
             for vote in transaction.votes(self._seen[1]):
                 if not self._take_in(vote):

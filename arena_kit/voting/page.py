@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import StringConstraints
 
 from arena_kit.site.texts import plain, safe_html
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 QUESTION = "Which response is better?"
+#: An id or a hash as a page holds it and gives it back.
+Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,41 +1,34 @@
-"""The server: the voting page live, the researcher's board, and what keeps strangers out."""
+"""The server: the voting page live, and the researcher's board."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from arena_kit.voting.board_view import board_view
-from arena_kit.voting.page import QUESTION, Page, board_page, live_page, shown_pair
-from arena_kit.voting.refusals import RefusalError, TooFastError
-from arena_kit.voting.signing import same, signature
+from arena_kit.voting.entrance import Access, Door, Guard, TurnedAwayError, answer, read_body
+from arena_kit.voting.page import QUESTION, Opaque, Page, board_page, live_page, shown_pair
+from arena_kit.voting.refusals import NothingLeftError, RefusalError, TooFastError
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
     from arena_kit.voting.live import LiveArena
 
-LONGEST_BODY = 4096  # bytes; a vote has about 200
-ENTRIES_PER_MINUTE = 120  # from one address: sessions begun, or tokens tried
 _BOARD_EVERY = 2.0  # seconds
-_YEAR = 365 * 24 * 3600
 _STATUS = {
     "bad_input": 422,
     "unknown_ticket": 404,
@@ -46,17 +39,8 @@ _STATUS = {
     "expired_ticket": 410,
     "too_fast": 429,
 }
-_HEADERS = {
-    "cache-control": "no-store",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-}
+_ALL_SEEN = "You have seen every pair that you may be shown for now."
 
-Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
-Body = TypeVar("Body", bound=BaseModel)
 Given = TypeVar("Given")
 
 
@@ -83,46 +67,6 @@ class Vote(_Body):
     seconds: float | None = Field(default=None, ge=0, le=1e6)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Who may come in.
-
-    Parameters
-    ----------
-    hosts
-        The names and addresses that a browser may call this server by, so that no foreign name
-        can be pointed at it (DNS rebinding).
-    token
-        What voters must bring; empty lets everybody vote who reaches the address.
-    board_token
-        What the researcher brings to see the board.
-    key
-        Signs cookies, so that sessions outlive a restart.
-    """
-
-    hosts: frozenset[str]
-    token: str = ""
-    board_token: str
-    key: bytes = field(repr=False)
-
-    def signed(self, role: str, name: str) -> str:
-        """A cookie's value that nobody else can make."""
-        return f"{name}.{signature(self.key, role, name)}"
-
-    def name_in(self, role: str, cookie: str | None) -> str | None:
-        """Whose cookie it is, None where it was not made here."""
-        name, _, given = (cookie or "").partition(".")
-        return name if name and same(given, signature(self.key, role, name)) else None
-
-
-class TurnedAwayError(Exception):
-    """A request that is answered with a status, a code for programs, and one sentence."""
-
-    def __init__(self, status: int, code: str, message: str, retry_after: float = 0) -> None:
-        super().__init__(message)
-        self.status, self.code, self.retry_after = status, code, retry_after
-
-
 def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASGIApp:
     """The server as an ASGI application; its pages that document it are turned off."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -130,7 +74,7 @@ def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASG
     _voting(app, live, access)
     _board(app, live, access)
     _errors(app)
-    return _Guard(app, access.hosts)
+    return Guard(app, access.hosts)
 
 
 def _pages(app: FastAPI, question: str) -> None:
@@ -148,26 +92,21 @@ def _sends(page: Page) -> Callable[[], Awaitable[Response]]:
 
 
 def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
-    door, turns = _Door(), _Turns()
+    door, turns = Door(), _Turns()
 
     @app.post("/api/enter", response_model=None)
     async def enter(request: Request) -> Response:
         """Let a voter in: who has no session yet gets one as a cookie."""
-        entry = await _read(request, Entry)
-        session = access.name_in("voter", request.cookies.get("arena_kit_voter"))
-        if session is None:
+        entry = await read_body(request, Entry)
+        if not access.is_admitted(request, "voter"):
             door.check(request)
-            _check_token(entry.token, access.token)
-            session = secrets.token_hex(16)
-        answer = JSONResponse({"entered": True})
-        _set_cookie(answer, request, "arena_kit_voter", access.signed("voter", session))
-        return answer
+        return access.enter(request, "voter", entry.token)
 
     @app.post("/api/matchup", response_model=None)
     async def matchup(request: Request) -> dict[str, Any]:
         """The next pair, without names."""
-        await _read(request, Nothing)
-        session = _session(request, access)
+        await read_body(request, Nothing)
+        session = access.name_of(request, "voter")
         shown = await turns.take(live.issue, session=session, voter=session)
         pair = shown_pair(shown.ticket, shown.digest, shown.prompt, shown.left, shown.right)
         return pair | {"votes": shown.count}
@@ -175,8 +114,8 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
     @app.post("/api/vote", response_model=None)
     async def vote(request: Request) -> dict[str, Any]:
         """Store a vote, then say who wrote the two responses."""
-        ballot = await _read(request, Vote)
-        session = _session(request, access)
+        ballot = await read_body(request, Vote)
+        session = access.name_of(request, "voter")
         receipt = await turns.take(
             live.cast,
             ballot.ticket,
@@ -189,44 +128,21 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
 
 
 def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
-    door, seen = _Door(), _Board(live)
+    door, seen = Door(), _Board(live)
 
     @app.post("/api/board/enter", response_model=None)
     async def enter(request: Request) -> Response:
         """Let the researcher in."""
-        entry = await _read(request, Entry)
+        entry = await read_body(request, Entry)
         door.check(request)
-        _check_token(entry.token, access.board_token)
-        answer = JSONResponse({"entered": True})
-        _set_cookie(answer, request, "arena_kit_board", access.signed("board", "researcher"))
-        return answer
+        return access.enter(request, "board", entry.token)
 
     @app.post("/api/board", response_model=None)
     async def board(request: Request) -> Any:
         """The board as the votes stand now."""
-        await _read(request, Nothing)
-        if access.name_in("board", request.cookies.get("arena_kit_board")) is None:
-            raise TurnedAwayError(401, "no_token", "The board opens with its own link only.")
+        await read_body(request, Nothing)
+        access.name_of(request, "board")
         return await run_in_threadpool(seen.view)
-
-
-def _session(request: Request, access: Access) -> str:
-    session = access.name_in("voter", request.cookies.get("arena_kit_voter"))
-    if session is None:
-        raise TurnedAwayError(401, "no_session", "Your session is not known; open the link again.")
-    return session
-
-
-def _check_token(given: str, wanted: str) -> None:
-    if not same(given, wanted):
-        raise TurnedAwayError(
-            401, "no_token", "This address needs the link with its token; ask whoever sent it."
-        )
-
-
-def _set_cookie(answer: Response, request: Request, name: str, value: str) -> None:
-    secure = request.headers.get("origin", "").startswith("https:")
-    answer.set_cookie(name, value, max_age=_YEAR, httponly=True, samesite="strict", secure=secure)
 
 
 class _Turns:
@@ -263,120 +179,25 @@ class _Board:
             return self._view
 
 
-class _Door:
-    """Counts who comes from where within a minute; too many wait."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, deque[float]] = {}
-
-    def check(self, request: Request) -> None:
-        """Count an entry; refused when there were too many from this address."""
-        now, address = time.monotonic(), request.client.host if request.client else ""
-        for other in [key for key, times in self._seen.items() if times[-1] < now - 60]:
-            del self._seen[other]
-        times = self._seen.setdefault(address, deque(maxlen=ENTRIES_PER_MINUTE))
-        if len(times) == ENTRIES_PER_MINUTE and times[0] > now - 60:
-            wait = times[0] + 60 - now
-            raise TurnedAwayError(
-                429,
-                "too_fast",
-                f"Too many came from your address; try again in {wait:.0f} s.",
-                wait,
-            )
-        times.append(now)
-
-
-# What comes in
-
-
-async def _read(request: Request, kind: type[Body]) -> Body:
-    """The body of a request as what it must be; all else is turned away."""
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-        raise TurnedAwayError(
-            403, "foreign_origin", "Votes are taken from this server's own page only."
-        )
-    content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content != "application/json":
-        raise TurnedAwayError(415, "not_json", "The body must be application/json.")
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > LONGEST_BODY:
-            raise TurnedAwayError(
-                413, "too_large", f"The body may have {LONGEST_BODY:,} bytes, not more."
-            )
-        parts.append(part)
-    try:
-        return kind.model_validate_json(b"".join(parts))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part)[:40] for part in first["loc"])
-        raise TurnedAwayError(
-            422, "bad_input", f"{where and f'{where}: '}{first['msg']}."
-        ) from None
-
-
-class _Guard:
-    """Answers only to the server's own names, and sends headers that browsers keep to."""
-
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
-        self._app, self._hosts = app, hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                kept = {name for name, _ in message["headers"]}
-                more = _HEADERS | {"content-security-policy": "default-src 'none'"}
-                message["headers"] += [
-                    (name.encode(), value.encode())
-                    for name, value in more.items()
-                    if name.encode() not in kept
-                ]
-            await send(message)
-
-        app = self._app if self._called_by_name(scope) else _answer(
-            421, "foreign_host", "This server does not go by that name; allow it with --allow-host."
-        )  # fmt: skip
-        await app(scope, receive, guarded)
-
-    def _called_by_name(self, scope: Scope) -> bool:
-        hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) != 1:
-            return False
-        try:
-            return urlsplit(f"//{hosts[0].decode('latin-1')}").hostname in self._hosts
-        except ValueError:
-            return False
-
-
 # What goes out
 
 
 def _errors(app: FastAPI) -> None:
     @app.exception_handler(TurnedAwayError)
     async def turned_away(_: Request, error: TurnedAwayError) -> Response:
-        return _answer(error.status, error.code, str(error), error.retry_after)
+        return answer(error.status, error.code, str(error), error.retry_after)
 
     @app.exception_handler(RefusalError)
     async def refused(_: Request, error: RefusalError) -> Response:
         wait = error.retry_after if isinstance(error, TooFastError) else 0
-        return _answer(_STATUS.get(error.code, 400), error.code, str(error), wait)
+        told = _ALL_SEEN if isinstance(error, NothingLeftError) else str(error)
+        return answer(_STATUS.get(error.code, 400), error.code, told, wait)
 
     @app.exception_handler(HTTPException)
     async def missing(_: Request, error: HTTPException) -> Response:
-        return _answer(error.status_code, "no_such_page", f"{error.detail}.")
+        return answer(error.status_code, "no_such_page", f"{error.detail}.")
 
     @app.exception_handler(SQLAlchemyError)
     async def no_store(_: Request, error: SQLAlchemyError) -> Response:
         logging.getLogger(__name__).error("the store failed: %s", error)
-        return _answer(503, "no_store", "The vote could not be stored; try again in a moment.", 5)
-
-
-def _answer(status: int, code: str, message: str, retry_after: float = 0) -> Response:
-    headers = {"retry-after": str(max(1, round(retry_after)))} if retry_after else {}
-    return JSONResponse({"error": code, "message": message}, status, headers)
+        return answer(503, "no_store", "The vote could not be stored; try again in a moment.", 5)

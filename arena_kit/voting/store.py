@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, Engine, func, insert, select, update
+from sqlalchemy import Connection, Engine, bindparam, func, insert, select, update
 
 from arena_kit.files import DataError
 from arena_kit.voting import schema
@@ -28,15 +28,6 @@ from arena_kit.voting.records import (
     VoteSource,
 )
 
-_TICKET = tuple(schema.tickets.c[name] for name in Ticket._fields)
-_VOTE = tuple(
-    schema.votes.c[name]
-    for name in ("number", "voter", "session", "choice", "cast_at", "seconds", "source")
-)
-_CHOICES = {str(choice): choice for choice in Choice}
-#: Every kind of removal, and who or what it is about.
-RemovedSet = frozenset[tuple[str, str]]
-
 
 class ArenaRow(NamedTuple):
     """The arena of a store, and how many tickets, votes and removals there are."""
@@ -48,6 +39,31 @@ class ArenaRow(NamedTuple):
     votes: int
     removals: int
     last_cast: int
+
+
+_TICKET = tuple(schema.tickets.c[name] for name in Ticket._fields)
+_VOTE = tuple(
+    schema.votes.c[name]
+    for name in ("number", "voter", "session", "choice", "cast_at", "seconds", "source")
+)
+_ARENA = select(*(schema.arena.c[name] for name in ArenaRow._fields))
+_LOCKED_ARENA = _ARENA.with_for_update()
+_ONE_TICKET = select(*_TICKET).where(schema.tickets.c.ticket == bindparam("ticket"))
+_ONE_VOTE = (
+    select(*_VOTE, *_TICKET)
+    .select_from(schema.votes.join(schema.tickets))
+    .where(schema.votes.c.ticket == bindparam("ticket"))
+)
+_ONE_VOTER = select(schema.voters.c.voter).where(schema.voters.c.voter == bindparam("voter"))
+_VOTES_BY = select(func.count()).where(
+    schema.votes.c.voter == bindparam("voter"), schema.votes.c.choice != Choice.SKIP.value
+)
+_ISSUED_TO = select(func.count(), func.min(schema.tickets.c.issued_at)).where(
+    schema.tickets.c.voter == bindparam("voter"), schema.tickets.c.issued_at > bindparam("since")
+)
+_CHOICES = {str(choice): choice for choice in Choice}
+#: Every kind of removal, and who or what it is about.
+RemovedSet = frozenset[tuple[str, str]]
 
 
 def now() -> int:
@@ -155,18 +171,19 @@ class Transaction:
 
     def __init__(self, connection: Connection, *, locked: bool = True) -> None:
         self._connection = connection
-        query = select(*(schema.arena.c[name] for name in ArenaRow._fields))
-        row = connection.execute(query.with_for_update() if locked else query).one_or_none()
+        row = connection.execute(_LOCKED_ARENA if locked else _ARENA).one_or_none()
         self.arena = None if row is None else ArenaRow(*row)._replace(seed=int(row.seed))
 
     def begin(self, name: str, dimension: str | None, seed: int) -> ArenaRow:
-        """The arena of this store, begun where there is none; another one is refused."""
+        """The arena of this store, begun where there is none; another one is refused. Without a
+        dimension it is that of the store.
+        """
         if self.arena is None:
             self.arena = ArenaRow(name, dimension, seed, 0, 0, 0, 0)
             values = self.arena._asdict() | {"one": 1, "seed": str(seed), "created_at": now()}
             self._connection.execute(insert(schema.arena).values(values))
         known = (self.arena.name, self.arena.dimension)
-        if known != (name, dimension):
+        if name != known[0] or dimension not in (None, known[1]):
             raise DataError(
                 f"the store holds votes of {_named(*known)}, not of {_named(name, dimension)}"
             )
@@ -231,11 +248,14 @@ class Transaction:
 
     def ticket(self, ticket: str) -> Ticket | None:
         """A ticket by its id."""
-        query = select(*_TICKET).where(schema.tickets.c.ticket == ticket)
-        row = self._connection.execute(query).one_or_none()
+        row = self._connection.execute(_ONE_TICKET, {"ticket": ticket}).one_or_none()
         return None if row is None else Ticket(*row)
 
-    def tickets(self, after: int = 0) -> list[tuple[Ticket, StoredVote | None]]:
+    def tickets(self) -> list[Ticket]:
+        """All tickets in the order in which they were handed out."""
+        return [ticket for ticket, _ in self.history()]
+
+    def history(self, after: int = 0) -> list[tuple[Ticket, StoredVote | None]]:
         """Tickets in the order in which they were handed out, those after a number, each with its
         vote where there is one.
         """
@@ -250,9 +270,7 @@ class Transaction:
 
     def vote_on(self, ticket: str) -> StoredVote | None:
         """The vote on a ticket, None where there is none."""
-        joined = schema.votes.join(schema.tickets)
-        query = select(*_VOTE, *_TICKET).select_from(joined)
-        row = self._connection.execute(query.where(schema.votes.c.ticket == ticket)).one_or_none()
+        row = self._connection.execute(_ONE_VOTE, {"ticket": ticket}).one_or_none()
         return None if row is None else _vote(row, self.removed())
 
     def votes(self, after: int = 0) -> list[StoredVote]:
@@ -265,17 +283,12 @@ class Transaction:
 
     def count_by(self, voter: str) -> int:
         """How many votes a voter has cast, skips not counted."""
-        table = schema.votes
-        query = select(func.count()).where(table.c.voter == voter, table.c.choice != Choice.SKIP)
-        return int(self._connection.execute(query).scalar_one())
+        return int(self._connection.execute(_VOTES_BY, {"voter": voter}).scalar_one())
 
     def issued_to(self, voter: str, since: int) -> tuple[int, int]:
         """How many tickets a voter got since a time, and when the first of them."""
-        table = schema.tickets
-        query = select(func.count(), func.min(table.c.issued_at)).where(
-            table.c.voter == voter, table.c.issued_at > since
-        )
-        n, first = self._connection.execute(query).one()
+        given = {"voter": voter, "since": since}
+        n, first = self._connection.execute(_ISSUED_TO, given).one()
         return int(n), int(first or 0)
 
     def voters(self) -> list[Voter]:
@@ -359,8 +372,7 @@ class Transaction:
         return number
 
     def _meet(self, voter: str, at: int) -> None:
-        query = select(schema.voters.c.voter).where(schema.voters.c.voter == voter)
-        if self._connection.execute(query).one_or_none() is None:
+        if self._connection.execute(_ONE_VOTER, {"voter": voter}).one_or_none() is None:
             self._connection.execute(insert(schema.voters), {"voter": voter, "first_seen": at})
 
 

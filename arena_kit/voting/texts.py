@@ -74,10 +74,10 @@ class ArenaTexts:
 
     def shown(self, prompt: str, left: str, right: str) -> tuple[str, str, str] | None:
         """The prompt and the responses of two models, None where one of them is gone."""
-        both = self.responses.get((left, prompt)), self.responses.get((right, prompt))
-        if prompt not in self.prompts or both[0] is None or both[1] is None:
+        if prompt not in self.prompts or not {left, right} <= {*self.models}:
             return None
-        return self.prompts[prompt], both[0], both[1]
+        first, second = self.responses.get((left, prompt)), self.responses.get((right, prompt))
+        return None if first is None or second is None else (self.prompts[prompt], first, second)
 
     def digest_now(self, prompt: str, left: str, right: str) -> str | None:
         """The digest of what is shown now, None where it is gone."""

@@ -46,6 +46,9 @@ def test_shipped_file(workspace: Path) -> None:
         ({"elo__ties": "win"}, "elo.ties: .*'drop' or 'half', got 'win'"),
         ({"missing_responses": "ignore"}, "'listwise' or 'pairwise', got 'ignore'"),
         ({"prompts": None}, "prompts: Field required"),
+        ({"arena": {"private": ["elm"]}}, "arena.private names elm, who is no entrant"),
+        ({"arena": {"withdrawn": ["elm"]}}, "arena.withdrawn names elm, who is no entrant"),
+        ({"arena": {"hidden": ["aspen"]}}, "'arena.hidden'; allowed: providers, private, withdr"),
     ],
 )
 def test_bad_files(workspace: Path, changes: dict[str, Any], why: str) -> None:

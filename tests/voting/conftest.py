@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="votes need the extra `vote`")
+from tests.voting.postgres import Postgres, binaries, running
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[object]:
+def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server for all tests of a process."""
-    pytest.importorskip("psycopg", reason="votes in PostgreSQL need the extra `postgres`")
-    from tests.voting.postgres import binaries, running
-
     programs = binaries()
     if programs is None:
         pytest.skip("no PostgreSQL server is installed (Debian's package postgresql)")

@@ -251,8 +251,11 @@ def test_responses_that_name_a_model_are_found() -> None:
 
 
 def test_names_are_one_voter_however_they_are_typed() -> None:
-    """Case and spaces make no second voter."""
-    assert voter_id("  Ann  B. ") == voter_id("ann b.") == "ann b."
+    """Case, spaces and what cannot be seen make no second voter."""
+    assert (
+        voter_id("  Ann  B. ") == voter_id("ann b.") == voter_id("Ann\u200d B.\u202e") == "ann b."
+    )
+    assert voter_id(" \u202e ") == ""
 
 
 def test_votes_of_ballots_count_in_the_arena(live: LiveArena, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -138,6 +139,32 @@ def test_votes_and_verdicts_meet(workspace: Path) -> None:
     assert {*placed.placed.human.models} == {*MODELS[:3]}
     assert placed.placed.human.n_battles > 50
     placed.save()
+
+
+def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
+    """A store that begun with a dimension keeps it: later commands need not name it, another one
+    is refused, and so is one that the tournament does not have.
+    """
+    own = ["--store", "factual.sqlite", "--pairs", "2"]
+    command("ballot", *own, "--out", "f1.html", "--dimension", "factuality")
+    command("ballot", *own, "--out", "f2.html")
+    command("votes", "add", "--store", "factual.sqlite", str(answered(Path("f2.html"), "v1")))
+    with pytest.warns(LeftOutWarning):
+        assert set(read_battles("factual.sqlite").columns()["dimension"]) == {"factuality"}
+    other = command("ballot", *own, "--out", "f3.html", "--dimension", "calibration", code=2)
+    assert "the store holds votes of 'clinical-sample' on 'factuality'" in other.output
+    unknown = command("ballot", *own, "--out", "f3.html", "--dimension", "wit", code=2)
+    assert "--dimension 'wit' is none of params/tournament.yaml: factuality" in unknown.output
+    assert not Path("f3.html").exists()
+
+
+def test_the_extra_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra's packages a command says what to install."""
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    for words in (["ballot", "--out", "x.html"], ["serve"], ["votes", "list"]):
+        said = command(*words, code=2).output
+        assert "people's votes need the extra vote" in said
+        assert "pip install 'arena-kit[vote]'" in said
 
 
 def test_no_vote_is_said(tmp_path: Path) -> None:

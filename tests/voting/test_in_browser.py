@@ -236,7 +236,7 @@ def test_the_board_follows_the_votes(page: Browser, live: LiveArena) -> None:
     with serving(live) as address:
         page.go(f"{address}/board")
         page.until("!document.querySelector('#trouble').hidden")
-        assert page.text("#trouble") == "The board opens with its own link only."
+        assert page.text("#trouble") == "You are not let in yet; open the link that you were given."
         assert not leaks(json.dumps(page.bodies()))
         page.go(f"{address}/board", f"#token={BOARD_TOKEN}")
         page.until("document.querySelector('#state').textContent.startsWith('0 votes')")

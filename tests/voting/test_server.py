@@ -103,8 +103,9 @@ def test_without_a_session_nothing_is_handed_out(shared: str) -> None:
     """Who did not enter, or brings a cookie of their own making, gets no pair."""
     stranger = Voter(shared)
     assert stranger.ask("/api/matchup", {}).status_code == 401
-    stranger.client.cookies.set("arena_kit_voter", "somebody." + "0" * 64)
-    assert stranger.ask("/api/matchup", {}).status_code == 401
+    for made_up in ("somebody", "somebody." + "0" * 64, f"somebody.{'0' * 64}.{'0' * 64}"):
+        stranger.client.cookies.set("arena_kit_voter", made_up)
+        assert stranger.ask("/api/matchup", {}).status_code == 401
 
 
 def test_a_token_is_needed_where_there_is_one(live: LiveArena) -> None:
@@ -115,6 +116,24 @@ def test_a_token_is_needed_where_there_is_one(live: LiveArena) -> None:
         answers = [Voter(address, token=str(n)).enter() for n in range(125)]
         assert {answer.status_code for answer in answers} == {401, 429}
         assert int(answers[-1].headers["retry-after"]) > 0
+
+
+def test_a_new_token_locks_out_until_it_is_brought(live: LiveArena) -> None:
+    """After the token was changed an old cookie admits nobody, but with the new one its owner is
+    the same voter as before.
+    """
+    with serving(live, token="one") as address:
+        voter = Voter(address, token="one")
+        voter.enter()
+        voter.vote(voter.pair(), "A")
+        kept = dict(voter.client.cookies)
+    with serving(live, token="two") as address:
+        late = Voter(address, token="two")
+        late.client.cookies.update(kept)
+        assert late.ask("/api/matchup", {}).status_code == 401
+        assert late.ask("/api/enter", {"token": "one"}).status_code == 401
+        assert late.enter().status_code == 200
+        assert late.pair()["votes"] == 1
 
 
 def test_cookies_stay_in_the_browser_and_outlive_a_restart(tmp_path: Path) -> None:
@@ -150,6 +169,7 @@ def test_cookies_stay_in_the_browser_and_outlive_a_restart(tmp_path: Path) -> No
         ({"host": "["}, 421, "foreign_host"),
         ({"origin": "http://evil.example"}, 403, "foreign_origin"),
         ({"origin": "null"}, 403, "foreign_origin"),
+        ({"origin": "http://["}, 403, "foreign_origin"),
         ({"origin": "http://127.0.0.1:1"}, 403, "foreign_origin"),
         ({"content-type": "text/plain"}, 415, "not_json"),
         ({"content-type": "application/x-www-form-urlencoded"}, 415, "not_json"),

@@ -16,6 +16,7 @@ from arena_kit.voting import schema
 from arena_kit.voting.database import database_url, opened, writing
 from arena_kit.voting.records import Choice, StoredVote, Ticket
 from arena_kit.voting.store import VoteStore
+from tests.voting.postgres import Postgres
 
 
 def ticket(name: str, voter: str = "ann", session: str = "s-1") -> Ticket:
@@ -153,9 +154,9 @@ def test_sqlite_is_durable(tmp_path: Path) -> None:
     engine.dispose()
 
 
-def test_postgresql_is_durable(postgres: object) -> None:
+def test_postgresql_is_durable(postgres: Postgres) -> None:
     """PostgreSQL waits for the disk, whatever the database's own setting is."""
-    url = postgres.new_database()  # type: ignore[attr-defined]
+    url = postgres.new_database()
     engine = opened(database_url(url))
     with writing(engine) as connection:
         name = connection.execute(text("SELECT current_database()")).scalar()

@@ -192,7 +192,8 @@
     recall();
     $("voter").value = state.voter;
     $("progress").textContent = counted(pairs.length, "pair", "pairs");
-    if (state.begun) $("begin").textContent = `Go on at pair ${Math.min(state.at + 1, pairs.length)}`;
+    const done = state.at === pairs.length;
+    if (state.begun) $("begin").textContent = done ? "To your votes" : `Go on at pair ${state.at + 1}`;
     $("back").addEventListener("click", () => go(state.at - 1));
     $("finish").addEventListener("click", end);
     $("return").addEventListener("click", () => go(Math.min(state.at, pairs.length - 1)));
