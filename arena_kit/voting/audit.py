@@ -5,16 +5,13 @@ It rests on the battles alone, so whoever has the export can repeat it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.policy.constants import Policy
-from arena_kit.policy.coverage import Coverage, ExposureFairness
-from arena_kit.policy.ratings import exposure_due, rated
-from arena_kit.rating.base import RatingError
+from arena_kit.policy.coverage import ExposureFairness
 from arena_kit.voting.texts import ArenaTexts
 
 #: Where no provider is named.
@@ -64,15 +61,19 @@ class ExposureAudit:
     withdrawn: tuple[Variant, ...]
 
 
-def audited(battles: BattleLog, policy: Policy, texts: ArenaTexts) -> ExposureAudit:
-    """The audit of an arena's battles; models in them that are matched no more are withdrawn."""
+def audited(
+    battles: BattleLog, texts: ArenaTexts, fairness: Iterable[ExposureFairness]
+) -> ExposureAudit:
+    """The audit of an arena's battles, given what each matched model was shown and is due; models
+    in the battles that are matched no more are withdrawn.
+    """
     shown = _shown(battles)
     withdrawn = sorted({*shown, *texts.withdrawn} - {*texts.models})
-    fairness = {each.model: each for each in _fairness(battles, policy, texts)}
+    fair = {each.model: each for each in fairness}
     whose = {m: texts.providers.get(m, UNNAMED) for m in [*texts.models, *withdrawn]}
     private = [model for model in whose if model in texts.private]
     rows = [
-        _provider(name, [m for m in whose if whose[m] == name], fairness, shown, private, withdrawn)
+        _provider(name, [m for m in whose if whose[m] == name], fair, shown, private, withdrawn)
         for name in sorted({*whose.values()})
     ]
 
@@ -119,15 +120,3 @@ def _provider(
 def _shown(battles: BattleLog) -> dict[str, int]:
     sides = np.bincount(np.append(battles.a, battles.b), minlength=len(battles.models))
     return dict(zip(battles.models, sides.tolist(), strict=True))
-
-
-def _fairness(
-    battles: BattleLog, policy: Policy, texts: ArenaTexts
-) -> tuple[ExposureFairness, ...]:
-    """Every matched model's exposure beside what it is due since it joined."""
-    coverage = Coverage.of(battles, policy, models=texts.models, prompts=tuple(texts.prompts))
-    try:
-        history, _ = rated(battles, policy)
-    except RatingError:
-        return coverage.fairness(())
-    return coverage.fairness(exposure_due(history, policy, texts.models, battles))

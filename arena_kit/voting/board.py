@@ -8,8 +8,9 @@ from functools import cached_property
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.rules import PublicationStatus, Standing, publication_status, ranked
+from arena_kit.rating.base import RatingError
 from arena_kit.rating.glicko2 import GlickoState
 from arena_kit.validity.leaderboard import Leaderboard, leaderboard
 from arena_kit.voting.audit import ExposureAudit, audited
@@ -62,4 +63,11 @@ class LiveBoard:
     @cached_property
     def exposure(self) -> ExposureAudit:
         """How often the models of each provider were shown, with private and withdrawn ones."""
-        return audited(self.battles, self.policy, self.texts)
+        return audited(self.battles, self.texts, self._fairness())
+
+    def _fairness(self) -> tuple[ExposureFairness, ...]:
+        """Every matched model's exposure beside what it is due since it joined (7.1)."""
+        try:
+            return self.leaderboard.fairness
+        except RatingError:  # nobody voted yet
+            return self.coverage.fairness(())
