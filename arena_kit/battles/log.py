@@ -34,9 +34,10 @@ class Labels:
     @classmethod
     def of(cls, values: Iterable[str | None]) -> Self:
         """Encode strings; the names come out sorted, so equal columns encode equally."""
-        first_seen: dict[str | None, int] = {}
-        codes = np.fromiter((first_seen.setdefault(v, len(first_seen)) for v in values), np.int32)
-        return cls.sorted(list(first_seen), codes)
+        rows = list(values)
+        place = {name: n for n, name in enumerate(dict.fromkeys(rows))}
+        codes = np.fromiter(map(place.__getitem__, rows), np.int32, len(rows))
+        return cls.sorted(list(place), codes)
 
     @classmethod
     def sorted(cls, names: Sequence[str | None], codes: NDArray[Any]) -> Self:

@@ -59,8 +59,7 @@ class ArenaTexts:
     @property
     def digest(self) -> str:
         """Hash of all that can be shown."""
-        responses = sorted([*key, text] for key, text in self.responses.items())
-        return _hash([sorted(self.prompts.items()), responses])
+        return _hash([sorted(self.prompts.items()), sorted(self.responses.items())])
 
     def available(self) -> NDArray[np.bool_]:
         """Whether there is a response: a row per model and a column per prompt."""

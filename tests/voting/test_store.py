@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
@@ -166,6 +168,25 @@ def test_postgresql_is_durable(postgres: Postgres) -> None:
     with engine.connect() as connection:
         assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
     engine.dispose()
+
+
+def test_postgresql_that_does_not_wait_for_the_disk_is_refused(postgres: Postgres) -> None:
+    """With `fsync` off no vote would be durable, so such a server is refused in a sentence."""
+    url = postgres.new_database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        try:
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("SELECT pg_reload_conf()")
+            while connection.execute("SHOW fsync").fetchone() != ("off",):
+                time.sleep(0.05)
+            with pytest.raises(DataError, match="has fsync off"):
+                VoteStore.open(url)
+        finally:
+            connection.execute("ALTER SYSTEM RESET fsync")
+            connection.execute("SELECT pg_reload_conf()")
+            while connection.execute("SHOW fsync").fetchone() != ("on",):
+                time.sleep(0.05)
+    VoteStore.open(url).close()
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
