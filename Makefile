@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help pilot headline adaptive k_sweep placement policy_validity judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab docs gallery bench clean
+.PHONY: help pilot headline adaptive k_sweep placement policy_validity vote_review judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab docs gallery bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -55,12 +55,15 @@ placement: .venv/base  ## place a judged model among models that people voted on
 policy_validity: .venv/base  ## can the ranking of an arena be trusted this week?
 	$(BIN)/arena-kit run policy_validity
 
+vote_review: .venv/base  ## does any voter stand out from the others?
+	$(BIN)/arena-kit run vote_review
+
 test: .venv/dev  ## run the tests and re-check the notebooks' numbers, in five minutes
 test-all: .venv/dev  ## the same with the slow ones: a fresh install, kills, long simulations
 test: SOME := -m "not slow"
 test test-all:
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(SOME) tests
-	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/python -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env notebooks
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(SOME) tests
+	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/python -m pytest -q -n 3 --dist loadfile --nbval-lax --nbval-current-env notebooks
 
 faults: .venv/dev  ## the crash matrix: kill the judging process everywhere, pay once
 faults-long: .venv/dev  ## the same with further seeds, 1,600 runs and more

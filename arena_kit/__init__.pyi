@@ -6,7 +6,6 @@ from arena_kit.battles.battle import Source as Source
 from arena_kit.battles.files import battles_from_frame as battles_from_frame
 from arena_kit.battles.files import read_battles as read_battles
 from arena_kit.battles.files import write_battles as write_battles
-from arena_kit.battles.files import write_pair_counts as write_pair_counts
 from arena_kit.battles.log import BattleLog as BattleLog
 from arena_kit.battles.readers.format import Columns as Columns
 from arena_kit.files import DataError as DataError
@@ -54,6 +53,7 @@ from arena_kit.runs.opened import open_run as open_run
 from arena_kit.runs.placement import PlacementStudy as PlacementStudy
 from arena_kit.runs.settings import read_gate as read_gate
 from arena_kit.runs.settings import read_policy as read_policy
+from arena_kit.runs.stream import rate_files as rate_files
 from arena_kit.runs.tournament import Study as Study
 from arena_kit.runs.validity import PolicyStudy as PolicyStudy
 from arena_kit.validity.leaderboard import Leaderboard as Leaderboard

@@ -37,7 +37,7 @@ def first_screen(page: Path, picture: Path, folder: Path) -> None:
         check=True, capture_output=True,
     )  # fmt: skip
     small = Image.open(full).convert("RGB").resize(SHOWN, Image.Resampling.LANCZOS)
-    small.quantize(64).save(picture, optimize=True)
+    small.quantize(64, method=Image.Quantize.MAXCOVERAGE).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A real browser for tests: headless chromium, driven over a pipe, that may reach no network."""
+"""A real browser for tests: headless chromium over a pipe, that reaches this machine only."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import pytest
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-proxy-server",
     "--remote-debugging-pipe",
 )  # fmt: skip
 _NO_NETWORK, _LOOPBACK = "--host-resolver-rules=MAP * ~NOTFOUND", ", EXCLUDE 127.0.0.1"
@@ -141,11 +142,12 @@ class Browser:
             self.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
 
     def press(self, key: str) -> None:
-        """Press one key."""
+        """Press one key, by its name or by the letter or digit on it."""
+        number = _KEYS[key] if key in _KEYS else ord(key.upper())
         typed = {"text": _TYPED[key]} if key in _TYPED else {}
         for kind in ("keyDown" if typed else "rawKeyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=_TYPED.get(key, key), code=key,
-                      windowsVirtualKeyCode=_KEYS[key], **typed)  # fmt: skip
+                      windowsVirtualKeyCode=number, **typed)  # fmt: skip
 
     def tab_to(self, selector: str) -> None:
         """Press Tab until an element has the focus, which must show."""
@@ -155,6 +157,15 @@ class Browser:
                 assert self.run("document.activeElement.matches(':focus-visible')"), selector
                 return
         raise AssertionError(f"Tab never reaches {selector}")
+
+    def bodies(self) -> dict[str, str]:
+        """What was answered to each request since the last `forget`, by its address."""
+        answers = {
+            url: self.send("Network.getResponseBody", requestId=number)
+            for number, url in self._asked.items()
+            if url.startswith("http")
+        }
+        return {url: answer["body"] for url, answer in answers.items()}
 
     def choose(self, name: str, value: str) -> None:
         """Set a form's field as its user would, events included."""

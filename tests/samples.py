@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html.parser import HTMLParser
 from itertools import combinations
@@ -17,21 +18,33 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import duckdb
+import nbformat
 import numpy as np
 import pytest
 import yaml
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
+from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.prices import Price
-from arena_kit.judging.prompts import Pair, Prompt, Response
-from arena_kit.judging.records import Judgment, Settlement, Slot, Status, Verdict
+from arena_kit.judging.prompts import Pair, Prompt, Response, responses_file
+from arena_kit.judging.records import (
+    Answer,
+    JudgeRequest,
+    Judgment,
+    Settlement,
+    Slot,
+    Status,
+    Verdict,
+)
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.terms import AskingTerms, Pace
 from arena_kit.judging.tournament import Material
 from arena_kit.judging.verdicts import presentations, settle
+from arena_kit.reporting.html import export_report
 from tests.emulator import Emulator
 
 ROOT = Path(__file__).parents[1]
@@ -333,6 +346,38 @@ def shared_log(
     ).of_source(source)
 
 
+def asked(
+    n: int = 3000, models: int = 6, questions: int = 400, voters: int = 0, seed: int = 0
+) -> BattleLog:
+    """Battles with ties and both-bad votes on questions that several share, and voters if asked."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, models, n)
+    b = (a + rng.integers(1, models, n)) % models
+    outcome = np.where(
+        rng.random(n) < 0.2, rng.integers(2, 4, n), rng.random(n) < 0.5 - (b - a) / 9
+    )
+    names = [f"m{i:02}" for i in range(models)]
+    log = shared_log(a, b, outcome.astype(int), names, Source.HUMAN)
+    on = Labels.of([f"q{k:05}" for k in rng.integers(0, questions, n)])
+    by = Labels.of([f"v{k:05}" for k in rng.integers(0, voters, n)]) if voters else None
+    return replace(log, question_id=on, voter=by)
+
+
+def expanded(data: Path, target: Path) -> Path:
+    """The 1.67 million votes of which pairs were counted, a row each, five to a question."""
+    counts = read_battles(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz").columns()
+    with duckdb.connect() as con:
+        con.register("counts", {n: counts[n] for n in ("model_a", "model_b", "winner", "weight")})
+        rows = "SELECT * FROM counts, range(weight::BIGINT) AS vote(number)"
+        numbered = f"SELECT *, row_number() OVER () AS n FROM ({rows})"
+        question = "'q' || (hash(n) % 330000) AS question_id"
+        con.execute(
+            f"COPY (SELECT model_a, model_b, winner, {question} FROM ({numbered})) "
+            f"TO '{target}' (FORMAT parquet)"
+        )
+    return target
+
+
 class World:
     """Models with planted skills, people who vote by them, and room for judges."""
 
@@ -472,3 +517,87 @@ def edited(workspace: Path, **changes: Any) -> Path:
             inner[last] = value
     path.write_text(yaml.safe_dump(values))
     return path
+
+
+Script = Callable[[JudgeRequest], str | Status | None]
+
+
+@dataclass(slots=True)
+class ScriptedJudge:
+    """A judge that answers with whatever `script` returns for a request.
+
+    A string is the raw text of an answer, a `Status` an answer that failed that way, and
+    None no answer at all. `asked` lists the ids of every request, in order.
+    """
+
+    script: Script
+    model: str = "scripted/v1"
+    settings: Mapping[str, object] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def answer(self, request: JudgeRequest) -> Answer | None:
+        self.asked.append(request.request_id)
+        reply = self.script(request)
+        if reply is None:
+            return None
+        return Answer(
+            request_id=request.request_id,
+            status=reply if isinstance(reply, Status) else Status.OK,
+            text="" if isinstance(reply, Status) else reply,
+            served_model=self.model,
+        )
+
+
+# Reports
+
+
+def report_of(notebook: str, root: Path, **parameters: Any) -> Path:
+    """The report of a notebook whose cells run in this process, which spares a kernel."""
+    node = nbformat.read(root / "notebooks" / f"{notebook}.ipynb", as_version=4)
+    names: dict[str, Any] = {}
+    for cell in node.cells:
+        if cell.cell_type != "code" or "remove_cell" in cell.metadata.get("tags", []):
+            continue
+        value = _ran(cell.source, names)
+        if "parameters" in cell.metadata.get("tags", []):
+            names |= parameters
+        if value is not None:
+            shown = value._repr_mimebundle_()
+            data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+            cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=metadata)]
+    folder: Path = names["record"].path
+    nbformat.write(node, folder / "report.ipynb")
+    export_report(folder / "report.ipynb", folder / "report.html")
+    return folder / "report.html"
+
+
+def _ran(source: str, names: dict[str, Any]) -> Any:
+    """What the last expression of some code is, as a notebook shows it."""
+    *body, last = ast.parse(source).body
+    exec(compile(ast.Module([*body], []), "cell", "exec"), names)
+    if isinstance(last, ast.Expr):
+        return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    exec(compile(ast.Module([last], []), "cell", "exec"), names)
+    return None
+
+
+def crowd(root: Path, entrants: Sequence[str], dimensions: Sequence[str], prompts: int) -> None:
+    """Make the workspace's tournament one of these entrants, each with responses of its own
+    quality: a share of the gold answer's words.
+    """
+    bank = [json.loads(line) for line in (SAMPLE / "prompts.jsonl").read_text().splitlines()]
+    bank = [row for row in bank if row.get("gold_answer")][:prompts]
+    (root / "sample" / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bank))
+    rng = np.random.default_rng(0)
+    for n, entrant in enumerate(entrants):
+        rows = []
+        for row in bank:
+            words = row["gold_answer"].split()
+            kept = [w for w in words if rng.random() < 0.35 + 0.6 * n / len(entrants)]
+            text = " ".join(kept or words[:1])
+            rows.append({"entrant_id": entrant, "prompt_id": row["prompt_id"],
+                         "response_text": text})  # fmt: skip
+        file = responses_file(root / "sample" / "responses", entrant)
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rubric = {"rubric": "params/rubrics/factuality.md", "version": "2", "reference": "gold_answer"}
+    edited(root, entrants=[*entrants], dimensions=dict.fromkeys(dimensions, rubric))

@@ -16,15 +16,17 @@ from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from arena_kit import Study, __version__
+from arena_kit import Study, __version__, read_battles, write_battles
 from arena_kit.cli.main import main
 from arena_kit.files import read_value, read_yaml
 from arena_kit.runs.parameters import parameters_of
@@ -42,6 +44,11 @@ ONLY_CHECKED = {
     r"^arena-kit (import|import-responses) (?!crowd)": "tests/battles and tests/cli have the files",
     r"^arena-kit runs open ": "opens a browser",
     r"^arena-kit lab": "opens JupyterLab",
+    r"^arena-kit serve": "runs until it is ended, as in tests/voting/test_killed.py",
+    r"^arena-kit votes (add|list|export|review|remove|restore)|votes.sqlite": "needs votes, as "
+    "tests/voting have",
+    r"--cluster ": "needs a cluster, as tests/test_fanout.py has",
+    r"^arena-kit sweep ": "starts several kernels, as tests/runs/test_sweep.py does",
     r"^arena-kit resume ": "needs a run that was killed, which tests/runs/test_record.py has",
     r"--verdicts runs/": "takes five models, and the sample has four",
     r"runs/(cheap|by_x|all_by_cheap)": "needs several judges, as tests/cli and tests/runs have",
@@ -49,6 +56,8 @@ ONLY_CHECKED = {
 COSTS_NOTHING = r"^arena-kit cost |--forecast$"
 #: Commands that take seconds: `make test-all` runs them, `make test` checks what they are given.
 TAKES_SECONDS = ("run", "rejudge", "simulate")
+#: What a long command is given besides: it is to work, in seconds.
+SMALLER = {"simulate": ["--matchups", "300", "--seeds", "1"]}
 #: Other programs, and why they are not run.
 NOT_OURS = {
     "pip": "installs", "uv": "installs", "export": "sets a key", "echo": "changes a shell's start",
@@ -87,6 +96,29 @@ def commands_of(text: str) -> Iterator[list[str]]:
                 yield shlex.split(command, comments=True)
 
 
+def kind_of(words: list[str]) -> str:
+    """A command without its values: what several pages show alike is run for the first."""
+    after = pairwise(["", *words])
+    named = [word for before, word in after if word.startswith("-") or before in ("-p", "run")]
+    return " ".join([words[0], *named])
+
+
+def new_runs(pages: list[Path]) -> set[tuple[Path, int]]:
+    """The blocks, by page and number, with a run of a kind that no block before shows."""
+    seen: set[str] = set()
+    found = set()
+    for page in pages:
+        for n, block in enumerate(blocks_of(page)):
+            shown = commands_of(block.text) if block.language == "console" else ()
+            kinds = {
+                kind_of(words[1:]) for words in shown if words[1:2] and words[1] in TAKES_SECONDS
+            }
+            if kinds - seen:
+                found.add((page, n))
+            seen |= kinds
+    return found
+
+
 # Where it is tried
 
 
@@ -120,6 +152,9 @@ def _votes() -> None:
     for row in texts[::3]:
         row["response_a"] = f"# Answer\n\n- {row['response_a']}"
     Path("votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in texts))
+    log = read_battles("votes.csv.gz")
+    for month, half in zip(("05", "06"), np.array_split(np.arange(len(log)), 2), strict=True):
+        write_battles(f"votes/2026-{month}.parquet", log.select(half))
     with gzip.open("votes.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))[:3000]
     judged = [row | {"source": "llm-judge", "judge_model": "acme/judge-1"} for row in rows]
@@ -159,7 +194,7 @@ def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Pa
     the workspace in which it ends.
     """
     where = Path(shutil.copytree(furnished, home / "workspace"))
-    for block in blocks_of(page):
+    for n, block in enumerate(blocks_of(page)):
         with chdir(where):
             if block.file and block.language != "console":
                 Path(block.file).parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +203,8 @@ def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Pa
                 exec(compile(block.text, str(page), "exec"), {})
         if block.language == "console":
             for words in commands_of(block.text):
-                where = try_command(words, where, page, furnished, everything=everything)
+                whole = everything and (page, n) in NEW
+                where = try_command(words, where, page, furnished, everything=whole)
     return where
 
 
@@ -204,6 +240,7 @@ def _try_ours(words: list[str], *, everything: bool) -> None:
         if "run_dir" in given:  # further commands look at the record
             Study.open(words[1], **given).save()
         return
+    words = [*words, *SMALLER.get(words[0], [])]
     done = CliRunner().invoke(main, words, catch_exceptions=False)
     assert done.exit_code == 0, f"{line}\n{done.output}"
 
@@ -232,6 +269,7 @@ def _checked(words: list[str]) -> dict[str, Any]:
 
 SHOWN = [page for page in PAGES if page.parent not in (GENERATED, ROOT / "design")
          and any(block.language in ("console", "python") for block in blocks_of(page))]  # fmt: skip
+NEW = new_runs(SHOWN)
 
 
 def page_name(page: Path) -> str:
@@ -247,9 +285,9 @@ def test_what_a_page_shows_works(page: Path, tmp_path: Path, furnished: Path) ->
 
 
 @pytest.mark.slow  # each run starts a kernel
-@pytest.mark.parametrize("page", SHOWN, ids=page_name)
+@pytest.mark.parametrize("page", sorted({page for page, _ in NEW}), ids=page_name)
 def test_all_that_a_page_shows_works(page: Path, tmp_path: Path, furnished: Path) -> None:
-    """All commands of a page work in their order, runs of notebooks among them."""
+    """All commands of a page work in their order, runs that no page before shows among them."""
     try_page(page, tmp_path, furnished, everything=True)
 
 

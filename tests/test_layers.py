@@ -18,6 +18,7 @@ PACKAGE = ROOT / "arena_kit"
 #: Folders from the ground up; a module may import its own folder and those before it.
 FLOORS = (
     "files",
+    "fanout",
     "battles",
     "rating",
     "judging",
@@ -27,6 +28,7 @@ FLOORS = (
     "reporting",
     "runs",
     "site",
+    "voting",
     "cli",
     "__main__",
 )
@@ -34,6 +36,7 @@ FILES = {
     "files",
     "battles.files",
     "battles.json_rows",
+    "battles.streams",
     "battles.tabular",
     "battles.texts",
 }
@@ -112,15 +115,18 @@ def test_no_test_imports_a_test() -> None:
 
 
 def test_the_top_is_empty() -> None:
-    """Beside the folders stand the door, the command and safe files, and nothing else."""
-    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", "__main__", "files"}
+    """Beside the folders stand the door, the command, safe files and fan-out, and nothing else."""
+    alone = {"__main__", "files", "fanout"}
+    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", *alone}
     assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} - {"__pycache__"} == {
         *FLOORS
-    } - {"files", "__main__"}
+    } - alone
 
 
 def test_import_is_light(tmp_path: Path) -> None:
-    """Reading battles and rating them with every method loads no pandas, SciPy, Numba or SDK."""
+    """Reading battles and rating them with every method loads no pandas, SciPy, Numba, SDK or
+    database.
+    """
     battles = tmp_path / "battles.csv"
     battles.write_text("model_a,model_b,winner\na,b,model_a\na,b,model_b\n", encoding="utf-8")
     code = (
@@ -128,7 +134,7 @@ def test_import_is_light(tmp_path: Path) -> None:
         "rated = [rate(log) for rate in (ak.PermutationElo(), ak.BradleyTerry(), ak.Glicko2())]; "
         "ak.claims.gaps(rated[1]); "
         "heavy = {'pandas', 'numba', 'papermill', 'matplotlib', 'nbconvert', 'scipy', "
-        "'anthropic', 'joblib'}; "
+        "'anthropic', 'joblib', 'sqlalchemy', 'fastapi'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code, str(battles)]

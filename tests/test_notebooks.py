@@ -32,7 +32,9 @@ def tags(cell: Any) -> set[str]:
 
 
 def test_all_there() -> None:
-    """The notebooks of a judged tournament, of a placement and of the validity report exist."""
+    """The notebooks of a judged tournament, a placement, the validity report and the review of
+    voters exist.
+    """
     known = [
         "adaptive",
         "headline",
@@ -41,6 +43,7 @@ def test_all_there() -> None:
         "pilot",
         "placement",
         "policy_validity",
+        "vote_review",
     ]
     assert [path.stem for path in NOTEBOOKS] == known
 

@@ -45,6 +45,7 @@ def votes() -> BattleLog:
     [
         ("simulate.py", VOTES.name),
         ("season.py", "season.csv.gz"),
+        ("pushed.py", "pushed_votes.csv.gz"),
         ("texts.py", "simulated_texts.jsonl.gz"),
     ],
 )

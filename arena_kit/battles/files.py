@@ -26,6 +26,7 @@ from arena_kit.battles.battle import (
     read_outcome,
     read_source,
 )
+from arena_kit.battles.cells import HashIndex
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels
 from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
 from arena_kit.battles.readers.format import Columns, Format
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
 REQUIRED = ("model_a", "model_b", "winner")
 RESPONSES = ("response_a", "response_b")
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
-_MOMENT = (
+#: A timestamp, an ISO date or seconds since 1970, as SQL.
+MOMENT = (
     f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
     f"WHEN abs({_SECONDS}) < 1e11 THEN to_timestamp({_SECONDS}) END"
 )
@@ -290,21 +292,8 @@ def _hashed(
 
 
 def _coded(names: NDArray[Any], hashes: NDArray[Any], rows: NDArray[Any]) -> Labels:
-    """Codes of rows, looked up by their hashes; -1 where a hash is no name's, as that of NULL.
-
-    A radix index: the upper bits of a hash lead to the first sorted hash with these bits, and
-    a few steps on is the hash itself. `design/numerics.md` says what that is worth.
-    """
-    order = np.argsort(hashes).astype(np.int32)
-    known = np.append(hashes[order], np.uint64(2**64 - 1))
-    shift = np.uint64(64 - max(4, (8 * len(names)).bit_length()))
-    begins = np.searchsorted(known >> shift, np.arange(1 << (64 - int(shift)))).astype(np.int32)
-    place = begins[rows >> shift]
-    while np.any(later := known[place] < rows):
-        place += later
-    codes = np.append(order, np.int32(-1))[place]
-    codes[known[place] != rows] = -1
-    return Labels(names.astype(object), codes)
+    """Codes of rows, looked up by their hashes; -1 where a hash is no name's, as that of NULL."""
+    return Labels(names.astype(object), HashIndex.of(hashes).places(rows))
 
 
 _CHECKS: dict[str, Callable[[str], object]] = {
@@ -354,9 +343,9 @@ def _ids(con: duckdb.DuckDBPyConnection, filled: set[str]) -> NDArray[Any]:
 
 def _timestamps(con: duckdb.DuckDBPyConnection) -> NDArray[np.datetime64]:
     nowhere = -(2**63)
-    micros = _values(con, f"coalesce(epoch_us({_MOMENT}), {nowhere + 1} - 1)")
+    micros = _values(con, f"coalesce(epoch_us({MOMENT}), {nowhere + 1} - 1)")
     if np.any(micros == nowhere):
-        _refuse_value(con, "timestamp", f"{_MOMENT} IS NULL", "an ISO date or seconds since 1970")
+        _refuse_value(con, "timestamp", f"{MOMENT} IS NULL", "an ISO date or seconds since 1970")
     return micros.astype("datetime64[us]")
 
 

@@ -17,7 +17,8 @@ from arena_kit.battles.sqlite_tables import table_names
 from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 _APOSTROPHE = "''''"  # as SQL spells it
-_SUFFIXES = {
+#: What files of each kind are called.
+SUFFIXES = {
     "jsonl": (".jsonl", ".jsonl.gz"),
     "json": (".json", ".json.gz"),
     "csv": (".csv", ".csv.gz"),
@@ -37,36 +38,46 @@ def kind_of(path: Path) -> str:
     """What a file is by its name: `jsonl`, `json` (an array), `csv`, `parquet` or `sqlite`; a
     file called .json may hold lines as well.
     """
-    for kind, suffixes in _SUFFIXES.items():
+    for kind, suffixes in SUFFIXES.items():
         if path.name.lower().endswith(suffixes):
             return "jsonl" if kind == "json" and path.is_file() and not is_array(path) else kind
     raise DataError(
-        f"{path}: unknown kind of battle file; allowed: {', '.join(sum(_SUFFIXES.values(), ()))}"
+        f"{path}: unknown kind of battle file; allowed: {', '.join(sum(SUFFIXES.values(), ()))}"
     )
 
 
-def table_of(path: Path, columns: Sequence[str]) -> str:
-    """The DuckDB table function that reads a file as text; JSON needs to know the columns.
+def table_of(path: Path | Sequence[Path], columns: Sequence[str], *, names: str = "") -> str:
+    """The DuckDB table function that reads a file as text; JSON needs to know the columns. Several
+    files are one table, whatever columns each has, and `names` is a column for their names (and,
+    of Parquet, `file_row_number` one for their rows).
 
     DuckDB takes a path for a pattern, and folders like `weight=7` for columns; neither is
     meant here.
     """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    literal = re.sub(r"[\[*?]", lambda special: f"[{special[0]}]", str(path))
-    file = f"{quoted(literal)}, hive_partitioning = false"
-    kind = kind_of(path)
+    paths = [path] if isinstance(path, Path) else list(path)
+    for each in paths:
+        if not each.is_file():
+            raise DataError(f"{each}: no such file")
+    kind = kind_of(paths[0])
+    file = f"[{', '.join(map(_literal, paths))}], hive_partitioning = false"
+    file += ", union_by_name = true" if len(paths) > 1 else ""
+    file += f", filename = {quoted(names)}" if names else ""
     if kind == "parquet":
-        return f"read_parquet({file})"
+        return f"read_parquet({file}{', file_row_number = true' if names else ''})"
     if kind == "csv":
         form = "delim = ',', quote = '\"', escape = '\"', comment = '', skip = 0"
         return _unguarded(f"read_csv({file}, header = true, all_varchar = true, {form})")
     if kind == "sqlite":
-        raise DataError(f"{path}: a database is not one table")
+        raise DataError(f"{paths[0]}: a database is not one table")
     layout = "newline_delimited" if kind == "jsonl" else "array"
     kinds = ", ".join(f"{quoted(column)}: 'VARCHAR'" for column in columns)
     form = f"columns = {{{kinds}}}, maximum_object_size = {LONGEST}"
     return f"read_json({file}, format = '{layout}', {form})"
+
+
+def _literal(path: Path) -> str:
+    """A path in a query, its special characters for themselves."""
+    return quoted(re.sub(r"[\[*?]", lambda special: f"[{special[0]}]", str(path)))
 
 
 def columns_of(path: Path) -> tuple[str, ...]:

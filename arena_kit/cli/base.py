@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from arena_kit import __version__
+from arena_kit.fanout import VARIABLE, on_cluster
 from arena_kit.files import DataError, visible
 from arena_kit.rating.base import RatingError
 
@@ -90,6 +91,38 @@ class Listing(click.Command):
         for title, rows in self._lists().items():
             with formatter.section(visible(title)):
                 formatter.write_dl([(visible(term), visible(text)) for term, text in rows])
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def json_option(printed: str = "JSON instead of a table") -> Decorator:
+    """The flag `--json`: print what a program reads."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {printed}.")
+
+
+def runs_folder_option(described: str) -> Decorator:
+    """The option `--runs-dir`: where records are, or go to."""
+    return click.option(
+        "--runs-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        help=f"{described} (default: runs/ in the workspace).",
+    )
+
+
+def cluster_option(command: Callable[P, R]) -> Callable[P, R]:
+    """The option that sends work to a Dask cluster; the command itself knows nothing of it."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        address: Any = kwargs.pop("cluster", None)
+        with on_cluster(address):
+            return command(*args, **kwargs)
+
+    described = (
+        "Do the work on a Dask cluster, whose scheduler this is (default: $" + VARIABLE + ")."
+    )
+    return click.option("--cluster", metavar="tcp://HOST:PORT", help=described)(wrapped)
 
 
 def record_folder(name: str) -> Path:

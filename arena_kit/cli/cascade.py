@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import echo, json_option, main, plain_errors
 
 
 @main.command()
@@ -25,7 +25,7 @@ from arena_kit.cli.base import echo, main, plain_errors
 @click.option("--out", default=Path("cascade.json"), show_default=True,
               type=click.Path(path_type=Path, dir_okay=False),
               help="The file that rejudge --cascade takes.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the file instead of sentences.")
+@json_option("the file instead of sentences")
 @plain_errors
 def cascade(
     cheap: Path,
@@ -57,13 +57,13 @@ def cascade(
         battles_of(file, source=Source.LLM_JUDGE, dimension=dimension) for file in (cheap, dear)
     ]
     votes = battles_of(people, source=Source.HUMAN)
-    found = calibrated(
+    calibration = calibrated(
         judged[0], judged[1], votes, how, dimension or next(iter(judged[0].by_dimension()))
     )
-    found.write(out)
+    calibration.write(out)
     if as_json:
-        echo(json.dumps(found.model_dump(mode="json"), indent=2))
+        echo(json.dumps(calibration.model_dump(mode="json"), indent=2))
         return
-    for sentence in found.sentences:
+    for sentence in calibration.sentences:
         echo(sentence)
     echo(out)

@@ -18,14 +18,19 @@ from arena_kit.cli import (
     records,
     rejudge,
     runs,
+    serve,
     show,
     simulate,
+    sweep,
+    votes,
+    votes_review,
 )
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
     "cascade", "check", "export", "import_responses", "imports", "lab", "ledger", "main",
-    "rate", "records", "rejudge", "runs", "show", "simulate",
+    "rate", "records", "rejudge", "runs", "serve", "show", "simulate", "sweep", "votes",
+    "votes_review",
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -10,11 +11,22 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import click
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.cli.base import Listing, Lists, echo, main, plain_errors, record_folder
+from arena_kit.battles.streams import STREAM_FROM
+from arena_kit.cli.base import (
+    Listing,
+    Lists,
+    cluster_option,
+    echo,
+    json_option,
+    main,
+    plain_errors,
+    record_folder,
+)
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
+from arena_kit.cli.rate_stream import rate_stream, streams
 from arena_kit.files import DataError
-from arena_kit.judging.panels import Voting, panel
+from arena_kit.judging.panels import Panel, Voting, panel
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
@@ -84,7 +96,12 @@ def _default(value: object, kind: object) -> str:
               help="The column of the outcome in VERDICTS.")  # fmt: skip
 @click.option("--judge-model", default="", metavar="NAME",
               help="Whose verdicts count, where VERDICTS has those of several judges.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--stream/--no-stream", default=None,
+              help="Rate the battles where they are, without holding them (default: those of a "
+              f"folder or pattern, and files of {STREAM_FROM:,} rows or 1 GB of text and "
+              "more).")  # fmt: skip
+@cluster_option
+@json_option()
 @plain_errors
 @reading_options
 def rate(
@@ -98,10 +115,16 @@ def rate(
     verdicts: Path | None,
     verdicts_winner: str,
     judge_model: str,
+    stream: bool | None,
     as_json: bool,
     how: HowToRead,
 ) -> None:
     """Rate a battles FILE (JSONL, JSON or CSV, gzipped or not, or Parquet) or a run record.
+
+    FILE may be a folder of such files, or a pattern in quotes such as 'votes/*.parquet'. Those,
+    and large files, are streamed: battles pass by and are not held, whatever their number.
+    Streamed, Bradley–Terry draws its resamples otherwise (each question a Poisson number of
+    times), and Elo and Glicko-2 replay battles in their order.
 
     A file needs the columns model_a, model_b and winner (model_a, model_b, tie or both_bad), or
     is in another tool's format, or has its columns named (--model-a, --winner, ...).
@@ -111,7 +134,6 @@ def rate(
     votes they rest on and how many more the open ones need. Several judges on the same pairs vote
     as a --panel, or are told apart by --method judge-aware.
     """
-    from arena_kit.cli import terminal
     from arena_kit.runs.battles import battles_file, battles_of, manifest_of
     from arena_kit.runs.progress import PATIENCE, status_line
 
@@ -128,6 +150,12 @@ def rate(
         return
     refuse_alone(verdicts_winner, judge_model)
     spec = _method(file, method, changes)
+    if margin and not isinstance(spec, BradleyTerry):
+        raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
+    if not isinstance(spec, JudgeAware) and streams(spec, file, stream, alone=not (also or voting)):
+        rated = rate_stream(spec, file, how, dimension)
+        _show(rated.results, rated.unrated, rated.logs, margin or 0.0, as_json=as_json)
+        return
     with status_line(lambda: f"reading {file}", after=PATIENCE):
         every = [
             battles_of(
@@ -144,13 +172,32 @@ def rate(
     battles = jury.battles if jury else battles
     _warn_if_long(spec, len(battles))
     logs = battles.by_dimension()
-    if margin and not isinstance(spec, BradleyTerry):
-        raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
     record = manifest_of(battles_file(file))
     own = record.get("parameters", {}).get("margin", 0.0)
     with status_line(lambda: f"rating {len(battles):,} battles", after=PATIENCE):
         results, unrated = _rate_each(spec, logs)
-        claims = _claims(results, logs, own if margin is None else margin, judged="judge" in record)
+    _show(
+        results, unrated, logs, own if margin is None else margin,
+        judged="judge" in record, jury=jury, as_json=as_json,
+    )  # fmt: skip
+
+
+def _show(
+    results: dict[str, Ratings],
+    unrated: dict[str, str],
+    logs: Mapping[str, BattleLog],
+    margin: float,
+    *,
+    judged: bool = False,
+    jury: Panel | None = None,
+    as_json: bool,
+) -> None:
+    """Print ratings and what may be said about them."""
+    from arena_kit.cli import terminal
+    from arena_kit.runs.progress import PATIENCE, status_line
+
+    with status_line(lambda: "looking at which orders are decided", after=PATIENCE):
+        claims = _claims(results, logs, margin, judged=judged)
     if as_json:
         told = _rated_json(results, unrated, claims) | ({"panel": jury.as_dict()} if jury else {})
         echo(json.dumps(told, indent=2, allow_nan=False))
@@ -163,7 +210,7 @@ def rate(
 
 
 def _claims(
-    results: dict[str, Ratings], logs: dict[str, BattleLog], margin: float, *, judged: bool
+    results: dict[str, Ratings], logs: Mapping[str, BattleLog], margin: float, *, judged: bool
 ) -> dict[str, dict[str, Any]]:
     """What may be said about the order of every dimension; nothing by Elo and
     Glicko-2.
@@ -271,7 +318,7 @@ def _rated_json(
 @main.command()
 @click.argument("before", type=record_folder)
 @click.argument("after", type=record_folder)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@json_option("JSON instead of tables")
 @plain_errors
 def compare(before: Path, after: Path, as_json: bool) -> None:
     """What changed between two run records.

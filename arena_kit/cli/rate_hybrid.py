@@ -55,8 +55,8 @@ def rate_together(
         return
     for name, why in unrated.items():
         echo(f"{name} is not rated: {why}", err=True)
-    for name, found in boards.items():
-        _show(name, found)
+    for name, board in boards.items():
+        _show(name, board)
 
 
 def refuse_alone(verdicts_winner: str, judge_model: str) -> None:
@@ -70,7 +70,7 @@ def _as_json(boards: Mapping[str, HybridRatings], unrated: Mapping[str, str]) ->
     """One board as it is; several under their dimensions."""
     from arena_kit.runs.hybrid import hybrid_summary
 
-    summaries = {name: hybrid_summary(found) for name, found in boards.items()}
+    summaries = {name: hybrid_summary(board) for name, board in boards.items()}
     if len(boards) + len(unrated) == 1:
         return next(iter(summaries.values()))
     return {"method": "hybrid", "dimensions": summaries, "unrated": dict(unrated)}

@@ -9,15 +9,19 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors, record_folder
+from arena_kit.cli.base import (
+    echo,
+    json_option,
+    main,
+    plain_errors,
+    record_folder,
+    runs_folder_option,
+)
 from arena_kit.cli.rate import compare
 from arena_kit.cli.show import show
 from arena_kit.files import DataError
 
-_runs_dir = click.option(
-    "--runs-dir", type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the records (default: runs/ in the workspace).",
-)  # fmt: skip
+_runs_dir = runs_folder_option("Folder of the records")
 
 
 @main.group()
@@ -34,18 +38,18 @@ runs.add_command(compare, "diff")
 
 @runs.command("list")
 @_runs_dir
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option()
 @plain_errors
 def list_runs(runs_dir: Path | None, as_json: bool) -> None:
     """All records, the newest first: date, notebook, judge, status, cost and answer."""
     from arena_kit.cli import terminal
     from arena_kit.site.overview import overviews
 
-    found = overviews(_folder(runs_dir))
+    runs_there = overviews(_folder(runs_dir))
     if as_json:
-        echo(json.dumps([each.as_dict() for each in found], indent=2, allow_nan=False))
+        echo(json.dumps([each.as_dict() for each in runs_there], indent=2, allow_nan=False))
     else:
-        terminal.show_runs(found)
+        terminal.show_runs(runs_there)
 
 
 @runs.command("open")

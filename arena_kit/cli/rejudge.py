@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import echo, json_option, main, plain_errors, runs_folder_option
 from arena_kit.cli.runs import Overrides, finish, say, with_overrides
 
 _JUDGES = ["baseline", "anthropic", "openai_compatible"]
@@ -27,9 +27,8 @@ _JUDGES = ["baseline", "anthropic", "openai_compatible"]
               "unsure.")  # fmt: skip
 @with_overrides
 @click.option("--forecast", is_flag=True, help="Only say what it would send and cost.")
-@click.option("--runs-dir", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder for the new record (default: runs/ in the workspace).")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print rejudge.json instead of sentences.")
+@runs_folder_option("Folder for the new record")
+@json_option("rejudge.json instead of sentences")
 @plain_errors
 def rejudge(
     record: Path,

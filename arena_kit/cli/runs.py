@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arena_kit.cli.base import WRONG_INPUT, Listing, Lists, echo, main, plain_errors
+from arena_kit.cli.base import (
+    WRONG_INPUT,
+    Listing,
+    Lists,
+    echo,
+    json_option,
+    main,
+    plain_errors,
+    runs_folder_option,
+)
 
 if TYPE_CHECKING:
     from arena_kit.judging.cost import Forecast
@@ -22,7 +31,6 @@ with_overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
     help="Set one parameter; may be repeated and wins over the file.",
 )  # fmt: skip
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 _ask_again = click.option(
     "--ask-again", type=click.Choice(["errored"]),
@@ -61,10 +69,9 @@ def _notebooks() -> Lists:
 @with_overrides
 @click.option("--offline", is_flag=True,
               help="Use cached verdicts only; refuse (exit 3) when one is missing.")  # fmt: skip
-@click.option("--runs-dir", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder for the record (default: runs/ in the workspace).")  # fmt: skip
+@runs_folder_option("Folder for the record")
 @_ask_again
-@click.option("--json", "as_json", is_flag=True, help="Print the manifest instead of the table.")
+@json_option("the manifest instead of the table")
 @plain_errors
 def run(
     name: str,
@@ -108,7 +115,7 @@ def run(
 @click.argument("record", type=click.Path(path_type=Path, file_okay=False))
 @with_overrides
 @_ask_again
-@click.option("--json", "as_json", is_flag=True, help="Print the manifest instead of the table.")
+@json_option("the manifest instead of the table")
 @plain_errors
 def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: bool) -> None:
     """Go on with a run RECORD that did not finish.
@@ -174,7 +181,7 @@ def finish(work: Callable[[], object], *, as_json: bool, shown: str = "manifest.
               help="Earlier run record by which to say what is expected to be decided (default: "
               "the latest of the same tournament).")  # fmt: skip
 @with_overrides
-@_json
+@json_option()
 @plain_errors
 def cost(
     name: str,
@@ -253,7 +260,7 @@ def _forecasts(
 @click.option("--give-up", metavar="BATCH",
               help="Forget a batch; its requests may then be sent, and paid, again.")  # fmt: skip
 @click.option("--key-variable", default="", help="Environment variable that holds the key.")
-@_json
+@json_option()
 @plain_errors
 def batches(
     tournament: Path | None,
@@ -266,21 +273,21 @@ def batches(
     """List the batches that are under way, or cancel one."""
     from arena_kit.cli import terminal
     from arena_kit.judging.ledger import Ledger
-    from arena_kit.runs.judges import Desk
+    from arena_kit.runs.batches import Batches
     from arena_kit.runs.record import find_root
     from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament
 
     root = find_root()
     file = read_tournament(root / (tournament or DEFAULT_TOURNAMENT))
-    desk = Desk(ledger=Ledger(root / file.verdicts), root=root, key_variable=key_variable)
+    sent = Batches(ledger=Ledger(root / file.verdicts), root=root, key_variable=key_variable)
     if cancel:
-        batch = desk.cancel(cancel)
+        batch = sent.cancel(cancel)
         echo(f"batch {batch.batch_id} is {batch.status}; the next run collects its results")
     if give_up:
-        intent = desk.give_up(give_up)
+        intent = sent.give_up(give_up)
         echo(f"{intent.batch_id or intent.intent} is given up")
     rows = [
-        asdict(i) | (asdict(desk.look(i)) if look and i.batch_id else {}) for i in desk.under_way()
+        asdict(i) | (asdict(sent.look(i)) if look and i.batch_id else {}) for i in sent.under_way()
     ]
     if as_json:
         echo(json.dumps(rows, indent=2, default=str))
@@ -294,7 +301,7 @@ def batches(
               help="YAML file: tournament, entrants, max_cost_usd, strata.")  # fmt: skip
 @click.option("--forecast", is_flag=True, help="Only say what it would cost.")
 @click.option("--offline", is_flag=True, help="Write files from the ledger alone.")
-@_json
+@json_option()
 @plain_errors
 def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) -> None:
     """Make the responses of the entrants that a tournament file defines.

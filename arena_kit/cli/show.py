@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors, record_folder
+from arena_kit.cli.base import echo, json_option, main, plain_errors, record_folder
 from arena_kit.files import DataError
 
 _SHOWN = ("first", "winner", "winning_entrant", "justification")
@@ -18,8 +18,7 @@ _SHOWN = ("first", "winner", "winning_entrant", "justification")
 @main.command()
 @click.argument("record", type=record_folder)
 @click.argument("battle", required=False)
-@click.option("--json", "as_json", is_flag=True,
-              help="Print every battle, or BATTLE, with its texts as JSON lines.")  # fmt: skip
+@json_option("every battle, or BATTLE, with its texts as JSON lines")
 @plain_errors
 def show(record: Path, battle: str | None, as_json: bool) -> None:
     """Open a run RECORD: its board or, with the battle_id of a BATTLE, that battle's texts.

@@ -9,13 +9,15 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import cluster_option, echo, main, plain_errors
+from arena_kit.fanout import fan_out
 from arena_kit.files import DataError, visible
 from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
 from arena_kit.matchmaking.simulation import EVERY, duel
@@ -60,6 +62,7 @@ def _world_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--seed", default=0, show_default=True, help="Seed of the first; others follow.")
 @click.option("--every", default=EVERY, show_default=True, help="Votes between measurements.")
 @click.option("--jobs", default=0, help="Processes at once (default: as many as there are cores).")
+@cluster_option
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.png",
               help="Also draw what votes buy.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
@@ -109,14 +112,11 @@ def simulated(
     world: World, policy: Policy, numbers: Sequence[int], every: int, jobs: int
 ) -> Iterator[Duel]:
     """A duel for each seed, in their order, played by so many processes (0: all cores)."""
-    from joblib import Parallel, delayed
-
-    workers = Parallel(n_jobs=jobs or -1, return_as="generator")
-    duels: Iterator[Duel] = workers(delayed(_one)(world, policy, n, every) for n in numbers)
-    return duels
+    play = partial(_one, world, policy, every)
+    return fan_out(play, numbers, by="processes", jobs=jobs)
 
 
-def _one(world: World, policy: Policy, number: int, every: int) -> Duel:
+def _one(world: World, policy: Policy, every: int, number: int) -> Duel:
     return duel(world, policy, rng=np.random.default_rng(number), every=every)
 
 

@@ -34,9 +34,8 @@ from arena_kit.reporting.tournament_tables import (
     forecast_rows,
     missing_text,
 )
-from arena_kit.runs.compare import Comparison
+from arena_kit.runs.compare import Comparison, Delta
 from arena_kit.runs.record import open_record
-from arena_kit.runs.rejudge import ARTIFACT
 from arena_kit.site.overview import Overview
 
 _FEW = 3  # models of a tier that are named
@@ -47,15 +46,13 @@ _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
 def show_board(record: Path) -> None:
-    """The leaderboard of a run record and under it the answer that its report begins with, or what
-    a judge report found.
+    """The leaderboard of a run record and under it the answer that its report begins with; of a
+    judge report the answer alone.
     """
-    if (record / "judges.json").is_file():
-        for sentence in read_json(record / "judges.json")["answer"]:
-            _say(sentence)
-        return
     answer = read_json(record / ANSWER_FILE) if (record / ANSWER_FILE).is_file() else None
-    if (record / "elo_ratings.json").is_file():
+    if (record / "judges.json").is_file():
+        answer = answer or {"question": "", "said": read_json(record / "judges.json")["answer"]}
+    elif (record / "elo_ratings.json").is_file():
         _show_placement(record, answered=answer is not None)
     elif (record / "leaderboard.json").is_file():
         board = read_json(record / "leaderboard.json")
@@ -73,21 +70,21 @@ def show_board(record: Path) -> None:
 
 def _show_placement(record: Path, *, answered: bool) -> None:
     """The board as the report shows it, and what may be concluded from it."""
-    found = read_json(record / "elo_ratings.json")
-    plain = {"ratings": found["ratings"], "heading": "where this judge puts it", "caution": ""}
+    results = read_json(record / "elo_ratings.json")
+    plain = {"ratings": results["ratings"], "heading": "where this judge puts it", "caution": ""}
     summary = read_json(record / "placement.json")  # records before had neither of both
     board, worth = summary.get("board", plain), summary.get("in_votes", "")
     rows = [
         {
             "rank": rank,
-            "model": row["model"] + (" ◀ placed" if row["model"] == found["model"] else ""),
+            "model": row["model"] + (" ◀ placed" if row["model"] == results["model"] else ""),
             "rating": f"{row['rating']:.0f}",
             "95% interval": span(row["ci_low"], row["ci_high"]),
             "battles": row["n_battles"],
         }
         for rank, row in enumerate(board["ratings"], 1)
     ]
-    title = f"{found['model']} in {found['arena']}, judged by {found['judge_model']}"
+    title = f"{results['model']} in {results['arena']}, judged by {results['judge_model']}"
     _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
     for sentence in (board["caution"], worth):
         if sentence and not answered:
@@ -145,14 +142,13 @@ def _show_tournament(record: Path) -> None:
             _say(f"{dimension}: not rated; the report says why.")
     if any(strengths.values()):
         _say(SCALES)
-    said = (
+    sentences = (
         *_cautions(results),
         *_claimed(strengths),
         *_probed(manifest),
         *_left_out(manifest),
-        *_rejudged(record),
     )
-    for sentence in said:
+    for sentence in sentences:
         _say(sentence)
 
 
@@ -189,8 +185,8 @@ def _cautions(results: Mapping[str, Any]) -> list[str]:
 
 def _claimed(strengths: Mapping[str, Any]) -> list[str]:
     """How few votes the first place of each dimension rests on, and what open orders need."""
-    found = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
-    return [f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in found.items()]
+    claims_of = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
+    return [f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in claims_of.items()]
 
 
 def _in_words(said: Mapping[str, Any]) -> str:
@@ -208,12 +204,6 @@ def _probed(manifest: Mapping[str, Any]) -> list[str]:
     """What canaries and sentinels said of the judge, where they were asked."""
     told = (manifest.get(name) or {} for name in ("preflight", "drift"))
     return [" ".join(each["sentences"]) for each in told if each]
-
-
-def _rejudged(record: Path) -> list[str]:
-    """What changed against the record whose pairs were judged again; nothing for other runs."""
-    file = record / ARTIFACT
-    return list(read_json(file)["sentences"]) if file.is_file() else []
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:
@@ -297,6 +287,15 @@ def show_comparison(comparison: Comparison) -> None:
         _print(Table(rows=settings, title="Settings and inputs that differ", left=["key"]))
     else:
         _say("Settings and inputs: no difference.")
+    _show_flips(comparison)
+    _show_moves(comparison.deltas)
+    _say("Who is above whom, by Bradley–Terry (--json lists all orders):")
+    for orders in comparison.orders:
+        _say(f"  {orders.sentence}")
+
+
+def _show_flips(comparison: Comparison) -> None:
+    """The verdicts that changed, some of them by name."""
     flips = comparison.flips
     _say(
         f"Verdicts: {len(flips)} of {comparison.n_shared} shared presentations changed; "
@@ -307,6 +306,10 @@ def show_comparison(comparison: Comparison) -> None:
         _say(f"  {shown}: {flip.before} → {flip.after}")
     if len(flips) > _SHOWN_FLIPS:
         _say(f"  … and {len(flips) - _SHOWN_FLIPS} more (--json lists all)")
+
+
+def _show_moves(deltas: Sequence[Delta]) -> None:
+    """The entrants' gaps before and after, and what may be said of the change."""
     moved = [
         {
             "dimension": delta.dimension,
@@ -317,17 +320,14 @@ def show_comparison(comparison: Comparison) -> None:
             "95% interval of it": span(delta.low, delta.high),
             "that is": delta.says,
         }
-        for delta in comparison.deltas
+        for delta in deltas
     ]
     columns = ("dimension", "entrant", "before", "after", "change", "95% interval of it", "that is")
     title = "Bradley–Terry, as the gap to the mean of the entrants that both have"
     left = ["entrant", "that is"]
     _print(Table(rows=moved, title=title, columns=columns, group="dimension", left=left))
-    if any(delta.says == "other battles" for delta in comparison.deltas):
+    if any(delta.says == "other battles" for delta in deltas):
         _say("Other battles: no shared verdict changed; prompts, pairs or settings did.")
-    _say("Who is above whom, by Bradley–Terry (--json lists all orders):")
-    for orders in comparison.orders:
-        _say(f"  {orders.sentence}")
 
 
 def show_forecast(forecast: Forecast | None, title: str = "Forecast") -> None:

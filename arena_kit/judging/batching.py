@@ -9,11 +9,10 @@ reconciled with the service's list of batches. See design/never-paid-twice.md.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
-from itertools import takewhile
 
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import (
@@ -31,7 +30,7 @@ from arena_kit.judging.judges.base import (
 )
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import Awaited, Intent
-from arena_kit.judging.lost_batches import adopt_lost
+from arena_kit.judging.lost_batches import adopt_lost, recent, reconcile
 from arena_kit.judging.records import Answer, Asked, garbage_collection_disabled
 from arena_kit.judging.terms import AskingTerms, OnSettled
 
@@ -40,9 +39,6 @@ _GROUP = 5000
 _GROUP_SECONDS = 1.0
 #: Openings of a results stream in a row that bring nothing new, before it is left for later.
 _STALLS = 5
-#: How long before its intent a batch may seem to have been created, where only clocks can tell.
-_CLOCK_SKEW = timedelta(hours=24)
-
 #: Statuses of a batch that has not ended.
 _RUNNING = ("in_progress", "canceling")
 
@@ -71,40 +67,6 @@ class Batching:
         except KeyboardInterrupt:
             raise KeyboardInterrupt(left_running(self.ledger)) from None
         return self.answers | {key: result.answer for key, result in self.failed.items()}
-
-    def reconcile(self, intent: Intent) -> bool:
-        """Find the batch that an intent became, when the answer to its creation was lost; False
-        when it became none.
-
-        A batch carries no name, so one of the right size is a candidate until its results
-        show whose requests it holds. Only when none is left of those that had appeared by the
-        end of the grace period was nothing created.
-        """
-        others = self.ledger.known_batches()
-        deadline = time.monotonic() + self.terms.pace.grace
-        late, seen = False, set[str]()
-        for wait in self.terms.pace.waits():
-            complete = late  # a look was made after the deadline: who comes now is a stranger
-            late = time.monotonic() > deadline
-            candidates = [b for b in self._recent(intent) if b.batch_id not in others]
-            candidates = [b for b in candidates if not complete or b.batch_id in seen]
-            seen |= {batch.batch_id for batch in candidates}
-            for batch in candidates:
-                if batch.ended and self._holds(batch, intent):
-                    self.ledger.submitted(intent, batch)
-                    return True
-                if batch.ended:
-                    others.add(batch.batch_id)
-            running = [batch.batch_id for batch in candidates if not batch.ended]
-            if not running and late:
-                self.ledger.close(intent, "void")
-                return False
-            if running:
-                self.terms.say(
-                    f"{_named(intent)} may be {' or '.join(running)}; waiting to see its results"
-                )
-            time.sleep(wait)
-        raise AssertionError  # the waits have no end
 
     def _ask(self, requests: Requests) -> None:
         self.judge.ready()
@@ -178,7 +140,7 @@ class Batching:
             batch = self.terms.patiently(lambda: self.judge.submit(entries))
         except UnsureError as error:
             self.terms.say(f"{error}; looking whether the batch exists before sending again")
-            if not self.reconcile(intent):
+            if not reconcile(self.judge, self.ledger, self.terms, intent):
                 raise BusyError(f"{error}; no batch was made") from None
         except ServiceError:
             self.ledger.close(intent, "void")  # certainly not taken
@@ -193,7 +155,7 @@ class Batching:
         for intent in mine:
             self._check_account(intent)
             if intent.batch_id is None:
-                self.reconcile(intent)
+                reconcile(self.judge, self.ledger, self.terms, intent)
         ids = {intent.intent for intent in mine}
         self._wait([i for i in self.ledger.open_intents() if i.intent in ids])
 
@@ -201,7 +163,7 @@ class Batching:
         """An unconfirmed batch can be looked for only with the key that it was sent with."""
         if intent.batch_id is None and intent.service != self.judge.service:
             raise PausedError(
-                f"{_named(intent)} was sent to {intent.service.origin} with another key, and "
+                f"{intent.words} was sent to {intent.service.origin} with another key, and "
                 "whether it became a batch can be seen only with that key; use it, or, if it "
                 f"became none: arena-kit batches --give-up {intent.intent}"
             )
@@ -233,82 +195,65 @@ class Batching:
             since = unknown_since.setdefault(batch_id, time.monotonic())
             if time.monotonic() - since < self.terms.pace.grace:
                 return None
-            if any(batch.batch_id == batch_id for batch in self._recent(intent)):
+            if any(batch.batch_id == batch_id for batch in recent(self.judge, self.terms, intent)):
                 return None
             raise PausedError(
-                f"the service does not know {_named(intent)}: if it belongs to another workspace, "
+                f"the service does not know {intent.words}: if it belongs to another workspace, "
                 "use that workspace's key; to give it up and send its requests again: "
                 f"arena-kit batches --give-up {intent.intent}"
             ) from None
         unknown_since.pop(batch_id, None)
         return batch
 
-    def _recent(self, intent: Intent) -> list[Batch]:
-        """Batches of an intent's size that may have been created since it was planned."""
-
-        def look() -> list[Batch]:
-            newer = _newer(self.judge.recent(), intent)
-            return [batch for batch in newer if batch.n_requests == intent.n_requests]
-
-        return self.terms.patiently(look)
-
-    def _holds(self, batch: Batch, intent: Intent) -> bool:
-        """Whether the first result of an ended batch is one of an intent's requests; results of
-        which none can be read do not tell.
-        """
-        if not batch.results_url:  # no longer kept: not to be told, and not to be had
-            return False
-
-        def look() -> bool:
-            try:
-                first = next(self.judge.collect(batch), None)
-            except CutError as error:
-                raise BusyError(str(error)) from None
-            if first is None:
-                raise BusyError(f"batch {batch.batch_id} has ended, and none of its results comes")
-            return intent.owns(first.name)
-
-        return self.terms.patiently(look)
-
     def _collect(self, intent: Intent, batch: Batch) -> None:
         """Read the results into the ledger, opening the stream as often as needed."""
         if not batch.results_url:
             raise PausedError(
-                f"the service no longer keeps the results of {_named(intent)}; to send its "
+                f"the service no longer keeps the results of {intent.words}; to send its "
                 f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
             )
         awaited = self.ledger.awaited(intent)
-        pauses: set[str] = set()
         seen: dict[str, int] = {}
         differing: set[str] = set()
+        pauses: set[str] = set()
+
+        def read() -> None:
+            for group in _groups(self.judge.collect(batch), _GROUP):
+                differing.update(_differing(group, seen))
+                pauses.update(self._keep(intent, group, awaited))
+
+        self._read_all(intent, awaited, read)
+        self.ledger.close(intent, "closed")
+        if differing:
+            self.terms.say(
+                f"{intent.words}: {len(differing)} requests have two results that differ; the "
+                f"first that came is kept (such as {min(differing)})"
+            )
+        if pauses:
+            raise PausedError("; ".join(sorted(pauses)))
+
+    def _read_all(
+        self, intent: Intent, awaited: Mapping[str, Awaited], read: Callable[[], None]
+    ) -> None:
+        """Read a stream of results again until nothing is awaited, or nothing more comes."""
         stalls = 0
         waits = self.terms.pace.waits()
         while awaited:
             before = len(awaited)
             try:
                 with garbage_collection_disabled():
-                    for group in _groups(self.judge.collect(batch), _GROUP):
-                        differing |= _differing(group, seen)
-                        pauses |= self._keep(intent, group, awaited)
+                    read()
             except (CutError, BusyError) as error:
-                self.terms.say(f"{_named(intent)}: {error}; reading on")
+                self.terms.say(f"{intent.words}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1
             if awaited and stalls >= _STALLS:
                 raise ServiceError(
-                    f"{_named(intent)} has ended, but {len(awaited)} of its results do not arrive; "
+                    f"{intent.words} has ended, but {len(awaited)} of its results do not arrive; "
                     "the service keeps them for 29 days: run again later, or, to send their "
                     f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
                 )
             if awaited:
                 time.sleep(next(waits))
-        self.ledger.close(intent, "closed")
-        if differing:
-            self.terms.say(
-                f"{_named(intent)}: {len(differing)} requests have two results that differ; the "
-                f"first that came is kept (such as {min(differing)})"
-            )
-        if pauses:
-            raise PausedError("; ".join(sorted(pauses)))
 
     def _keep(self, intent: Intent, group: list[Result], awaited: dict[str, Awaited]) -> set[str]:
         """Make one group of results durable; returns what only the user can mend."""
@@ -334,42 +279,11 @@ def left_running(ledger: Ledger) -> str:
     intents = ledger.open_intents()
     if not intents:
         return "interrupted; nothing is under way, and running again goes on from the ledger"
-    names = ", ".join(_named(intent) for intent in intents)
+    names = ", ".join(intent.words for intent in intents)
     return (
         f"interrupted; still running at the service: {names}; running again or `arena-kit resume` "
         "collects what the same requests need, `arena-kit batches` lists all"
     )
-
-
-def _newer(newest_first: Iterator[Batch], intent: Intent) -> Iterator[Batch]:
-    """The batches that the service lists above the newest one that was there before an intent,
-    whatever the clocks say.
-
-    Batches of the same moment have no order, so those are among them. Where nobody had
-    looked, in a ledger of an earlier version, the clocks have to do.
-    """
-    if intent.newest_seen is None:
-        oldest = datetime.fromisoformat(intent.planned_at) - _CLOCK_SKEW
-        yield from takewhile(lambda batch: _moment(batch, oldest) >= oldest, newest_first)
-        return
-    seen: Batch | None = None
-    for batch in newest_first:
-        if batch.batch_id == intent.newest_seen:
-            seen = batch
-        elif seen is None or batch.created_at >= seen.created_at:
-            yield batch
-        else:
-            return
-
-
-def _moment(batch: Batch, unknown: datetime) -> datetime:
-    return datetime.fromisoformat(batch.created_at) if batch.created_at else unknown
-
-
-def _named(intent: Intent) -> str:
-    """An intent in words: its batch, if it has one, and its size."""
-    what = f"batch {intent.batch_id}" if intent.batch_id else f"unconfirmed batch {intent.intent}"
-    return f"{what} ({intent.n_requests} requests)"
 
 
 def _progress(intents: Collection[Intent], seconds: float) -> str:

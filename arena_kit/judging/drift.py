@@ -168,10 +168,10 @@ class DriftReport:
         what = f"{now.answered} sentinel requests to {self.judge}"
         if n == 1:
             return [f"Drift: {what} were asked for the first time; later runs compare with them."]
-        found = []
+        changes = []
         before, after = self.served
         if after:
-            found.append(
+            changes.append(
                 f"Drift: {self.judge} is now served by {', '.join(after) or 'nobody'}, "
                 f"before by {', '.join(before)}."
             )
@@ -181,13 +181,13 @@ class DriftReport:
         }
         for text, shifted in texts.items():
             if worst := min((s for s in shifted if s.found), key=_p_value, default=None):
-                found.append(
+                changes.append(
                     f"Drift: {self.judge} answers otherwise than before: {text} were "
                     f"{worst.before:.1%}, and in the last {_looks(worst.window)} {worst.after:.1%} "
                     f"(p {worst.p_value:.1g}, alarm from {LEVEL:.1g})."
                 )
-        if found:
-            return found
+        if changes:
+            return changes
         rate = "–" if now.flip_rate is None else f"{now.flip_rate:.1%}"
         told = f"Drift: none found on {what}, held against {_looks(n - 1)} before"
         return [f"{told}; their two orders disagree in {rate} of pairs."]

@@ -63,6 +63,12 @@ class Intent:
         """Whether a custom id was made by this intent."""
         return name.startswith(f"{self.intent}-")
 
+    @property
+    def words(self) -> str:
+        """The intent in words: its batch, if it has one, and its size."""
+        batch = f"batch {self.batch_id}" if self.batch_id else f"unconfirmed batch {self.intent}"
+        return f"{batch} ({self.n_requests} requests)"
+
 
 def key_in_name(key: str) -> str:
     """The part of a cache key that a custom id holds."""

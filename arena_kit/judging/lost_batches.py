@@ -1,20 +1,112 @@
-"""Batches that the service has and the ledger does not know: an older copy may have replaced it."""
+"""Batches that the service has and the ledger does not know: the answer to a creation was lost
+(`reconcile`), or an older copy has replaced the ledger (`adopt_lost`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 
 from arena_kit.judging.judges.base import Batch, BatchJudge, BusyError, CutError
 from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.ledger_rows import key_in_name
+from arena_kit.judging.ledger_rows import Intent, key_in_name
 from arena_kit.judging.records import Asked
 from arena_kit.judging.terms import AskingTerms
 
 #: The account's newest batches among which unknown ones are looked for, how many of these are
 #: looked into, and how many results of one tell whose it is.
 _LISTED, _BATCHES, _RESULTS = 100, 20, 20
+#: How long before its intent a batch may seem to have been created, where only clocks can tell.
+_CLOCK_SKEW = timedelta(hours=24)
+
+
+def reconcile(judge: BatchJudge, ledger: Ledger, terms: AskingTerms, intent: Intent) -> bool:
+    """Find the batch that an intent became, when the answer to its creation was lost; False
+    when it became none.
+
+    A batch carries no name, so one of the right size is a candidate until its results
+    show whose requests it holds. Only when none is left of those that had appeared by the
+    end of the grace period was nothing created.
+    """
+    others = ledger.known_batches()
+    deadline = time.monotonic() + terms.pace.grace
+    late, seen = False, set[str]()
+    for wait in terms.pace.waits():
+        complete = late  # a look was made after the deadline: who comes now is a stranger
+        late = time.monotonic() > deadline
+        candidates = [b for b in recent(judge, terms, intent) if b.batch_id not in others]
+        candidates = [b for b in candidates if not complete or b.batch_id in seen]
+        seen |= {batch.batch_id for batch in candidates}
+        ended = [batch for batch in candidates if batch.ended]
+        if ours := next((batch for batch in ended if _holds(judge, terms, batch, intent)), None):
+            ledger.submitted(intent, ours)
+            return True
+        others |= {batch.batch_id for batch in ended}
+        running = [batch.batch_id for batch in candidates if not batch.ended]
+        if not running and late:
+            ledger.close(intent, "void")
+            return False
+        if running:
+            terms.say(f"{intent.words} may be {' or '.join(running)}; waiting to see its results")
+        time.sleep(wait)
+    raise AssertionError  # the waits have no end
+
+
+def recent(judge: BatchJudge, terms: AskingTerms, intent: Intent) -> list[Batch]:
+    """Batches of an intent's size that may have been created since it was planned."""
+
+    def look() -> list[Batch]:
+        newer = _newer(judge.recent(), intent)
+        return [batch for batch in newer if batch.n_requests == intent.n_requests]
+
+    return terms.patiently(look)
+
+
+def _holds(judge: BatchJudge, terms: AskingTerms, batch: Batch, intent: Intent) -> bool:
+    """Whether the first result of an ended batch is one of an intent's requests; results of
+    which none can be read do not tell.
+    """
+    if not batch.results_url:  # no longer kept: not to be told, and not to be had
+        return False
+
+    def look() -> bool:
+        try:
+            first = next(judge.collect(batch), None)
+        except CutError as error:
+            raise BusyError(str(error)) from None
+        if first is None:
+            raise BusyError(f"batch {batch.batch_id} has ended, and none of its results comes")
+        return intent.owns(first.name)
+
+    return terms.patiently(look)
+
+
+def _newer(newest_first: Iterator[Batch], intent: Intent) -> Iterator[Batch]:
+    """The batches that the service lists above the newest one that was there before an intent,
+    whatever the clocks say.
+
+    Batches of the same moment have no order, so those are among them. Where nobody had
+    looked, in a ledger of an earlier version, the clocks have to do.
+    """
+    if intent.newest_seen is None:
+        oldest = datetime.fromisoformat(intent.planned_at) - _CLOCK_SKEW
+        yield from takewhile(lambda batch: _moment(batch, oldest) >= oldest, newest_first)
+        return
+    seen: Batch | None = None
+    for batch in newest_first:
+        if batch.batch_id == intent.newest_seen:
+            seen = batch
+        elif seen is None or batch.created_at >= seen.created_at:
+            yield batch
+        else:
+            return
+
+
+def _moment(batch: Batch, unknown: datetime) -> datetime:
+    return datetime.fromisoformat(batch.created_at) if batch.created_at else unknown
 
 
 def adopt_lost(

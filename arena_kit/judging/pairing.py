@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, islice, zip_longest
 from typing import Literal
 
 import numpy as np
@@ -131,3 +131,15 @@ def _has_both(
     if missing == "listwise":
         return pair.prompt_id not in incomplete
     return all((e, pair.prompt_id) in have for e in (pair.entrant_a, pair.entrant_b))
+
+
+def drawn_in_turn(pairs: Sequence[Pair], n: int, seed: int) -> tuple[Pair, ...]:
+    """`n` pairs, or all where there are fewer, of each dimension in turn, in an order that the
+    seed fixes.
+    """
+    by_dimension: dict[str, list[Pair]] = {}
+    for i in np.random.default_rng(seed).permutation(len(pairs)):
+        by_dimension.setdefault(pairs[i].dimension, []).append(pairs[i])
+    rounds = zip_longest(*(by_dimension[name] for name in sorted(by_dimension)))
+    turns = (pair for each in rounds for pair in each if pair is not None)
+    return tuple(islice(turns, n))

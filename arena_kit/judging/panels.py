@@ -120,14 +120,14 @@ def panel(battles: BattleLog, voting: Voting = "majority") -> Panel:
     weights = np.ones(len(table.judges)) if skill is None else _log_odds(skill)
     if not weights.any():
         raise DataError("no judge of the panel does better than chance, so none has weight")
-    said = table.decided(weights)
+    decided = table.decided(weights)
     return Panel(
         voting=voting,
-        battles=table.battles(said, f"panel/{voting}"),
+        battles=table.battles(decided, f"panel/{voting}"),
         members=tuple(table.member(j, weights, skill) for j in range(len(table.judges))),
         skill_from=source,
         unanimous=int(table.unanimous().sum()),
-        split=int((said < 0).sum()),
+        split=int((decided < 0).sum()),
         alpha=table.alpha(),
     )
 
@@ -246,11 +246,11 @@ def _refuse_twice(names: list[str], judge: Codes, unit: Codes) -> None:
 def _people(log: BattleLog, human: NDArray[np.bool_], columns: Codes, rows: Codes) -> Codes:
     """What most of people's votes on each pair say; -1 where there is none, or no majority."""
     votes: dict[tuple[int, ...], int] = {}
-    said = verdicts(log)
+    labels = verdicts(log)
     for row in np.flatnonzero(human):
-        if said[row] != _TIE:
+        if labels[row] != _TIE:
             key = tuple(columns[:, row].tolist())
-            votes[key] = votes.get(key, 0) + (1 if said[row] == _FIRST else -1)
+            votes[key] = votes.get(key, 0) + (1 if labels[row] == _FIRST else -1)
     lean = np.array([votes.get(tuple(columns[:, row].tolist()), 0) for row in rows])
     return np.where(lean > 0, _FIRST, np.where(lean < 0, _SECOND, -1))
 

@@ -37,6 +37,9 @@ def verdict_schema(*, graded: bool) -> dict[str, object]:
     }
 
 
+#: The look of a request that a run asks twice, to see whether the answer is the same.
+REPEAT = -1
+
 _FORMATS = {
     graded: hashlib.sha256(json.dumps(verdict_schema(graded=graded)).encode()).hexdigest()
     for graded in (False, True)
@@ -123,7 +126,8 @@ class JudgeRequest:
 
     `presentation` identifies the request to our side only; `boundary` fences the texts
     in `user`. `attempt` counts re-asks after an answer that could not be read, and `look` the
-    times that a sentinel is asked again on purpose, which an earlier answer must not save.
+    times that a request is asked again on purpose, which an earlier answer must not save: from 1
+    on those of a sentinel, `REPEAT` is a run's own second asking.
     `graded` asks by how much the better response is better, too.
     """
 

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from filelock import FileLock
 
 from arena_kit.files import DataError, read_json, write_json
 from arena_kit.judging.drift import DriftReport, Look
 from arena_kit.judging.judges.base import Judge, cache_keys
 from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.pairing import drawn_in_turn
 from arena_kit.judging.prompts import Pair, Prompt, Response
 from arena_kit.judging.records import JudgeRequest, Settlement, Verdict
 from arena_kit.judging.tournament import Material
@@ -57,7 +57,13 @@ class Sentinels:
         path = ledger.path.parent / "sentinels" / f"{digest}.json"
         if path.is_file():
             return _read(path, material)
-        return cls(path=path, pairs=_drawn(pairs, n // 2, digest), material=material)
+        drawn = drawn_in_turn(pairs, n // 2, int(digest, 16))
+        if len(drawn) < n // 2:
+            raise DataError(
+                f"{n} sentinels take {n // 2} pairs, and this run has {len(drawn)}; ask for "
+                f"{2 * len(drawn)} or fewer"
+            )
+        return cls(path=path, pairs=drawn, material=material)
 
     def begun(self, run: str) -> tuple[Sentinels, int]:
         """The sentinels with a look of this run, in the file from then on, and its number."""
@@ -74,7 +80,7 @@ class Sentinels:
 
     def requests(self, look: int) -> list[JudgeRequest]:
         """What is asked at a look."""
-        return [replace(r, look=look) for r in self.material.requests(self.pairs)]
+        return self.material.requests(self.pairs, look)
 
     def report(self, judge: Judge, ledger: Ledger) -> DriftReport:
         """All looks that were answered, and the last one, compared."""
@@ -118,23 +124,6 @@ def _plain(sentinels: Sentinels) -> dict[str, Any]:
         ],
         "looks": [{"run": run, "at": at} for run, at in sentinels.looks],
     }
-
-
-def _drawn(pairs: Sequence[Pair], n: int, digest: str) -> tuple[Pair, ...]:
-    """`n` pairs, of each dimension in turn, in an order that the digest fixes."""
-    rng = np.random.default_rng(int(digest, 16))
-    by_dimension: dict[str, list[Pair]] = {}
-    for i in rng.permutation(len(pairs)):
-        by_dimension.setdefault(pairs[i].dimension, []).append(pairs[i])
-    rounds = range(max((len(own) for own in by_dimension.values()), default=0))
-    names = sorted(by_dimension)
-    turns = [by_dimension[d][k] for k in rounds for d in names if k < len(by_dimension[d])]
-    if len(turns) < n:
-        raise DataError(
-            f"{2 * n} sentinels take {n} pairs, and this run has {len(turns)}; ask for "
-            f"{2 * len(turns)} or fewer"
-        )
-    return tuple(turns[:n])
 
 
 def _read(path: Path, material: Material) -> Sentinels:

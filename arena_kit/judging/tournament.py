@@ -66,9 +66,11 @@ class Material:
     salt: bytes
     graded: bool = False
 
-    def requests(self, pairs: Sequence[Pair]) -> list[JudgeRequest]:
-        """The rendered requests of all pairs, in both orders."""
-        return [
+    def requests(self, pairs: Sequence[Pair], look: int = 0) -> list[JudgeRequest]:
+        """The rendered requests of all pairs, in both orders; with a `look` they are asked
+        again on purpose, whatever was answered before.
+        """
+        requests = [
             render(
                 presentation,
                 prompt=self.prompts[pair.prompt_id],
@@ -80,6 +82,7 @@ class Material:
             for pair in pairs
             for presentation in presentations(pair)
         ]
+        return [replace(request, look=look) for request in requests] if look else requests
 
 
 def judge_pairs(
@@ -90,6 +93,7 @@ def judge_pairs(
     *,
     offline: bool = False,
     max_attempts: int = 2,
+    look: int = 0,
     terms: AskingTerms = AskingTerms(),  # noqa: B008 (frozen)
     on_progress: OnProgress = _silent,
 ) -> list[Judgment]:
@@ -97,32 +101,11 @@ def judge_pairs(
 
     Cached answers are used as they are. Offline, an uncached one is an `OfflineError`
     that lists all of them. An answer that cannot be read is asked for again, up to
-    `max_attempts` times in all; what then remains unread keeps its status.
+    `max_attempts` times in all; what then remains unread keeps its status. Each `look`
+    has answers of its own.
     """
     with garbage_collection_disabled():
-        requests = material.requests(pairs)
-    return judge_requests(
-        requests,
-        judge,
-        ledger,
-        offline=offline,
-        max_attempts=max_attempts,
-        terms=terms,
-        on_progress=on_progress,
-    )
-
-
-def judge_requests(
-    requests: Sequence[JudgeRequest],
-    judge: Judge,
-    ledger: Ledger,
-    *,
-    offline: bool = False,
-    max_attempts: int = 2,
-    terms: AskingTerms = AskingTerms(),  # noqa: B008 (frozen)
-    on_progress: OnProgress = _silent,
-) -> list[Judgment]:
-    """The same for requests that are rendered already."""
+        requests = material.requests(pairs, look)
     verdicts: dict[Presentation, Verdict] = {}
     for attempt in range(1, max_attempts + 1):
         asked = [replace(r, attempt=attempt) for r in requests] if attempt > 1 else requests

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from math import isnan
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,16 +43,19 @@ class Arena:
         battles: BattleLog | None = None,
     ) -> None:
         self.policy = policy
-        start, legacy = policy.glicko, policy.legacy_elo
-        fresh = GlickoState(start.rating, start.rd, start.volatility)
-        self._method = glicko2_of(policy)
-        self.ratings: dict[str, GlickoState] = defaultdict(lambda: fresh)
+        legacy = policy.legacy_elo
+        self._glicko2 = glicko2_of(policy).running()
         self.elo: dict[str, float] = defaultdict(lambda: legacy.initial)
         self.scheduler = Scheduler(
             policy, models, prompts, rng=rng, available=available, battles=battles
         )
         if battles is not None:
             self._replay(battles)
+
+    @property
+    def ratings(self) -> dict[str, GlickoState]:
+        """Where every model stands; one without a vote that counts where new ones begin."""
+        return self._glicko2.states
 
     def next_matchup(self, session: str | None = None) -> Matchup:
         """The next matchup, which waits for its vote from now on."""
@@ -63,7 +65,7 @@ class Arena:
         """Count the vote on a matchup, and rate its models."""
         outcome = read_outcome(outcome)
         matchup = self.scheduler.record(matchup_id, outcome)
-        self._rate(matchup.model_a, matchup.model_b, _SCORES[outcome])
+        self._rate([(matchup.model_a, matchup.model_b, _SCORES[outcome])])
         return matchup
 
     def order(self) -> list[str]:
@@ -75,15 +77,15 @@ class Arena:
 
     def _replay(self, battles: BattleLog) -> None:
         """Rate the votes of the past, and note who was a contender before each of the last."""
-        in_window = len(battles) - self.policy.exposure.window
-        for n, vote in enumerate(votes_in_order(battles)):
-            if n >= in_window:
-                self.scheduler.note_contenders(self.ratings)
-            self._rate(*vote)
+        votes = list(votes_in_order(battles))
+        before = max(0, len(votes) - self.policy.exposure.window)
+        self._rate(votes[:before])
+        for vote in votes[before:]:
+            self.scheduler.note_contenders(self.ratings)
+            self._rate([vote])
 
-    def _rate(self, a: str, b: str, score: float | None) -> None:
-        """Take in what the first model got; None is both-bad, NaN moves nothing."""
-        update_elo(self.elo, a, b, score, self.policy.legacy_elo)
-        if score is not None and not isnan(score):
-            states = self.ratings
-            states[a], states[b] = self._method.updated(states[a], states[b], score)
+    def _rate(self, votes: Sequence[tuple[str, str, float | None]]) -> None:
+        """Take in what the first models got; None is both-bad, NaN moves nothing."""
+        for a, b, score in votes:
+            update_elo(self.elo, a, b, score, self.policy.legacy_elo)
+        self._glicko2.play((a, b, score) for a, b, score in votes if score is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from secrets import token_hex
 
@@ -168,6 +168,22 @@ class Scheduler:
     def cancel(self, matchup_id: str) -> Matchup:
         """Give up waiting for a vote, as if the matchup had not been; its session saw it."""
         return self._state.cancel(matchup_id)
+
+    def restore(self, matchup: Matchup, ratings: Mapping[str, Rated]) -> None:
+        """Let a matchup wait for its vote again, as one does that was handed out before a restart;
+        its models and prompt must be known.
+        """
+        state = self._state
+        i, j = (_known(state.tally.models, m, "model") for m in (matchup.model_a, matchup.model_b))
+        prompt = _known(state.tally.prompts, matchup.prompt, "prompt")
+        band = self._ranked(*self._states(ratings))[: self.policy.contenders.band]
+        state.wait(matchup, ordered(i, j), prompt, band)
+
+    def remember(self, shown: Iterable[tuple[str, str, str, str]]) -> None:
+        """Say what sessions were shown (session, two models, prompt), oldest first, instead of what
+        their votes tell: skipped and lost matchups count, too.
+        """
+        self._state.remember(shown)
 
     def _table(self, ratings: Mapping[str, Rated]) -> Table:
         state, tally = self._state, self._state.tally

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from arena_kit.files import DataError
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.outlook import Cast, Outlook
 from arena_kit.policy.constants import Policy, Repeats
-from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
+from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, joined
+from arena_kit.policy.tally import Pair, Tally, grown
 from arena_kit.rating.glicko2 import replay_order
 
 
@@ -153,7 +154,8 @@ class State:
         """Derive who may meet whom."""
         enabled, active = self.tally.enabled, self.tally.active
         self.can: Bools = self.available & enabled[:, None] & active[None, :]
-        self.shared = self.can.astype(np.int64) @ self.can.T.astype(np.int64)
+        cells = self.can.astype(np.float32)  # BLAS is quick, and exact below 2**24 prompts
+        self.shared = (cells @ cells.T).astype(np.int64)
         self.mates: Bools = self.shared > 0
         np.fill_diagonal(self.mates, False)  # noqa: FBT003
         self.asked = np.flatnonzero(self.can.sum(axis=0) >= 2)
@@ -215,6 +217,15 @@ class State:
         there = order[present[order]]
         band, aimed = there[: self.tally.policy.contenders.band], self.tally.was_aimed(left)
         self.tally.dues.note(self._past, band, aimed=aimed)
+
+    def remember(self, shown: Iterable[tuple[str, str, str, str]]) -> None:
+        """Forget what sessions saw but for this, oldest first."""
+        self.sessions = Sessions(self.tally.policy.repeats)
+        models, prompts = self.tally.models, self.tally.prompts
+        for session, first, second, prompt in shown:
+            if first in models and second in models and prompt in prompts:
+                pair = ordered(models[first], models[second])
+                self.sessions.add(session, pair, prompts[prompt])
 
     def _cause(self) -> str | None:
         if self.n_enabled < 2:

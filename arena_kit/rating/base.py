@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, TypeVar
 
 import numpy as np
@@ -183,15 +184,22 @@ def questions_seen(
     return np.bincount(cells // n, minlength=n_models)
 
 
-def why_no_interval(log: BattleLog, score: NDArray[np.float64], least: int) -> list[str]:
+def why_no_interval(
+    log: BattleLog,
+    score: NDArray[np.float64],
+    least: int,
+    seen: NDArray[np.intp] | None = None,
+) -> list[str]:
     """For each model why resampling cannot say how sure its rating is; empty where it can.
 
-    A model must be seen on at least so many questions. And a resample holds no outcome that
-    was not there: who lost every battle loses all of each resample, which looks like certainty
-    and is none; the same goes for a group of models that lost every battle with the others.
+    A model must be seen on at least so many questions (`seen`, else those of the log). And a
+    resample holds no outcome that was not there: who lost every battle loses all of each resample,
+    which looks like certainty and is none; the same goes for a group of models that lost every
+    battle with the others.
     """
     a, b, n = log.a, log.b, len(log.models)
-    seen = questions_seen(a, b, log.clusters(), n)
+    if seen is None:
+        seen = questions_seen(a, b, log.clusters(), n)
     low, high = np.full(n, np.inf), np.full(n, -np.inf)
     for side, value in ((a, score), (b, 1 - score)):
         np.fmin.at(low, side, value)
@@ -225,7 +233,7 @@ def expected_share(gap: Number) -> Number:
 
 def known(value: float) -> float | None:
     """A number, or None where there is none."""
-    return float(value) if np.isfinite(value) else None
+    return float(value) if isfinite(value) else None
 
 
 def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -> None:
@@ -242,9 +250,6 @@ def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -
 
 def components(n_models: int, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.intp]:
     """The connected component of each model, in the graph whose edges are the battles."""
-    if n_models**2 <= len(a):  # more battles than pairs: look at each pair once
-        met = np.flatnonzero(np.bincount(a * np.int64(n_models) + b, minlength=n_models**2))
-        a, b = met // n_models, met % n_models
     return strong_groups(n_models, np.concatenate([a, b]), np.concatenate([b, a]))
 
 
@@ -252,26 +257,42 @@ def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> N
     """The strongly connected component of each model: within one, all beat each other, directly
     or through others. It is numbered by its first model.
     """
-    if strongly_connected(n_models, winner, loser):
-        return np.zeros(n_models, np.intp)
-    reach = transitive_closure(n_models, winner, loser)
-    return np.asarray(np.argmax(reach * reach.T, axis=1))
+    beat = _adjacency(n_models, winner, loser)
+    lost = np.ascontiguousarray(beat.T)
+    group, left = np.full(n_models, -1, np.intp), np.ones(n_models, bool)
+    while left.any():
+        first = int(np.argmax(left))
+        group[_reached(beat, first, left) & _reached(lost, first, left)] = first
+        left = group < 0
+        alone = left & ~((beat & left).any(axis=1) & (lost & left).any(axis=1))
+        group[alone] = np.flatnonzero(alone)  # beat nobody who is left, or lost to nobody
+        left = group < 0
+    return group
 
 
 def strongly_connected(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> bool:
     """Whether every model beat every other, directly or through others."""
-    return _all_reached(n_models, winner, loser) and _all_reached(n_models, loser, winner)
+    beat, every = _adjacency(n_models, winner, loser), np.ones(n_models, bool)
+    return all(_reached(way, 0, every).all() for way in (beat, np.ascontiguousarray(beat.T)))
 
 
-def _all_reached(n_models: int, source: NDArray[Any], target: NDArray[Any]) -> bool:
-    """Whether a breadth-first search from the first model reaches all."""
-    reached = np.zeros(n_models, bool)
-    reached[:1] = True
-    before, count = 0, 1
-    while before < count < n_models:
-        reached[target[reached[source]]] = True
-        before, count = count, int(reached.sum())
-    return count >= n_models
+def _adjacency(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether the row's model beat the column's."""
+    beat = np.zeros((n_models, n_models), bool)
+    beat[winner, loser] = True
+    np.fill_diagonal(beat, val=False)
+    return beat
+
+
+def _reached(beat: NDArray[np.bool_], start: int, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whom a breadth-first search from one model reaches among some."""
+    reached = np.zeros(len(beat), bool)
+    reached[start : start + 1] = True
+    new = reached
+    while new.any():
+        new = beat[new].any(axis=0) & among & ~reached
+        reached = reached | new
+    return reached
 
 
 def transitive_closure(

@@ -18,13 +18,14 @@ from arena_kit.rating.base import (
     Rating,
     RatingError,
     Ratings,
-    check_kept,
+    check_connected,
+    check_counted,
     check_separation,
     kinds,
     known,
 )
 from arena_kit.rating.critical import t_score, widening
-from arena_kit.rating.evidence import Cluster, Evidence
+from arena_kit.rating.evidence import Cluster, Evidence, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, check_identified, fitted, unanimous
 from arena_kit.rating.resampling import interval
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
@@ -128,21 +129,40 @@ class BradleyTerry:
 
     def _rated(self, battles: BattleLog) -> Ratings:
         log, dropped = self.kept(battles)
-        check_kept(battles, log, dropped)
-        self._check(log)
+        check_counted(battles, log, dropped)
         evidence = Evidence.of(log, self._x(log), self.cluster)
         pairs = Pairs.of(evidence.rows, len(log.models))
-        fit, draws = self._fitted(log, evidence, pairs)
-        n = fit.n_models
+        check_connected(log.models, pairs.low, pairs.high)
+        fit, priors = self.peak(log, evidence.rows, pairs)
+        n, draws = fit.n_models, np.empty((0, fit.n_models))
+        if self.interval != "sandwich":
+            draws = self.resampled(fit, evidence.votes(self.seed), priors)
         same = unanimous(evidence.rows, pairs, n)
         spread = covariance(fit, evidence, same)
         if len(draws) and evidence.voters is not None:
             one_way = covariance(fit, replace(evidence, voters=None), same)
             draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
-        unit, shown = self.scale / ln(10), self._contrast(log)
-        rating = self.center + unit * shown @ fit.strength
-        shown_spread: Floats = unit**2 * shown @ spread[:n, :n] @ shown.T
-        shown_draws: Floats = self.center + unit * draws @ shown.T
+        return self.told(log, dropped, evidence, pairs, fit, spread, draws, same)
+
+    def told(
+        self,
+        log: BattleLog,
+        dropped: dict[str, int],
+        evidence: Evidence,
+        pairs: Pairs,
+        fit: Fit,
+        spread: Floats,
+        draws: Floats,
+        same: NDArray[np.bool_],
+    ) -> Ratings:
+        """A fit, its covariance and its resamples (none for a sandwich) as ratings; `same` are the
+        models whose spread says nothing.
+        """
+        n = fit.n_models
+        unit, anchors = self.scale / ln(10), self._anchors(log)
+        rating = self.center + unit * _beyond(fit.strength, anchors)
+        shown_spread: Floats = unit**2 * _beyond(_beyond(spread[:n, :n], anchors).T, anchors)
+        shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
         return Ratings(
             method="bradley-terry",
             settings=asdict(self),
@@ -153,11 +173,16 @@ class BradleyTerry:
             traces=np.empty((0, len(log.models))),
             replicates=shown_draws,
             covariance=shown_spread,
-            fit=self._beside(evidence, fit, spread),
+            fit=self._beside(
+                evidence.rows if self.covariates else pairs.pooled(evidence.rows), fit, spread
+            ),
         )
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count under these settings, and how many of each kind do not."""
+        excluded = self.both_bad == "exclude" or battles.inconsistent is not None
+        if not excluded and battles.all_take_part():
+            return battles, dict.fromkeys(("tie", "both_bad", "inconsistent"), 0)
         masks = kinds(battles)
         out = {
             "both_bad": masks["both_bad"] & (self.both_bad == "exclude"),
@@ -169,7 +194,7 @@ class BradleyTerry:
         return battles.select(~(out["both_bad"] | out["inconsistent"])), dropped
 
     def _check(self, log: BattleLog) -> None:
-        for model in self._anchors():
+        for model in self._named_anchors():
             if model not in log.models:
                 what = "baseline" if self.baseline else "center_on:"
                 raise RatingError(
@@ -193,22 +218,24 @@ class BradleyTerry:
             columns.append(given[name] / np.sqrt(np.average(given[name] ** 2, weights=weight)))
         return np.array(columns).reshape(len(columns), len(log)).T
 
-    def _fitted(self, log: BattleLog, evidence: Evidence, pairs: Pairs) -> tuple[Fit, Floats]:
-        """The fit to all battles, and the strengths of each resample (none for a sandwich)."""
-        n, rows = len(log.models), evidence.rows
+    def peak(self, log: BattleLog, rows: Cells, pairs: Pairs) -> tuple[Fit, Priors]:
+        """The fit to all battles that count, and the prior it took."""
+        self._check(log)
+        n = len(log.models)
         if not self.prior:
             check_separation(log.models, *pairs.taken(rows, half=self.ties == "half"))
         if self.covariates:
             check_identified(rows, n)
         priors = self.priors(rows, pairs)
         cells = rows if self.covariates else pairs.pooled(rows)
-        fit = fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties])
-        if self.interval == "sandwich":
-            return fit, np.empty((0, n))
-        draws = replicates(fit, evidence.votes(self.seed), priors, self.resamples)[:, :n]
+        return fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties]), priors
+
+    def resampled(self, fit: Fit, votes: Votes, priors: Priors) -> Floats:
+        """The strengths of each resample."""
+        draws = replicates(fit, votes, priors, self.resamples)[:, : fit.n_models]
         if (lost := int(np.isnan(draws[:, 0]).sum())) > _MOST_LOST * self.resamples:
             raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
-        return fit, draws
+        return draws
 
     def priors(self, rows: Cells, pairs: Pairs) -> Priors:
         """The prior that all battles need, and the one that a resample may need."""
@@ -220,7 +247,7 @@ class BradleyTerry:
 
     def strengths(self, log: BattleLog) -> Floats:
         """Strengths as log odds with mean 0, without intervals or checks; quicker than rating."""
-        rows = Evidence.of(replace(log, question_id=None), self._x(log), "battle").rows
+        rows = Evidence.of(replace(log, question_id=None, voter=None), self._x(log), "battle").rows
         n = len(log.models)
         pairs = Pairs.of(rows, n)
         cells = rows if self.covariates else pairs.pooled(rows)
@@ -236,22 +263,19 @@ class BradleyTerry:
             return f"fit: too few ties for ties={self.ties!r}"
         return "fit: the covariates decide nearly every battle; leave one out"
 
-    def _contrast(self, log: BattleLog) -> Floats:
-        """What is shown of the strengths: their distance to the mean of the anchors."""
-        anchors = [log.models.index(model) for model in self._anchors() or log.models]
-        contrast = np.eye(len(log.models))
-        contrast[:, anchors] -= 1 / len(anchors)
-        return contrast
+    def _anchors(self, log: BattleLog) -> list[int]:
+        """The models whose mean is the center."""
+        return [log.models.index(model) for model in self._named_anchors() or log.models]
 
-    def _anchors(self) -> tuple[str, ...]:
-        """The models whose mean is the center; none means all."""
+    def _named_anchors(self) -> tuple[str, ...]:
+        """The models that are named as the center; none means all."""
         return (self.baseline,) if self.baseline else self.center_on
 
-    def _beside(self, evidence: Evidence, fit: Fit, spread: Floats) -> dict[str, float]:
+    def _beside(self, cells: Cells, fit: Fit, spread: Floats) -> dict[str, float]:
         """What was fitted beside the ratings, and how well the battles are explained."""
         unit, first = self.scale / ln(10), len(fit.theta) - len(self.covariates)
-        weight = sum(each.sum() for each in evidence.rows.outcomes)
-        figures = {"nll": -fit.log_likelihood(evidence.rows) / float(weight)}
+        weight = sum(each.sum() for each in cells.outcomes)
+        figures = {"nll": -fit.log_likelihood(cells) / float(weight)}
         if fit.ties.start is not None:
             figures["tie"] = fit.tie
         for i, name in enumerate(self.covariates, first):
@@ -271,26 +295,28 @@ class BradleyTerry:
     ) -> tuple[Rating, ...]:
         """Ratings with their intervals, best first."""
         df = np.maximum(1.0, evidence.seen - 1)
-        se, low, high = self._interval(rating, spread, draws, df)
         hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
         if self.interval != "sandwich":
             hidden |= same  # drawing the same again and again shows no spread
-        counts = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2))
+        figures = [*self._interval(rating, spread, draws, df), df]
+        cells = evidence.rows
+        weight = np.tile(cells.won + cells.tied + cells.lost, 2)
+        counts = np.bincount(np.append(cells.a, cells.b), weight)
         without = replace(self, covariates=())(log) if self.covariates else None
+        numbers = [rating, counts, *np.where(hidden, np.nan, figures)]
         rows = [
             Rating(
                 model=model,
-                rating=float(rating[i]),
-                ci_low=None if hidden[i] else known(low[i]),
-                ci_high=None if hidden[i] else known(high[i]),
-                n_battles=round(counts[i]),
-                extra={
-                    "se": None if hidden[i] else known(se[i]),
-                    "df": None if hidden[i] else known(df[i]),
-                }
+                rating=value,
+                ci_low=known(low),
+                ci_high=known(high),
+                n_battles=round(count),
+                extra={"se": known(se), "df": known(free)}
                 | ({"uncontrolled": without[model].rating} if without else {}),
             )
-            for i, model in enumerate(log.models)
+            for model, value, count, se, low, high, free in zip(
+                log.models, *(each.tolist() for each in numbers), strict=True
+            )
         ]
         return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
 
@@ -312,6 +338,11 @@ class BradleyTerry:
             np.where(pinned, rating, low),
             np.where(pinned, rating, high),
         )
+
+
+def _beyond(values: Floats, anchors: list[int]) -> Floats:
+    """Along the last axis, how far values are above the mean of some."""
+    return np.asarray(values - values[..., anchors].mean(axis=-1, keepdims=True))
 
 
 def one_thread() -> AbstractContextManager[object]:

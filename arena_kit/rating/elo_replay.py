@@ -9,15 +9,14 @@ depend on the number of threads, and on the engine only by rounding (1e-9): a re
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.fanout import fan_out, shares
 from arena_kit.rating.splitmix import draw
 
 #: Elo updates from which compiled code pays for its start (below it NumPy is quicker).
@@ -157,20 +156,36 @@ def _compiled(
     sizes: NDArray[np.int32],
     row_of: NDArray[np.intp],
 ) -> NDArray[np.float64]:
-    from arena_kit.rating import kernels
+    a, b, score, kind = _kinds(games)
 
-    out = np.empty((len(rules), len(seeds), games.n_models))
-    threads = min(os.cpu_count() or 1, len(seeds))
-    edges = np.linspace(0, len(seeds), threads + 1).astype(int)
+    def share(rows: slice) -> NDArray[np.float64]:
+        from arena_kit.rating import kernels
 
-    def share(part: int) -> None:
-        rows = slice(edges[part], edges[part + 1])
+        q = np.ones((len(rules), rows.stop - rows.start, games.n_models))
+        order = np.empty((kernels.LANES + 1, sets.shape[1]), np.int32)
         for n, rule in enumerate(rules):
+            step = rule.k * np.log(10.0) / rule.scale
             kernels.replay(
-                games.a, games.b, games.score, sets, sizes, row_of[rows], seeds[rows],
-                rule.k, rule.initial, rule.scale, out[n, rows],
+                a, b, step * score, kind, sets, sizes, row_of[rows], seeds[rows],
+                step, order[:-1], order[-1], q[n],
             )  # fmt: skip
+        return q
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(share, range(threads)))
-    return out
+    q = np.concatenate([*fan_out(share, shares(len(seeds)))], axis=1)
+    starts, points = np.array([(r.initial, r.scale / np.log(10.0)) for r in rules]).T
+    ratings: NDArray[np.float64] = starts[:, None, None] + points[:, None, None] * np.log(q)
+    return ratings
+
+
+def _kinds(
+    games: Games,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]:
+    """Both sides and the score of each kind of game, and the kind of each game: there are few, so
+    that a replay finds them in the nearest cache.
+    """
+    score, ended = np.unique(games.score, return_inverse=True)
+    key = (games.a.astype(np.int64) * games.n_models + games.b) * len(score) + ended
+    kinds, kind = np.unique(key, return_inverse=True)
+    pair, ended = np.divmod(kinds, len(score))
+    a, b = np.divmod(pair, games.n_models)
+    return a.astype(np.int32), b.astype(np.int32), score[ended], kind.astype(np.int32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -67,6 +67,8 @@ class Evidence:
         are alike share a row.
         """
         ways = _ways(log, cluster)
+        if log.question_id is None and log.voter is None and not x.shape[1] and log.share_a is None:
+            return cls._counted(log)
         named = np.zeros(len(log), bool)
         for labels in (log.question_id, log.voter):
             named |= np.zeros(len(log), bool) if labels is None else labels.codes >= 0
@@ -79,9 +81,16 @@ class Evidence:
         first, second = (*(way for way in ways if way.max() + 1 < len(log)), None, None)[:2]
         alike = first is None and not x.shape[1] and log.share_a is None
         if alike and np.array_equal(counts, log.weights()):
-            single, counts = Cells.counted(log)
-            return cls(rows=single.with_weights(counts), clusters=None, counts=counts, seen=seen)
+            return replace(cls._counted(log), seen=seen)
         return cls(rows=Cells.of(log, x), clusters=first, voters=second, counts=counts, seen=seen)
+
+    @classmethod
+    def _counted(cls, log: BattleLog) -> Evidence:
+        """The evidence of votes that stand for themselves, a row for those alike."""
+        single, counts = Cells.counted(log)
+        n = len(log.models)
+        seen = np.bincount(np.append(single.a, single.b), np.tile(counts, 2), n).astype(float)
+        return cls(rows=single.with_weights(counts), clusters=None, counts=counts, seen=seen)
 
     @property
     def pieces(self) -> float:
@@ -109,9 +118,10 @@ class Evidence:
     def votes(self, seed: int) -> Votes:
         """What a resample draws from."""
         single = self.rows.with_weights(1 / self.counts)
-        if self.clusters is not None:
-            return Votes(single, ClusterRedraw.of(self.clusters, seed, self.counts))
-        return Votes(single, PoissonRedraw.of(self.counts, seed))
+        if self.clusters is None:
+            return Votes(single, PoissonRedraw.of(self.counts, seed))
+        cells, of_row = single.alike(len(self.seen))
+        return Votes(cells, ClusterRedraw.of(self.clusters, seed, self.counts, of_row))
 
 
 def _ways(log: BattleLog, cluster: Cluster) -> list[Ints]:

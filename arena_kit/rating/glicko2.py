@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from math import inf, isfinite, sqrt
+from math import inf, isfinite, isnan, sqrt
 from math import log as ln
 from typing import Literal
 
@@ -27,7 +28,14 @@ from arena_kit.rating.base import (
     why_no_interval,
 )
 from arena_kit.rating.elo_replay import Games
-from arena_kit.rating.glicko2_replay import GlickoRule, States, replay, replay_sets, replay_traced
+from arena_kit.rating.glicko2_replay import (
+    GlickoRule,
+    Running,
+    States,
+    replay,
+    replay_sets,
+    replay_traced,
+)
 from arena_kit.rating.glicko2_steps import SCALE, damping, evidence, settled
 from arena_kit.rating.resampling import evidence_sets, interval
 
@@ -146,7 +154,9 @@ class Glicko2:
         log, dropped = self.kept(battles)
         self._check(battles, log, dropped)
         games, period = _games(log), self._periods(log)
-        final = self._in_points(replay(games, self._start(games), self._rule(), period=period))
+        final = self.in_points(
+            replay(games, self.start(games.n_models), self.rule(), period=period)
+        )
         replicates = self._replicates(log, games, period)
         return Ratings(
             method="glicko2",
@@ -174,8 +184,8 @@ class Glicko2:
         rows = replay_order(battles, ~self._left_out(battles)["inconsistent"])
         log = battles.select(rows)
         games, period = _games(log), self._periods(log)
-        states = replay_traced(games, self._start(games), self._rule(), period=period)
-        rating, rd, volatility = self._in_points(states)
+        states = replay_traced(games, self.start(games.n_models), self.rule(), period=period)
+        rating, rd, volatility = self.in_points(states)
         return GlickoHistory(
             models=log.models,
             battle=rows,
@@ -184,6 +194,11 @@ class Glicko2:
             rd=rd,
             volatility=volatility,
         )
+
+    def running(self) -> RunningGlicko2:
+        """An arena without votes yet, to be rated as they come."""
+        running = Running(self.rule(), var=(self.rd / SCALE) ** 2, s=self.volatility**2)
+        return RunningGlicko2(running, GlickoState(self.initial, self.rd, self.volatility), self)
 
     def updated(
         self, a: GlickoState, b: GlickoState, score_a: float
@@ -236,14 +251,16 @@ class Glicko2:
                     f"but {missing} of {len(given)} have none"
                 )
 
-    def _rule(self) -> GlickoRule:
+    def rule(self) -> GlickoRule:
+        """What updates obey."""
         least, most = (self.rd_min / SCALE) ** 2, (self.rd_max / SCALE) ** 2
         return GlickoRule(tau=self.tau, least=least, most=most)
 
-    def _start(self, games: Games) -> States:
-        return States.fresh(games.n_models, var=(self.rd / SCALE) ** 2, s=self.volatility**2)
+    def start(self, n_models: int) -> States:
+        """Models that have not played."""
+        return States.fresh(n_models, var=(self.rd / SCALE) ** 2, s=self.volatility**2)
 
-    def _in_points(self, states: States) -> tuple[Floats, Floats, Floats]:
+    def in_points(self, states: States) -> tuple[Floats, Floats, Floats]:
         """Rating, RD and volatility as people read them."""
         rd = np.clip(SCALE * np.sqrt(states.var), self.rd_min, self.rd_max)
         return self.initial + SCALE * states.mu, rd, np.sqrt(states.s)
@@ -262,7 +279,7 @@ class Glicko2:
         out = [np.empty((0, games.n_models))]
         if not self.evidence_replicates:
             return out[0]
-        start, rule = self._start(games), self._rule()
+        start, rule = self.start(games.n_models), self.rule()
         for sets, sizes, rated in evidence_sets(
             games, log.clusters(), self.evidence_replicates, seed=self.seed
         ):
@@ -275,6 +292,35 @@ class Glicko2:
         if not self.evidence_replicates:
             return [""] * games.n_models
         return why_no_interval(log, games.score, MIN_QUESTIONS)
+
+
+class RunningGlicko2:
+    """Every model's state vote by vote: what `Glicko2.history` says after the same votes, to the
+    last digit. A model without a vote that counts stands where new ones begin.
+    """
+
+    def __init__(self, running: Running, fresh: GlickoState, method: Glicko2) -> None:
+        self._running, self._method = running, method
+        self._numbers: dict[str, int] = {}
+        self.states: dict[str, GlickoState] = defaultdict(lambda: fresh)
+
+    def play(self, votes: Iterable[tuple[str, str, float]]) -> None:
+        """Take in votes in their order: two models, and what the first got; NaN moves nothing."""
+        counted = [vote for vote in votes if not isnan(vote[2])]
+        for name in (name for a, b, _ in counted for name in (a, b)):
+            if name not in self._numbers:
+                self._numbers[name] = self._running.join()
+        a = [self._numbers[vote[0]] for vote in counted]
+        b = [self._numbers[vote[1]] for vote in counted]
+        self._running.play(a, b, [vote[2] for vote in counted])
+        names = {name for a, b, _ in counted for name in (a, b)}
+        self.states |= {name: self._in_points(*self._running.state(self._numbers[name]))
+                        for name in names}  # fmt: skip
+
+    def _in_points(self, mu: float, var: float, s: float) -> GlickoState:
+        rule = self._method
+        rd = min(rule.rd_max, max(rule.rd_min, SCALE * sqrt(var)))
+        return GlickoState(rule.initial + SCALE * mu, rd, sqrt(s))
 
 
 def _check_score(score: float) -> None:

@@ -6,15 +6,14 @@ Above `COMPILED_FROM` votes the steps of `glicko2_steps` run compiled, where Num
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.fanout import fan_out, shares
 from arena_kit.rating.elo_replay import Games
 from arena_kit.rating.glicko2_steps import DAMPING, Floats, replay_periods, replay_votes
 
@@ -43,6 +42,33 @@ class States:
     def fresh(cls, n_models: int, *, var: float, s: float) -> Self:
         """Models that have not played."""
         return cls(mu=np.zeros(n_models), var=np.full(n_models, var), s=np.full(n_models, s))
+
+
+class Running:
+    """Models that go on playing: each vote moves them as `replay` would, to the last digit."""
+
+    def __init__(self, rule: GlickoRule, *, var: float, s: float) -> None:
+        self._limits = (float(rule.tau), float(rule.least), float(rule.most))
+        fresh = _columns(States.fresh(1, var=var, s=s))
+        self._fresh: list[float] = [float(column[0]) for column in fresh]
+        self._state: tuple[list[float], ...] = ([], [], [], [], [])
+
+    def join(self) -> int:
+        """The number of one more model, which has not played."""
+        for column, value in zip(self._state, self._fresh, strict=True):
+            column.append(value)
+        return len(self._state[0]) - 1
+
+    def play(self, a: list[int], b: list[int], score: list[float]) -> None:
+        """Play votes in their order; NaN moves nothing."""
+        mu, var, damp, log_s, s = self._state
+        votes = (list(range(len(a))), a, b, score)
+        replay_votes(votes, self._limits, (mu, var, damp, log_s, s), ([], [], []))
+
+    def state(self, model: int) -> tuple[float, float, float]:
+        """`mu`, `var` and `s` of a model."""
+        mu, var, _, _, s = self._state
+        return mu[model], var[model], s[model]
 
 
 Play = Callable[[NDArray[Any], States, int], tuple[States, States]]
@@ -95,15 +121,15 @@ def replay_sets(
     order of `games`.
     """
     compiled = _compiled(int(sizes.sum(dtype=np.int64)), compiled)
-    play = _engine(games, rule, period, compiled)
 
-    def final(i: int) -> NDArray[np.float64]:
-        return play(np.sort(sets[i, : sizes[i]]), start, 0)[0].mu
+    def share(some: slice) -> NDArray[np.float64]:
+        play = _engine(games, rule, period, compiled)
+        rows = zip(sets[some], sizes[some], strict=True)
+        return np.stack([play(np.sort(row[:size]), start, 0)[0].mu for row, size in rows])
 
-    if not compiled:
-        return np.stack([final(i) for i in range(len(sets))])
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return np.stack(list(pool.map(final, range(len(sets)))))
+    return np.concatenate(
+        [*fan_out(share, shares(len(sets)), by="threads" if compiled else "here")]
+    )
 
 
 def _all(games: Games) -> NDArray[np.int32]:
@@ -133,9 +159,7 @@ def _engine(
 
     def play(order: NDArray[Any], start: States, n_traced: int) -> tuple[States, States]:
         played = (box(order), *columns)
-        damp = 1.0 / np.sqrt(1.0 + DAMPING * start.var)
-        begun = (start.mu.copy(), start.var.copy(), damp, np.log(start.s), start.s.copy())
-        state = tuple(box(column) for column in begun)
+        state = tuple(box(column) for column in _columns(start))
         trace = tuple(box(np.empty(2 * n_traced)) for _ in range(3))
         if numbers is None:
             votes(played, limits, state, trace)
@@ -146,6 +170,12 @@ def _engine(
         return _states(state[0], state[1], state[4]), _states(*trace)
 
     return play
+
+
+def _columns(start: States) -> tuple[NDArray[np.float64], ...]:
+    """What the steps keep of each model: mu, var, damp, log_s and s."""
+    damp = 1.0 / np.sqrt(1.0 + DAMPING * start.var)
+    return start.mu.copy(), start.var.copy(), damp, np.log(start.s), start.s.copy()
 
 
 def _plain_array(column: NDArray[Any]) -> NDArray[Any]:

@@ -1,16 +1,28 @@
-"""Numba kernels; imported only where the work pays for it (see `elo_replay.COMPILED_FROM`)."""
+"""Numba kernels; imported only where the work pays for it (see `elo_replay.COMPILED_FROM`).
+
+They are plain loops over arrays that the caller made: Numba compiles those in a fraction of the
+time that array expressions take, and the first call in a new environment waits for it.
+"""
 
 from __future__ import annotations
 
-from math import exp, factorial, log
+import logging
+from collections.abc import Callable
+from functools import cache
+from math import exp, factorial
+from threading import Timer
+from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, typeof
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from arena_kit.rating import glicko2_steps
 from arena_kit.rating.splitmix import GAMMA, mix
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
 _S11, _S32 = np.uint64(11), np.uint64(32)
 _UNIT = 2.0**-53
@@ -18,19 +30,48 @@ _UNIT = 2.0**-53
 #: Steps up to these sizes take the series of exp to its 7th or 11th power, which is exact there.
 _TINY, _SMALL = 0.05, 0.25
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (1 / factorial(n) for n in range(2, 12))
+#: Replays side by side: while one waits for a division, the others compute.
+LANES = 4
+#: Conjugate gradients stop at this share of the first residual; Newton's next step takes the rest.
+_FORCING = 1e-4
+_PATIENCE = 1.0  # seconds; loading what was compiled before takes less
+
+
+class Kernel:
+    """A function that is compiled, or loaded from Numba's cache, at its first call; the first that
+    takes long says so.
+    """
+
+    def __init__(self, function: Callable[..., Any], *fastmath: str) -> None:
+        self.compiled = njit(
+            function, nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath)
+        )
+
+    def __call__(self, *args: Any) -> Any:
+        if not self.compiled.signatures:
+            self._compile(args)
+        return self.compiled(*args)
+
+    def _compile(self, args: tuple[Any, ...]) -> None:
+        told = Timer(_PATIENCE, _tell)
+        told.daemon = True
+        told.start()
+        try:
+            self.compiled.compile(tuple(map(typeof, args)))
+        finally:
+            told.cancel()
+
+
+@cache
+def _tell() -> None:
+    said = "compiling kernels for this environment; this takes a few seconds, once"
+    logging.getLogger("arena_kit").warning(said)
 
 
 register_jitable(mix)
 
 
-@njit(nogil=True, cache=True)
-def _shuffle(index: NDArray[np.int32], size: int, seed: np.uint64) -> None:
-    for i in range(size - 1, 0, -1):
-        j = ((mix(seed + np.uint64(i) * GAMMA) >> _S32) * np.uint64(i + 1)) >> _S32
-        index[i], index[j] = index[j], index[i]
-
-
-@njit(nogil=True, cache=True, inline="always", fastmath={"contract"})
+@register_jitable
 def _factors(x: float, largest: float) -> tuple[float, float]:
     """exp(x) and exp(-x), where |x| is never above `largest`."""
     y = x * x
@@ -45,208 +86,313 @@ def _factors(x: float, largest: float) -> tuple[float, float]:
     return exp(x), exp(-x)
 
 
-@njit(nogil=True, cache=True, inline="always", fastmath={"contract"})
-def _play(
-    a: NDArray[np.int32],
-    b: NDArray[np.int32],
-    score: NDArray[np.float64],
-    games: NDArray[np.int32],
-    step: float,
-    q: NDArray[np.float64],
-) -> None:
-    """Play games one after another."""
-    for game in games:
-        i, j = np.uint64(a[game]), np.uint64(b[game])
-        change = step * (score[game] - q[i] / (q[i] + q[j]))
-        up, down = _factors(change, step)
-        q[i] *= up
-        q[j] *= down
+@register_jitable
+def _update(game: int, a: Any, b: Any, gain: Any, step: float, q: Any) -> None:
+    """Play one game; `gain` is the score times the step."""
+    k = np.uint64(game)
+    i, j = np.uint64(a[k]), np.uint64(b[k])
+    first, second = q[i], q[j]
+    up, down = _factors(gain[k] - step * (first / (first + second)), step)
+    q[i] = first * up
+    q[j] = second * down
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
-def replay(
+@register_jitable
+def _shuffle(order: Any, size: int, seed: np.uint64, drawn: Any) -> None:
+    for i in range(size):
+        bits = mix(seed + np.uint64(i) * GAMMA) >> _S32
+        drawn[i] = (bits * np.uint64(i + 1)) >> _S32
+    for i in range(size - 1, 0, -1):
+        j = drawn[i]
+        order[i], order[j] = order[j], order[i]
+
+
+def _replay(
     a: NDArray[np.int32],
     b: NDArray[np.int32],
-    score: NDArray[np.float64],
+    gain: Floats,
+    kind: NDArray[np.int32],
     sets: NDArray[np.int32],
     sizes: NDArray[np.int32],
-    row_of: NDArray[np.intp],
+    row_of: Codes,
     seeds: NDArray[np.uint64],
-    k: float,
-    initial: float,
-    scale: float,
-    out: NDArray[np.float64],
+    step: float,
+    order: NDArray[np.int32],
+    drawn: NDArray[np.int32],
+    q: Floats,
 ) -> None:
-    """Replay one shuffled order per seed, writing the final ratings into `out`.
+    """Replay one shuffled order per seed, from strengths `q`, a row per seed, which change.
 
     Strengths q = 10^(rating/scale) stand in for ratings while playing: the expected
-    score is then one division, and a step multiplies q by exp of something small. Two
-    replays run side by side, so that one computes while the other waits for a division.
+    score is then one division, and a step multiplies q by exp of something small. `a`, `b` and
+    `gain` are of each kind of game, `kind` of each game; `order` and `drawn` are room to work in.
     """
-    step = k * log(10.0) / scale
-    order = np.empty((2, sets.shape[1]), np.int32)
-    q = np.empty((2, out.shape[1]))
-    size = np.zeros(2, np.int64)
-    for r in range(0, len(seeds), 2):
-        lanes = min(2, len(seeds) - r)
-        size[1] = 0
+    for first in range(0, len(seeds), 4):
+        lanes = min(4, len(seeds) - first)
+        together = sizes[row_of[first]] if lanes == 4 else 0
         for lane in range(lanes):
-            row = row_of[r + lane]
-            size[lane] = sizes[row]
-            order[lane, : size[lane]] = sets[row, : size[lane]]
-            _shuffle(order[lane], size[lane], seeds[r + lane])
-        q[:] = 1.0
-        both = min(size[0], size[1])
-        for g in range(both):
-            game0, game1 = order[0, g], order[1, g]
-            i0, j0 = np.uint64(a[game0]), np.uint64(b[game0])
-            i1, j1 = np.uint64(a[game1]), np.uint64(b[game1])
-            qi0, qj0, qi1, qj1 = q[0, i0], q[0, j0], q[1, i1], q[1, j1]
-            change0 = step * (score[game0] - qi0 / (qi0 + qj0))
-            change1 = step * (score[game1] - qi1 / (qi1 + qj1))
-            up0, down0 = _factors(change0, step)
-            up1, down1 = _factors(change1, step)
-            q[0, i0], q[0, j0] = qi0 * up0, qj0 * down0
-            q[1, i1], q[1, j1] = qi1 * up1, qj1 * down1
+            row = row_of[first + lane]
+            size = sizes[row]
+            together = min(together, size)
+            for n in range(size):
+                order[lane, n] = kind[sets[row, n]]
+            _shuffle(order[lane], size, seeds[first + lane], drawn)
+        for n in range(together):
+            _update(order[0, n], a, b, gain, step, q[first])
+            _update(order[1, n], a, b, gain, step, q[first + 1])
+            _update(order[2, n], a, b, gain, step, q[first + 2])
+            _update(order[3, n], a, b, gain, step, q[first + 3])
         for lane in range(lanes):
-            _play(a, b, score, order[lane, both : size[lane]], step, q[lane])
-            out[r + lane] = initial + np.log(q[lane]) * (scale / log(10.0))
+            for n in range(together, sizes[row_of[first + lane]]):
+                _update(order[lane, n], a, b, gain, step, q[first + lane])
 
 
-@njit(nogil=True, cache=True)
-def lookup(
+def _lookup(
     key: np.uint64,
     first: NDArray[np.int64],
     size: NDArray[np.int64],
-    least: NDArray[np.float64],
-    steps: NDArray[np.float64],
+    least: Floats,
+    steps: Floats,
     guide: NDArray[np.int64],
-) -> NDArray[np.float64]:
+    out: Floats,
+) -> None:
     """A Poisson number per row, looked up in its table; see `resampling.PoissonRedraw`."""
-    out = np.empty(len(first))
     for i in range(len(first)):
         u = np.float64(mix(key + np.uint64(i + 1) * GAMMA) >> _S11) * _UNIT
         passed = guide[first[i] + int(u * size[i])]
         while steps[first[i] + passed] <= u:
             passed += 1
         out[i] = least[i] + passed
-    return out
 
 
-@njit(nogil=True, cache=True)
-def _all_reached(
-    low: NDArray[np.intp],
-    high: NDArray[np.intp],
-    up: NDArray[np.bool_],
-    down: NDArray[np.bool_],
-    start: int,
-    n: int,
-) -> bool:
-    """Whether a search from one model reaches all, where `up[c]` allows pair c from low to high and
-    `down[c]` the way back.
-    """
-    reached = np.zeros(n, np.bool_)
-    reached[start] = True
-    count, before = 1, 0
-    while before < count:
-        before = count
-        for c in range(len(low)):
-            i, j = low[c], high[c]
-            if reached[i] == reached[j]:
-                continue
-            if (up[c] and reached[i]) or (down[c] and reached[j]):
-                reached[i] = reached[j] = True
-                count += 1
-                if count == n:
-                    return True
-    return count == n
+def _tally(
+    times: NDArray[np.int64], clusters: NDArray[np.int32], cells: NDArray[np.int32], out: Floats
+) -> None:
+    """Add to each row's cell how often its cluster was drawn."""
+    for i in range(len(clusters)):
+        out[np.uint64(cells[i])] += times[np.uint64(clusters[i])]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
-def _product(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+@register_jitable
+def _has_peak(low: Any, high: Any, slot: Any, wins: Any, total: Any, reached: Any) -> bool:
+    """Whether searches from one model reach all, from winners to losers and the other way."""
+    n, hub = len(reached), 0
+    for c in range(len(low)):
+        if total[slot[c]] > total[slot[hub]]:
+            hub = c
+    for downwards in range(2):
+        for m in range(n):
+            reached[m] = 0.0
+        reached[low[hub]] = 1.0
+        count, before = 1, 0
+        while before < count < n:
+            before = count
+            for c in range(len(low)):
+                i, j, won = low[c], high[c], wins[slot[c]]
+                if reached[i] != reached[j]:
+                    # the side that is reached must have won, or downwards lost
+                    share = won if (reached[i] > 0.0) == (downwards == 0) else total[slot[c]] - won
+                    if share > 0.0:
+                        reached[i] = reached[j] = 1.0
+                        count += 1
+        if count < n:
+            return False
+    return True
+
+
+@register_jitable
+def _product(x: Any, y: Any) -> float:
     total = 0.0
     for i in range(len(x)):
         total += x[i] * y[i]
     return total
 
 
-@njit(nogil=True, cache=True, inline="always", fastmath={"contract", "reassoc"})
-def _slopes(
-    low: NDArray[np.intp],
-    high: NDArray[np.intp],
-    wins: NDArray[np.float64],
-    total: NDArray[np.float64],
-    q: NDArray[np.float64],
-    slope: NDArray[np.float64],
-) -> None:
-    """The slope of the log-likelihood at strengths q, which are exponentials."""
-    slope[:] = 0.0
-    c = 0
-    while c < len(low):
-        i = low[c]
-        mine = 0.0
-        while c < len(low) and low[c] == i:
-            change = wins[c] - total[c] * q[i] / (q[i] + q[high[c]])
-            mine += change
-            slope[high[c]] -= change
-            c += 1
+@register_jitable
+def _total(x: Any) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i]
+    return total
+
+
+@register_jitable
+def _slopes(wins: Any, total: Any, q: Any, change: Any, slope: Any) -> None:
+    """The slope of the log-likelihood at strengths q, which are exponentials. Unsigned places say
+    that none counts from the end, without which these loops would not be vectorised.
+    """
+    n = np.uint64(len(q))
+    for i in range(n):
+        slope[i] = 0.0
+    for i in range(n):
+        own, mine, row = q[i], 0.0, i * n
+        for j in range(i + np.uint64(1), n):
+            each = wins[row + j] - total[row + j] * (own / (own + q[j]))
+            change[j] = each
+            mine += each
+        for j in range(i + np.uint64(1), n):
+            slope[j] -= change[j]
         slope[i] += mine
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
-def climb(
-    pair: NDArray[np.intp],
-    won: NDArray[np.float64],
-    games: NDArray[np.float64],
-    times: NDArray[np.float64],
-    prior_low: NDArray[np.float64],
-    prior_high: NDArray[np.float64],
-    low: NDArray[np.intp],
-    high: NDArray[np.intp],
-    inverse: NDArray[np.float64],
+@register_jitable
+def _secant(k: int, taken: Any, lengths: Any, step: Any) -> float:
+    """Broyden's correction of a step by the k that were taken; what it is to be divided by."""
+    for j in range(1, k):
+        along = _product(taken[j - 1], step) / lengths[j - 1]
+        for i in range(len(step)):
+            step[i] += taken[j, i] * along
+    return 1.0 - _product(taken[k - 1], step) / lengths[k - 1] if k else 1.0
+
+
+def _climb(
+    low: Codes,
+    high: Codes,
+    slot: Codes,
+    cell: Codes,
+    won: Floats,
+    games: Floats,
+    times: Floats,
+    wins: Floats,
+    total: Floats,
+    inverse: Floats,
     tolerance: float,
-    most_steps: int,
-    theta: NDArray[np.float64],
+    taken: Floats,
+    lengths: Floats,
+    work: Floats,
+    theta: Floats,
 ) -> int:
-    """Move strengths to the peak for resampled rows, in place: 1 where they settled, 0 where they
+    """Move strengths to the peak for resampled cells, in place: 1 where they settled, 0 where they
     did not, -1 where no peak exists.
 
-    Row i belongs to `pair[i]`, was won by its lower side `won[i]` of `games[i]` times, and
-    counts `times[i]`-fold. Pairs are in the order of `low`.
+    `wins` of the lower side and `total` are square tables, laid out flat, that come with the prior
+    and leave with the resample; pair c is at `slot[c]` and cell i at `cell[i]`. The cell was won by
+    its lower side `won[i]` of `games[i]` times and counts `times[i]`-fold. `taken` has room for a
+    row per step, `lengths` for a number, `work` for five rows.
     """
-    wins, total = prior_low.copy(), prior_low + prior_high
-    for i in range(len(pair)):
-        wins[pair[i]] += times[i] * won[i]
-        total[pair[i]] += times[i] * games[i]
     n = len(theta)
-    up, down = wins > 0, total > wins
-    hub = low[np.argmax(total)]
-    if not _all_reached(low, high, up, down, hub, n) or not _all_reached(
-        low, high, down, up, hub, n
-    ):
+    for c in range(len(cell)):
+        wins[cell[c]] += times[c] * won[c]
+        total[cell[c]] += times[c] * games[c]
+    q, slope, step, change, reached = work[0], work[1], work[2], work[3], work[4]
+    if not _has_peak(low, high, slot, wins, total, reached):
         return -1
-    taken, lengths = np.empty((most_steps, n)), np.empty(most_steps)
-    slope, step = np.empty(n), np.empty(n)
-    for k in range(most_steps):
-        _slopes(low, high, wins, total, np.exp(theta), slope)
-        for m in range(n):
-            step[m] = _product(inverse[m], slope)
-        for j in range(1, k):
-            step += taken[j] * (_product(taken[j - 1], step) / lengths[j - 1])
-        if k:
-            step /= 1 - _product(taken[k - 1], step) / lengths[k - 1]
-        theta += step
-        largest = np.abs(step).max()
-        if not largest <= 20.0:
+    for k in range(len(taken)):
+        for i in range(n):
+            q[i] = exp(theta[i])
+        _slopes(wins, total, q, change, slope)
+        for i in range(n):
+            step[i] = _product(inverse[i], slope)
+        shrink = _secant(k, taken, lengths, step)
+        largest, square = 0.0, 0.0
+        for i in range(n):
+            move = step[i] / shrink
+            theta[i] += move
+            taken[k, i] = move
+            square += move * move
+            largest = max(largest, abs(move))
+        if not square <= 400.0:
             return 0
         if largest < tolerance:
             return 1
-        taken[k], lengths[k] = step, _product(step, step)
+        lengths[k] = square
     return 0
+
+
+@register_jitable
+def _laplacian(low: Any, high: Any, weight: Any, x: Any, out: Any) -> None:
+    """The product of the pairs' Laplacian with a vector."""
+    for m in range(len(out)):
+        out[m] = 0.0
+    for c in range(len(low)):
+        flow = weight[c] * (x[low[c]] - x[high[c]])
+        out[low[c]] += flow
+        out[high[c]] -= flow
+
+
+@register_jitable
+def _conjugate(
+    low: Any, high: Any, weight: Any, diagonal: Any, residual: Any, step: Any, way: Any, image: Any
+) -> None:
+    """Solve the pairs' Laplacian for `residual` into `step` by conjugate gradients with the
+    diagonal as preconditioner.
+    """
+    n = len(step)
+    drift = _total(residual) / n  # rounding, which no Laplacian explains
+    for m in range(n):
+        residual[m] -= drift
+        step[m] = 0.0
+        way[m] = residual[m] / diagonal[m]
+    energy = _product(residual, way)
+    aim = energy * _FORCING * _FORCING
+    for _ in range(4 * n):
+        if not energy > aim:
+            return
+        _laplacian(low, high, weight, way, image)
+        curvature = _product(way, image)
+        if not curvature > 0.0:
+            return
+        far = energy / curvature
+        left = 0.0
+        for m in range(n):
+            step[m] += far * way[m]
+            residual[m] -= far * image[m]
+            left += residual[m] * residual[m] / diagonal[m]
+        for m in range(n):
+            way[m] = residual[m] / diagonal[m] + way[m] * (left / energy)
+        energy = left
+
+
+def _ascend(
+    low: Codes,
+    high: Codes,
+    wins: Floats,
+    total: Floats,
+    tolerance: float,
+    most_steps: int,
+    weight: Floats,
+    work: Floats,
+    theta: Floats,
+) -> bool:
+    """Move strengths to the peak by Newton's method, in place, and say whether they settled. Each
+    step is solved by conjugate gradients, so that it costs a few passes over the pairs.
+    """
+    n = len(theta)
+    q, slope, step, way, image, diagonal = work[0], work[1], work[2], work[3], work[4], work[5]
+    for _ in range(most_steps):
+        for m in range(n):
+            q[m] = exp(theta[m])
+            slope[m] = diagonal[m] = 0.0
+        for c in range(len(low)):
+            i, j = low[c], high[c]
+            share = q[i] / (q[i] + q[j])
+            change = wins[c] - total[c] * share
+            weight[c] = total[c] * share * (1.0 - share)
+            slope[i] += change
+            slope[j] -= change
+            diagonal[i] += weight[c]
+            diagonal[j] += weight[c]
+        _conjugate(low, high, weight, diagonal, slope, step, way, image)
+        largest = 0.0
+        for m in range(n):
+            largest = max(largest, abs(step[m]))
+        if not largest < 1e9:
+            return False
+        short, drift = min(1.0, 4.0 / max(largest, 1e-300)), _total(step) / n
+        for m in range(n):
+            theta[m] += short * (step[m] - drift)
+        if largest < tolerance:
+            return True
+    return False
 
 
 for _part in glicko2_steps.PARTS:
     register_jitable(error_model="numpy")(_part)
 
-glicko2_votes = njit(nogil=True, cache=True, error_model="numpy")(glicko2_steps.replay_votes)
-glicko2_periods = njit(nogil=True, cache=True, error_model="numpy")(glicko2_steps.replay_periods)
+replay = Kernel(_replay, "contract")
+lookup = Kernel(_lookup)
+tally = Kernel(_tally)
+climb = Kernel(_climb, "contract", "reassoc")
+ascend = Kernel(_ascend, "contract", "reassoc")
+glicko2_votes = Kernel(glicko2_steps.replay_votes)
+glicko2_periods = Kernel(glicko2_steps.replay_periods)

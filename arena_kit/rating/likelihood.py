@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles.battle import A_WINS, B_WINS, TIE
+from arena_kit.battles.battle import A_WINS, B_WINS, BOTH_BAD, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import RatingError, scores, strong_groups
 from arena_kit.rating.tie_models import Floats, Terms, TieModel
@@ -15,7 +16,9 @@ from arena_kit.rating.tie_models import Floats, Terms, TieModel
 Codes = NDArray[np.intp]
 
 _MOST_STEPS = 100
+_FARTHEST_START = 1.5  # log odds from which Newton's method surely finds the way
 _TOLERANCE = 1e-11
+_NEAR = 1e-4  # a step from which convergence is quadratic
 _SAME = 1e-9  # a share of the whole that counts as nothing left
 _ROUNDING = 1e-6  # steps below it that shrink no more are rounding
 
@@ -65,10 +68,11 @@ class Cells:
         plain wins, losses and ties.
         """
         n = len(log.models)
-        key = (log.a * np.int64(n) + log.b) * 4 + log.outcome
-        table = _sums(key, log.weights(), 4 * n * n).reshape(n, n, 4)
-        wins = table[:, :, A_WINS] + table[:, :, B_WINS].T
-        ties = table[:, :, TIE:].sum(axis=2)
+        key: NDArray[Any] = log.outcome.astype(np.int32 if 4 * n * n < 2**31 else np.int64)
+        for column in (log.a, log.b):
+            key = key * n + column
+        table = np.bincount(key, log.weight, 4 * n * n).astype(float).reshape(4, n, n)
+        wins, ties = table[A_WINS] + table[B_WINS].T, table[TIE] + table[BOTH_BAD]
         ties = ties + ties.T
         low, high = np.nonzero(np.triu(wins + wins.T + ties, 1))
         pooled = cls(
@@ -93,14 +97,28 @@ class Cells:
 
     def single_votes(self) -> tuple[Cells, Floats]:
         """A cell for a single vote of each outcome that a cell has, and how many there were."""
-        one = np.ones(len(self.a))
-        outcomes = [
-            replace(self, won=one * (k == 0), tied=one * (k == 1), lost=one * (k == 2))
-            for k in range(3)
-        ]
-        votes = outcomes[0].and_also(outcomes[1]).and_also(outcomes[2])
-        counts = np.concatenate([self.won, self.tied, self.lost])
-        return votes.at(counts > 0), counts[counts > 0]
+        counts = np.concatenate(self.outcomes)
+        there = np.flatnonzero(counts > 0)
+        ended, cell = np.divmod(there, len(self.a))
+        won, tied, lost = ((ended == each).astype(float) for each in range(3))
+        a, b, x = self.a[cell], self.b[cell], self.x[cell]
+        return Cells(a=a, b=b, won=won, tied=tied, lost=lost, x=x), counts[there]
+
+    def alike(self, n_models: int) -> tuple[Cells, NDArray[np.int32]]:
+        """A cell for each kind of vote among cells of a single one, and the kind of each; cells
+        with covariates, or with parts of votes, stay what they are.
+        """
+        whole = np.isin(np.concatenate([self.won, self.lost]), (0.0, 1.0)).all()
+        if self.x.shape[1] or not whole or np.any(self.won + self.tied + self.lost != 1):
+            return self, np.arange(len(self.a), dtype=np.int32)
+        pairs = Pairs.of(self, n_models)
+        ended = np.where(self.tied > 0, 1, np.where((self.won > 0) == pairs.turned, 2, 0))
+        kinds, of_row = _numbered(3 * pairs.of_cell + ended, 3 * len(pairs.low))
+        pair, ended = np.divmod(kinds, 3)
+        won, tied, lost = ((ended == each).astype(float) for each in range(3))
+        x = np.zeros((len(kinds), 0))
+        cells = Cells(a=pairs.low[pair], b=pairs.high[pair], won=won, tied=tied, lost=lost, x=x)
+        return cells, of_row.astype(np.int32)
 
     def at(self, rows: NDArray[np.bool_]) -> Cells:
         """Some of the cells."""
@@ -121,11 +139,8 @@ class Pairs:
     def of(cls, cells: Cells, n_models: int) -> Pairs:
         turned = cells.a > cells.b
         low, high = np.where(turned, cells.b, cells.a), np.where(turned, cells.a, cells.b)
-        key = low * n_models + high
-        met = np.flatnonzero(np.bincount(key, minlength=n_models * n_models))
-        place = np.zeros(n_models * n_models, np.intp)
-        place[met] = np.arange(len(met))
-        return cls(met // n_models, met % n_models, place[key], turned, n_models)
+        met, of_cell = _numbered(low * n_models + high, n_models * n_models)
+        return cls(met // n_models, met % n_models, of_cell, turned, n_models)
 
     def pooled(self, cells: Cells) -> Cells:
         """One cell per pair, with the sums of its cells; only for cells without covariates."""
@@ -148,13 +163,14 @@ class Pairs:
         """
         pooled = self.pooled(cells)
         if half:
-            return self._taken(pooled.won + pooled.tied, pooled.lost + pooled.tied)
-        by_wins = self._taken(pooled.won, pooled.lost)
+            return self.winners(pooled.won + pooled.tied, pooled.lost + pooled.tied)
+        by_wins = self.winners(pooled.won, pooled.lost)
         if np.bincount(strong_groups(self.n_models, *by_wins)).max() == 1:
             return by_wins
-        return self._taken(pooled.won + pooled.tied, pooled.lost + pooled.tied)
+        return self.winners(pooled.won + pooled.tied, pooled.lost + pooled.tied)
 
-    def _taken(self, by_low: Floats, by_high: Floats) -> tuple[Codes, Codes]:
+    def winners(self, by_low: Floats, by_high: Floats) -> tuple[Codes, Codes]:
+        """Who took something from whom, given what either side of each pair took."""
         low, high = by_low > 0, by_high > 0
         return (
             np.concatenate([self.low[low], self.high[high]]),
@@ -223,9 +239,12 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
             raise RatingError(_unsettled(cells)) from None
         largest = float(np.abs(step).max())
         theta = moved(theta, step * min(1.0, 4.0 / max(largest, 1e-300)), n_models, ties)
-        if largest < _TOLERANCE or before / 2 < largest < _ROUNDING:
+        next_step = largest * (largest / before) ** 2  # as Newton's method converges
+        done = largest < _TOLERANCE or (largest < _NEAR and next_step < _TOLERANCE / 100)
+        if done or before / 2 < largest < _ROUNDING:
             theta[:n_models] -= theta[:n_models].mean()
-            return Fit(theta, information, n_models, ties)
+            terms = _terms(theta, cells, n_models, ties)
+            return Fit(theta, _information(terms, cells, n_models, ties), n_models, ties)
         before = largest
     raise RatingError(_unsettled(cells))
 
@@ -250,8 +269,13 @@ def gradient(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> Floa
 
 
 def _start(cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """The log odds of each model's wins, which one half more on either side keeps finite."""
+    wins, losses = cells.won + cells.tied / 2, cells.lost + cells.tied / 2
+    won = _sums(cells.a, wins, n_models) + _sums(cells.b, losses, n_models)
+    lost = _sums(cells.a, losses, n_models) + _sums(cells.b, wins, n_models)
+    odds = np.clip(np.log((won + 0.5) / (lost + 0.5)), -_FARTHEST_START, _FARTHEST_START)
     extra = [] if ties.start is None else [ties.start]
-    return np.concatenate([np.zeros(n_models), extra, np.zeros(cells.x.shape[1])])
+    return np.concatenate([odds - odds.mean(), extra, np.zeros(cells.x.shape[1])])
 
 
 def moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:
@@ -280,6 +304,14 @@ def _to_models(cells: Cells, values: Floats, n_models: int) -> Floats:
     return _sums(cells.a, values, n_models) - _sums(cells.b, values, n_models)
 
 
+def _numbered(keys: Codes, n: int) -> tuple[Codes, Codes]:
+    """The keys that occur, of n possible, and the place among them of each; without sorting."""
+    met = np.flatnonzero(np.bincount(keys, minlength=n))
+    place = np.zeros(n, np.intp)
+    place[met] = np.arange(len(met))
+    return met, place[keys]
+
+
 def _sums(places: Codes, values: Floats, n: int) -> Floats:
     total: Floats = np.bincount(places, values, n).astype(float)
     return total
@@ -288,8 +320,6 @@ def _sums(places: Codes, values: Floats, n: int) -> Floats:
 def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
     """The observed information: the pairs' Laplacian for the strengths, bordered by the rest."""
     n = n_models
-    weight = np.bincount(cells.a * n + cells.b, terms.eta_eta, n * n).reshape(n, n)
-    weight = weight + weight.T
     columns = [_to_models(cells, terms.eta_eta * x, n) for x in cells.x.T]
     corner = cells.x.T @ (terms.eta_eta[:, None] * cells.x)
     if ties.start is not None:
@@ -297,8 +327,22 @@ def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> F
         cross = cells.x.T @ terms.eta_t
         corner = np.block([[terms.t_t.sum(), cross[None, :]], [cross[:, None], corner]])
     border = np.array(columns).reshape(len(columns), n)
-    laplacian = np.diag(weight.sum(axis=1)) - weight
-    return np.block([[laplacian, border.T], [border, corner]])
+    return bordered(laplacian(cells, terms.eta_eta, n), border, corner)
+
+
+def laplacian(cells: Cells, weights: Floats, n: int) -> Floats:
+    """The Laplacian of the graph whose edges are the cells, each with its weight."""
+    weight = np.bincount(cells.a * n + cells.b, weights, n * n).reshape(n, n)
+    weight = weight + weight.T
+    np.fill_diagonal(weight, 0)
+    return np.diag(weight.sum(axis=1)) - weight
+
+
+def bordered(inner: Floats, border: Floats, corner: Floats) -> Floats:
+    """A symmetric matrix of its parts."""
+    if not len(border):
+        return inner
+    return np.block([[inner, border.T], [border, corner]])
 
 
 def _anchored(information: Floats, n_models: int) -> Floats:
@@ -317,11 +361,8 @@ def check_identified(cells: Cells, n_models: int) -> None:
     if np.linalg.matrix_rank(gram, tol=_SAME * float(gram.max())) < len(gram):
         raise RatingError("the covariates say the same thing twice; leave one out")
     border = np.stack([_to_models(cells, weight * x, n_models) for x in cells.x.T])
-    games = np.bincount(cells.a * n_models + cells.b, weight, n_models**2)
-    games = games.reshape(n_models, n_models)
-    games = games + games.T
-    laplacian = np.diag(games.sum(axis=1)) - games + 1 / n_models
-    left = gram - border @ np.linalg.solve(laplacian, border.T)
+    anchored = laplacian(cells, weight, n_models) + 1 / n_models
+    left = gram - border @ np.linalg.solve(anchored, border.T)
     if np.linalg.matrix_rank(left, tol=_SAME * float(gram.max())) < len(gram):
         raise RatingError(
             "a covariate cannot be told from the models: each has its own in every battle"
@@ -334,9 +375,9 @@ def unanimous(cells: Cells, pairs: Pairs, n_models: int) -> NDArray[np.bool_]:
     """
     games = cells.won + cells.tied + cells.lost
     share = np.divide(cells.won + cells.tied / 2, games)
-    least, most = np.full(n_models, np.inf), np.full(n_models, -np.inf)
-    for side, value in ((cells.a, share), (cells.b, 1 - share)):
-        np.minimum.at(least, side, value)
-        np.maximum.at(most, side, value)
+    side, value = np.append(cells.a, cells.b), np.append(share, 1 - share)
+    some = np.zeros(n_models)
+    some[side] = value
+    alike = np.bincount(side, value != some[side], n_models) == 0
     group = strong_groups(n_models, *pairs.taken(cells, half=True))
-    return np.asarray((least == most) | (group != np.argmax(np.bincount(group))))
+    return np.asarray(alike | (group != np.argmax(np.bincount(group))))

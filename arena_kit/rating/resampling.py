@@ -67,10 +67,9 @@ def evidence_sets(
 def _drawn(games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which models take part in each resample."""
     seen = np.zeros((len(sets), games.n_models), bool)
-    rows = np.repeat(np.arange(len(sets)), sizes)
-    drawn = sets[np.arange(sets.shape[1]) < sizes[:, None]]
-    seen[rows, games.a[drawn]] = True
-    seen[rows, games.b[drawn]] = True
+    for row, battles, size in zip(seen, sets, sizes, strict=True):
+        row[games.a[battles[:size]]] = True
+        row[games.b[battles[:size]]] = True
     return seen
 
 
@@ -81,13 +80,12 @@ def _expand(
     grouped: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The battle numbers behind drawn clusters, padded to the longest sample."""
-    taken = lengths[draws]
-    sizes = taken.sum(axis=1).astype(np.int32)
-    ends = np.cumsum(taken.ravel())
-    within = np.arange(ends[-1]) - np.repeat(ends - taken.ravel(), taken.ravel())
-    battles = grouped[np.repeat(starts[draws].ravel(), taken.ravel()) + within]
+    sizes = np.array([lengths[row].sum() for row in draws], np.int32)
     sets = np.zeros((len(draws), sizes.max()), np.int32)
-    sets[np.arange(sizes.max()) < sizes[:, None]] = battles
+    for row, battles, size in zip(draws, sets, sizes, strict=True):
+        taken = lengths[row]
+        shift = starts[row] - (np.cumsum(taken) - taken)
+        battles[:size] = grouped[np.arange(size) + np.repeat(shift, taken)]
     return sets, sizes
 
 
@@ -100,28 +98,47 @@ class Redraw(Protocol):
 @dataclass(frozen=True, slots=True)
 class ClusterRedraw:
     """The cluster bootstrap: whole clusters drawn with replacement, as `resampled_sets` draws
-    them; of a row that counts `several` votes and has no question, each vote by itself.
+    them; of a row that counts `several` votes and has no question, each vote by itself. Rows that
+    are alike share one of `n_cells` cells, and are counted there.
     """
 
     clusters: NDArray[np.int32]
     seed: int
-    several: NDArray[np.bool_]
+    several: NDArray[np.bool_] | None
     by_vote: PoissonRedraw
+    cells: NDArray[np.int32]
+    n_cells: int
 
     @classmethod
     def of(
-        cls, clusters: NDArray[np.int32], seed: int, counts: NDArray[np.float64]
+        cls,
+        clusters: NDArray[np.int32],
+        seed: int,
+        counts: NDArray[np.float64],
+        cells: NDArray[np.int32] | None = None,
     ) -> ClusterRedraw:
-        return cls(clusters, seed, counts != 1, PoissonRedraw.of(counts, seed))
+        several = counts != 1
+        by_vote = PoissonRedraw.of(counts, seed)
+        cells = np.arange(len(clusters), dtype=np.int32) if cells is None else cells
+        if several.any():
+            return cls(clusters, seed, several, by_vote, cells, int(cells.max()) + 1)
+        order = np.argsort(clusters, kind="stable")  # memory is read along, not across
+        return cls(clusters[order], seed, None, by_vote, cells[order], int(cells.max()) + 1)
 
     def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
-        """The multiplicity of each row."""
+        """The multiplicity of each cell."""
         n = int(self.clusters.max()) + 1
         drawn = np.bincount(drawn_clusters(child_generator(self.seed, number), n), minlength=n)
+        if compiled and self.several is None:
+            from arena_kit.rating import kernels
+
+            out = np.zeros(self.n_cells)
+            kernels.tally(drawn, self.clusters, self.cells, out)
+            return out
         times = drawn.astype(float)[self.clusters]
-        if not self.several.any():
-            return times
-        return np.where(self.several, self.by_vote(number, compiled=compiled), times)
+        if self.several is not None:
+            times = np.where(self.several, self.by_vote(number, compiled=compiled), times)
+        return np.bincount(self.cells, times, self.n_cells).astype(float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +179,9 @@ class PoissonRedraw:
         if compiled:
             from arena_kit.rating import kernels
 
-            return kernels.lookup(key, self.first, self.size, self.least, self.steps, self.guide)
+            out = np.empty(len(self.first))
+            kernels.lookup(key, self.first, self.size, self.least, self.steps, self.guide, out)
+            return out
         return self.least + self._passed(uniforms(key, len(self.first)))
 
     def _passed(self, u: NDArray[np.float64]) -> NDArray[np.int64]:

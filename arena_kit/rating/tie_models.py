@@ -51,7 +51,8 @@ def _half(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Ter
 
 
 def _half_value(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
-    return (won + tied / 2) * _log_sigmoid(eta) + (lost + tied / 2) * _log_sigmoid(-eta)
+    value: Floats = (won + tied + lost) * _log_sigmoid(eta) - (lost + tied / 2) * eta
+    return value
 
 
 def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:

@@ -9,26 +9,36 @@ runs compiled from `COMPILED_FROM` on, by the same steps in the same order.
 from __future__ import annotations
 
 import importlib.util
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating.base import RatingError, strongly_connected
+from arena_kit.fanout import fan_out, shares
+from arena_kit.rating.base import RatingError, strong_groups, strongly_connected
 from arena_kit.rating.evidence import Evidence, Partition, Votes
-from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
+from arena_kit.rating.likelihood import (
+    Cells,
+    Codes,
+    Fit,
+    Pairs,
+    bordered,
+    fitted,
+    gradient,
+    laplacian,
+    moved,
+)
 from arena_kit.rating.tie_models import Floats
 
 #: Pairs times resamples from which compiled code pays for its start.
 COMPILED_FROM = 1_000_000
 _MOST_STEPS = 60
-_TOLERANCE = 1e-9
-_NOTHING = np.zeros(1)
+_TOLERANCE = 1e-10
+_MOST_DENSE = 400  # models, above which conjugate gradients beat the inverse
 _CHUNK = 4096  # clusters summed at once
+_FEW = 8  # a cluster with fewer scores than this part of the parameters is summed by products
 _NEGLIGIBLE = 1e-10  # an eigenvalue, as a share of the largest, that is rounding
 
 Refit = Callable[[Floats], Floats]
@@ -44,11 +54,16 @@ def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
     """
     if evidence.pieces < 2:
         return np.full(fit.information.shape, np.nan)
-    bread = fit.inverse()
     parts = list(evidence.partitions())
-    meat = sum(part.sign * _meat(fit, evidence, part) for part in parts)
-    sandwich: Floats = bread @ meat @ bread
-    if len(parts) > 1:
+    meat = [part.sign * _meat(fit, evidence, part) for part in parts]
+    return sandwiched(fit, meat, same)
+
+
+def sandwiched(fit: Fit, meat: Sequence[Floats], same: NDArray[np.bool_]) -> Floats:
+    """The sandwich of what each way to cut the battles adds to the spread of the slope."""
+    bread = fit.inverse()
+    sandwich: Floats = bread @ sum(meat) @ bread
+    if len(meat) > 1:
         sandwich = _without_negative(sandwich)
     if same.any():
         n = fit.n_models
@@ -82,11 +97,11 @@ def _power(matrix: Floats, exponent: float) -> Floats:
 def _meat(fit: Fit, evidence: Evidence, part: Partition) -> Floats:
     """The spread of the likelihood's slope between the pieces of one way to cut the battles."""
     cells = evidence.rows
-    scores = _scores(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
+    scores = scores_of(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
     small_sample = part.pieces / (part.pieces - 1)
     if part.clusters is None:
         return small_sample * _meat_of_rows(cells, scores, fit.n_models)
-    return small_sample * _meat_of_clusters(cells, scores, part.clusters, fit.n_models)
+    return small_sample * meat_of_clusters(cells, scores, part.clusters, fit.n_models)
 
 
 def _without_negative(matrix: Floats) -> Floats:
@@ -115,16 +130,12 @@ def replicates(
         compiled = enough and importlib.util.find_spec("numba") is not None
     plain = not votes.cells.x.shape[1] and fit.ties.start is None
     refit = (_compiled if compiled and plain else _general)(fit, votes.cells, pairs, priors)
-    out = np.empty((n, len(fit.theta)))
-    threads = min(os.cpu_count() or 1, n)
 
-    def share(part: int) -> None:
-        for row in range(part, n, threads):
-            out[row] = refit(votes.redraw(row, compiled=compiled))
+    def share(some: slice) -> Floats:
+        rows = range(some.start, some.stop)
+        return np.stack([refit(votes.redraw(row, compiled=compiled)) for row in rows])
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(share, range(threads)))
-    return out
+    return np.concatenate([*fan_out(share, shares(n))])
 
 
 def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
@@ -144,27 +155,60 @@ def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
 
 
 def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
-    """The same steps in one kernel, from multiplicities to strengths."""
-    from arena_kit.rating import kernels
-
+    """The same steps in kernels, from multiplicities to strengths."""
+    n = fit.n_models
     games = votes.won + votes.tied + votes.lost
     won = np.where(pairs.turned, votes.lost, votes.won) + votes.tied / 2
-    always = pairs.pooled(votes.with_weights(_NOTHING)).and_also(priors.always)
-    always = Pairs.of(always, fit.n_models).pooled(always)
-    inverse = np.ascontiguousarray(fit.inverse())
+    slot = pairs.low * n + pairs.high
+    at = priors.always.a * n + priors.always.b
+    prior_wins, prior_total = (
+        np.bincount(at, each, n * n).astype(float)
+        for each in (priors.always.won, priors.always.won + priors.always.lost)
+    )
+    if n > _MOST_DENSE:
+        wins, total = prior_wins[slot], prior_total[slot]
+
+        def refit_pairs(times: Floats) -> Floats:
+            more_wins, more = (np.bincount(pairs.of_cell, times * each) for each in (won, games))
+            return _ascended(fit, pairs, wins + more_wins, total + more, priors.spare)
+
+        return refit_pairs
+    inverse, cell = np.ascontiguousarray(fit.inverse()), slot[pairs.of_cell]
 
     def refit(times: Floats) -> Floats:
-        theta = fit.theta.copy()
+        from arena_kit.rating import kernels
+
+        theta, wins, total = fit.theta.copy(), prior_wins.copy(), prior_total.copy()
+        taken, lengths, work = np.empty((_MOST_STEPS, n)), np.empty(_MOST_STEPS), np.empty((5, n))
         settled = kernels.climb(
-            pairs.of_cell, won, games, times, always.won, always.lost, pairs.low, pairs.high,
-            inverse, _TOLERANCE, _MOST_STEPS, theta,
+            pairs.low, pairs.high, slot, cell, won, games, times, wins, total, inverse,
+            _TOLERANCE, taken, lengths, work, theta,
         )  # fmt: skip
-        if settled > 0:
-            return theta
-        whole = pairs.pooled(votes.with_weights(times)).and_also(priors.always)
-        return _with_prior(fit, whole, priors.spare) if settled < 0 else _newton(fit, whole)
+        return (
+            theta if settled > 0 else _ascended(fit, pairs, wins[slot], total[slot], priors.spare)
+        )
 
     return refit
+
+
+def _ascended(fit: Fit, pairs: Pairs, wins: Floats, total: Floats, spare: Cells) -> Floats:
+    """The fit to a resample by its pairs, with prior wins on those that need them; NaN where the
+    prior is 0.
+    """
+    from arena_kit.rating import kernels
+
+    took, n = pairs.winners(wins, total - wins), fit.n_models
+    if not strongly_connected(n, *took):
+        if not len(spare.a):
+            return np.full(len(fit.theta), np.nan)
+        group = strong_groups(n, *took)
+        divided = group[pairs.low] != group[pairs.high]
+        wins, total = wins + divided * spare.won, total + divided * (spare.won + spare.lost)
+    theta, weight, work = fit.theta.copy(), np.empty(len(wins)), np.empty((6, n))
+    settled = kernels.ascend(
+        pairs.low, pairs.high, wins, total, _TOLERANCE, _MOST_STEPS, weight, work, theta
+    )
+    return theta if settled else np.full(n, np.nan)
 
 
 def _with_prior(fit: Fit, cells: Cells, spare: Cells) -> Floats:
@@ -207,7 +251,7 @@ def _newton(fit: Fit, cells: Cells) -> Floats:
         return np.full(len(fit.theta), np.nan)
 
 
-def _scores(fit: Fit, cells: Cells) -> Floats:
+def scores_of(fit: Fit, cells: Cells) -> Floats:
     """The slope of each row's log-likelihood: in the gap first, then in tie and covariates."""
     terms = fit.terms(cells)
     tie = [terms.t] if fit.ties.start is not None else []
@@ -217,27 +261,52 @@ def _scores(fit: Fit, cells: Cells) -> Floats:
 def _meat_of_rows(cells: Cells, scores: Floats, n: int) -> Floats:
     """The sum over rows of the outer product of their scores."""
     gap, rest = scores[0], scores[1:]
-    square = np.bincount(cells.a * n + cells.b, gap**2, n * n).reshape(n, n)
-    square = square + square.T
     border = np.array(
         [np.bincount(cells.a, gap * each, n) - np.bincount(cells.b, gap * each, n) for each in rest]
     ).reshape(len(rest), n)
-    laplacian = np.diag(square.sum(axis=1)) - square
-    return np.block([[laplacian, border.T], [border, rest @ rest.T]])
+    return bordered(laplacian(cells, gap**2, n), border, rest @ rest.T)
 
 
-def _meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
-    """The sum over clusters of the outer product of their summed scores."""
-    size = n + len(scores) - 1
-    order = np.argsort(clusters, kind="stable")
-    edges = np.searchsorted(clusters[order], np.arange(0, clusters.max() + 1 + _CHUNK, _CHUNK))
+def meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
+    """The sum over clusters of the outer product of their summed scores.
+
+    A cluster with few scores adds the products of those alone; one with many, whole rows.
+    """
+    size, extra = n + len(scores) - 1, len(scores) - 1
+    owner = np.tile(clusters.astype(np.intp), 2 + extra)
+    others = np.repeat(np.arange(n, size), len(clusters))
+    column = np.concatenate([cells.a, cells.b, others])
+    value = np.concatenate([scores[0], -scores[0], *scores[1:]])
+    many = (np.bincount(owner) > size // _FEW)[owner]
+    few = ~many
+    return _of_few(owner[few], column[few], value[few], size) + _of_many(
+        owner[many], column[many], value[many], size
+    )
+
+
+def _of_few(owner: Codes, column: Codes, value: Floats, size: int) -> Floats:
+    """The sum over owners of the products of any two of their values, at their columns."""
+    order = np.argsort(owner, kind="stable")
+    owner, column, value = owner[order], column[order], value[order]
+    half = np.diag(np.bincount(column, value**2, size) / 2)
+    apart = 1
+    while len(first := np.flatnonzero(owner[apart:] == owner[:-apart])):
+        products = value[first] * value[first + apart]
+        places = column[first] * size + column[first + apart]
+        half += np.bincount(places, products, size * size).reshape(size, size)
+        apart += 1
+    return half + half.T
+
+
+def _of_many(owner: Codes, column: Codes, value: Floats, size: int) -> Floats:
+    """The same by a row of sums per owner."""
+    owners, row = np.unique(owner, return_inverse=True)
+    order = np.argsort(row, kind="stable")
+    edges = np.searchsorted(row[order], np.arange(0, len(owners) + _CHUNK, _CHUNK))
     meat = np.zeros((size, size))
     for start, end in pairwise(edges):
         some = order[start:end]
-        row = (clusters[some] % _CHUNK).astype(np.intp) * size
-        extras = [row + n + i for i in range(len(scores) - 1)]
-        places = np.concatenate([row + cells.a[some], row + cells.b[some], *extras])
-        values = np.concatenate([scores[0, some], -scores[0, some], *scores[1:, some]])
-        summed = np.bincount(places, values, _CHUNK * size).reshape(_CHUNK, size)
+        places = row[some] % _CHUNK * size + column[some]
+        summed = np.bincount(places, value[some], _CHUNK * size).reshape(_CHUNK, size)
         meat += summed.T @ summed
     return meat

@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 from arena_kit.judging.pairing import Pairing
 from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
 from arena_kit.rating import claims
-from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot
+from arena_kit.reporting.figures import ACCENT, LINE, legend_below, panels_of, plot, shown_name
 from arena_kit.reporting.neighbours import SO_MANY, more_text, orders
 from arena_kit.reporting.tables import DASH, Table
 
@@ -115,14 +115,20 @@ def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
                 colour = _COLOURS[known.standing(pair.above, pair.below)]
                 ax.barh(y, share - before, left=before, color=colour, height=0.62, linewidth=0)
                 before = share
-        ax.set_yticks(range(len(final)), [f"{p.above} over {p.below}" for p in final])
+        ax.set_yticks(range(len(final)), [_over(pair) for pair in final])
         ax.set_xlim(0, 1)
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
         ax.set(title=dimension, xlabel="pairs judged, of a full round robin")
         ax.tick_params(length=0)
-    handles = [Patch(color=colour, label=name) for name, colour in _COLOURS.items()]
-    figure.legend(handles=handles, loc="outside lower left", ncols=4, frameon=False)
+    handles = [Patch(color=colour) for colour in _COLOURS.values()]
+    legend_below(figure, handles, list(_COLOURS), columns=4)
     return figure
+
+
+def _over(pair: Neighbours) -> str:
+    """Two neighbours on an axis, on two lines where they are long."""
+    above, below = shown_name(pair.above), shown_name(pair.below)
+    return f"{above}{' ' if len(above + below) < 16 else chr(10)}over {below}"
 
 
 def _interval(pair: Neighbours) -> str:

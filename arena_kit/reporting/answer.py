@@ -24,8 +24,13 @@ QUESTIONS = {
     "ranking change places when K changes?",
     "placement": "People have voted on many models; a judge compares one more model with some of "
     "them. Where does it stand on the people's scale, and how sure is that?",
+    "judge_report": "Do a judge's verdicts agree with people, ignore the order and the length of "
+    "responses, read the rubric, and resist instructions hidden in a response? Which is the "
+    "cheapest judge that does?",
     "policy_validity": "Does this arena keep what the Ranking Validity Policy v2 promises, what "
     "may its leaderboard be called, and which of its orders are decided?",
+    "vote_review": "Does any voter vote otherwise than honest voters do, and what would the board "
+    "be without them?",
 }
 _LISTED = 6  # models of a board that a sentence names in full
 _SHOWN_PAIRS = 3
@@ -66,9 +71,9 @@ class RunAnswer:
     def html(self) -> str:
         """The box, every text escaped."""
         answer = "".join(_item(sentence) for sentence in self.sentences)
-        parts = [f'<ul style="margin: 6px 0; padding-left: 20px">{answer}</ul>']
+        parts = [f'<ul style="margin: 6px 0; padding-left: 20px">{answer}</ul>'] if answer else []
         if self.gate:
-            parts.insert(0 if self.about_judge else 1, gate_line(self.gate).html)
+            parts.insert(0 if self.about_judge else len(parts), gate_line(self.gate).html)
         caveats = "".join(f"<li>{escape(each)}</li>" for each in self.caveats)
         if caveats:
             parts.append(f'<ul style="{_SOFT}; padding-left: 20px">{caveats}</ul>')
@@ -77,7 +82,7 @@ class RunAnswer:
         )
         parts.append(f'<p style="{_SOFT}">{" · ".join(facts)}</p>')
         question = f'<p style="{_SOFT}">{escape(self.question)}</p>'
-        return f'<div style="{_BOX}">{question}{"".join(parts)}</div>'
+        return f'<div class="answer" style="{_BOX}">{question}{"".join(parts)}</div>'
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/html": self.html, "text/plain": self.text}

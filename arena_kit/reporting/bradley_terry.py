@@ -12,7 +12,15 @@ from matplotlib.figure import Figure
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
-from arena_kit.reporting.figures import INK, in_a_row, models_of, panels_of, plot
+from arena_kit.reporting.figures import (
+    INK,
+    cell_size,
+    cell_text,
+    matrices_of,
+    models_of,
+    plot,
+    shown_name,
+)
 from arena_kit.reporting.neighbours import orders, rests_on, table
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, ranks_text
 from arena_kit.reporting.tournament_tables import SCALES, about
@@ -27,15 +35,11 @@ _COLUMNS = (
 
 
 def board(
-    elo: ByDimension,
-    strengths: ByDimension,
-    battles: Logs | None = None,
-    margin: float = 0.0,
-    unrated: Mapping[str, str] | None = None,
+    elo: ByDimension, strengths: ByDimension, unrated: Mapping[str, str] | None = None
 ) -> Table:
     """The board of every dimension by Bradley–Terry, with the ranks that decided orders leave open
-    to all entrants at once; Elo stands beside it. Under it: what has no rating, what may be said
-    about each dimension and, with its `battles`, how few of them the first place rests on.
+    to all entrants at once; Elo stands beside it. Under it: what has no rating and why, and why
+    the two scales differ. What may be said about the order is the report's answer.
     """
     rows = []
     for dimension, rated in strengths.items():
@@ -64,11 +68,6 @@ def board(
         bold=["Bradley–Terry"],
         notes=[
             *missing,
-            *(
-                f"{dimension}: {' '.join(_said(r, (battles or {}).get(dimension), margin))}"
-                for dimension, r in strengths.items()
-            ),
-            *about(strengths),
             *([SCALES] if elo else []),
             *_elo_notes(elo),
         ],
@@ -195,35 +194,30 @@ def above(strengths: ByDimension) -> Figure:
     """
     names = models_of(strengths.values())
     n = max(len(rated.models) for rated in strengths.values())
-    side = min(0.72 * n, 9.0 / min(in_a_row(names), len(strengths)) - 0.8)
-    figure, axes = panels_of(
-        9,
-        side + 1.5,
-        len(strengths),
-        "How sure is one pair named beforehand? (bold: decided)",
-        labels=names,
-    )
+    title = "How sure is one pair named beforehand? (bold: decided)"
+    figure, axes, side = matrices_of(n, len(strengths), title, names)
     for ax, (dimension, rated) in zip(axes, strengths.items(), strict=True):
-        _matrix(ax, rated)
+        _matrix(ax, rated, side)
         ax.set(title=dimension, xlabel="… is above")
     axes[0].set_ylabel("probability that …")
     return figure
 
 
-def _matrix(ax: Any, rated: Ratings) -> None:
+def _matrix(ax: Any, rated: Ratings, side: float) -> None:
     order = [rated.models.index(model) for model in rated.order]
     shown, clear = (each(rated)[np.ix_(order, order)] for each in (claims.above, claims.decided))
     np.fill_diagonal(shown, np.nan)
     ax.imshow(shown, cmap="RdBu", vmin=0, vmax=1)
-    size = 9.5 if len(order) <= 8 else 6.5
     for i, j in np.ndindex(shown.shape):
         if i != j:
             light = abs(shown[i, j] - 0.5) > 0.21
-            ax.text(j, i, share_text(float(shown[i, j])), ha="center", va="center", fontsize=size,
-                    color="white" if light else INK,
-                    weight="bold" if clear[i, j] or clear[j, i] else "normal")  # fmt: skip
-    ax.set_xticks(range(len(order)), rated.order, rotation=30, ha="right")
-    ax.set_yticks(range(len(order)), rated.order)
+            ax.text(j, i, cell_text(share_text(float(shown[i, j])), side), ha="center",
+                    va="center", fontsize=cell_size(side), color="white" if light else INK,
+                    weight="bold" if clear[i, j] or clear[j, i] else "normal",
+                    in_layout=False)  # fmt: skip
+    labels = [shown_name(name) for name in rated.order]
+    ax.set_xticks(range(len(order)), labels, rotation=30 if side > 0.5 else 60, ha="right")
+    ax.set_yticks(range(len(order)), labels)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
 

@@ -6,20 +6,27 @@ Figures are built without pyplot, so they are safe in any thread and leave no st
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from io import BytesIO
 from pathlib import Path
+from textwrap import fill
 from typing import Any, ParamSpec
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from arena_kit.files import whole_file
 from arena_kit.rating.base import Ratings
+from arena_kit.reporting.html import NARROW_TYPE
 
 P = ParamSpec("P")
+
+_COLOURS = 128
 
 INK, SOFT, LINE = "#1f2328", "#57606a", "#d8dee4"
 ACCENT, WARM, MARKED = "#0072b2", "#d55e00", "#fdebd9"
@@ -40,20 +47,90 @@ _RC: dict[str, Any] = {
 }
 
 
+_NARROW = ContextVar("narrow", default=False)
+#: Inches of a figure on a page and on a phone; 100 pixels each, so that type is alike in both.
+_PHONE = 3.6
+_LEAST_TYPE = 7.5  # points, ten pixels
+_LONGEST_NAME, _LONGEST_NARROW = 44, 22
+
+
 def panels_of(
-    width: float, height: float, panels: int, title: str, *, labels: Iterable[str] = (), **more: Any
+    width: float,
+    height: float,
+    panels: int,
+    title: str,
+    *,
+    labels: Iterable[str] = (),
+    most: int = 3,
+    **more: Any,
 ) -> tuple[Figure, list[Axes]]:
     """A figure with its panels; `height` is that of one row of them, and long labels leave
-    room for fewer panels in a row.
+    room for fewer panels in a row. A narrow one stacks them, each with its own ticks.
     """
-    columns = min(panels, in_a_row(labels))
+    narrow = _NARROW.get()
+    columns = 1 if narrow else min(panels, in_a_row(labels), most)
     rows = -(-panels // columns)
-    figure = Figure(figsize=(width, height * rows), dpi=160, layout="constrained")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    size = (_PHONE if narrow else width, height * rows)
+    figure = Figure(figsize=size, dpi=160, layout="constrained")
+    words = fill(title, 36) if narrow else title
+    figure.suptitle(words, x=0.01, ha="left", fontsize=11 if narrow else 12, fontweight="bold")
     axes = list(figure.subplots(rows, columns, squeeze=False, **more).flat)
+    for ax in axes:
+        ax.tick_params(labelbottom=True, **({"labelleft": True} if columns == 1 else {}))
     for spare in axes[panels:]:
         spare.set_visible(False)
     return figure, axes[:panels]
+
+
+def matrices_of(
+    n: int, panels: int, title: str, labels: Sequence[str]
+) -> tuple[Figure, list[Axes], float]:
+    """A figure with a square matrix of `n` rows in each panel, and the side of a cell in inches;
+    many rows leave room for fewer panels in a row.
+    """
+    if _NARROW.get():
+        most, side = 1, (_PHONE - 0.9) / n
+    else:
+        fitting = range(min(panels, in_a_row(labels)), 0, -1)
+        sides = {columns: (9.0 / columns - 0.8) / n for columns in fitting}
+        most = next((columns for columns, side in sides.items() if side > _READABLE), 1)
+        side = sides[most]
+    side = min(0.66, side)
+    figure, axes = panels_of(9, side * n + 1.5, panels, title, labels=labels, most=most)
+    return figure, axes, side
+
+
+def row_height(n: int) -> float:
+    """Inches of each of so many rows, in which a name stands and a number over its mark."""
+    return 0.42 if n <= 8 else 0.32
+
+
+_READABLE = 0.28  # inches of a cell that holds two digits
+
+
+def cell_size(side: float) -> float:
+    """Points of type in a cell of a matrix."""
+    return 9.5 if side > 0.5 else 8.5 if side > 0.4 else _LEAST_TYPE
+
+
+def cell_text(percent: str, side: float) -> str:
+    """A percentage in a cell of a matrix; in a small one without its sign."""
+    return percent if side > 0.4 else percent.removesuffix("%")
+
+
+def shown_name(name: str) -> str:
+    """A name as an axis shows it, shortened in the middle where it is too long."""
+    most = _LONGEST_NARROW if _NARROW.get() else _LONGEST_NAME
+    half = most // 2
+    return name if len(name) <= most else f"{name[:half]}…{name[1 - half :]}"
+
+
+def legend_below(figure: Figure, *entries: Any, columns: int) -> None:
+    """A legend under the panels; `entries` are handles and labels, those of all panels by
+    default.
+    """
+    n = 1 if _NARROW.get() else columns
+    figure.legend(*entries, loc="outside lower left", ncols=n, frameon=False, fontsize=8.5)
 
 
 def in_a_row(labels: Iterable[str]) -> int:
@@ -69,11 +146,14 @@ def models_of(ratings: Iterable[Ratings]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure with the name of its file; `alt` says in words what it shows."""
+    """A figure with the name of its file; `alt` says in words what it shows, and `narrow` draws it
+    for a phone.
+    """
 
     figure: Figure
     name: str
     alt: str
+    narrow: Callable[[], Figure]
 
 
 def plot(name: str, alt: str) -> Callable[[Callable[P, Figure]], Callable[P, Plot]]:
@@ -85,37 +165,82 @@ def plot(name: str, alt: str) -> Callable[[Callable[P, Figure]], Callable[P, Plo
     def named(draw: Callable[P, Figure]) -> Callable[P, Plot]:
         @wraps(draw)
         def drawn(*args: P.args, **kwargs: P.kwargs) -> Plot:
-            with rc_context(_RC):  # type: ignore[arg-type]
-                figure = draw(*args, **kwargs) if args[0] else _nothing()
-            return Plot(figure, name, alt)
+            def figure() -> Figure:
+                with rc_context(_RC):  # type: ignore[arg-type]
+                    return draw(*args, **kwargs) if args[0] else _nothing()
+
+            return Plot(figure(), name, alt, lambda: _for_a_phone(figure))
 
         return drawn
 
     return named
 
 
+def _for_a_phone(draw: Callable[[], Figure]) -> Figure:
+    """The figure as a narrow page shows it: panels stacked, words wrapped, no type too small."""
+    token = _NARROW.set(True)
+    try:
+        figure = draw()
+    finally:
+        _NARROW.reset(token)
+    with rc_context(_RC):  # type: ignore[arg-type]
+        for ax in figure.axes:
+            ax.set_xlabel(fill(ax.get_xlabel(), 27))
+            ax.set_title(fill(ax.get_title(loc="left"), 30), loc="left")
+    for text in figure.findobj(Text):
+        text.set_fontsize(max(text.get_fontsize(), _LEAST_TYPE))
+    return figure
+
+
 def _nothing() -> Figure:
-    figure = Figure(figsize=(9, 0.6), dpi=160)
-    figure.text(0.01, 0.4, "Nothing to show: no dimension has a rating.", fontsize=11, color=SOFT)
+    width = _PHONE if _NARROW.get() else 9
+    figure = Figure(figsize=(width, 0.6), dpi=160)
+    figure.text(0.01, 0.4, "Nothing to show: no dimension has a rating.", fontsize=9, color=SOFT)
     return figure
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A saved figure; `alt` says in words what it shows."""
+    """A saved figure; `alt` says in words what it shows, `narrow` is the file for a phone."""
 
     path: Path
     width: int
     alt: str
+    narrow: Path | None = None
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, str], dict[str, object]]:
-        data = base64.b64encode(self.path.read_bytes()).decode()
-        bundle = {"image/png": data, "text/plain": self.alt}
+        bundle = {"image/png": _base64(self.path), "text/plain": self.alt}
+        if self.narrow is not None:
+            bundle[NARROW_TYPE] = _base64(self.narrow)
         return bundle, {"image/png": {"width": self.width, "alt": self.alt}}
 
 
-def save_picture(plot: Plot, path: Path) -> Picture:
-    """Write a plot as PNG, the same bytes for the same figure, and return it."""
+def save_picture(plot: Plot, path: Path, narrow: Path | None = None) -> Picture:
+    """Write a plot as PNG, the same bytes for the same figure, and return it; `narrow` is the file
+    of its form for a phone.
+    """
+    _save(plot.figure, path)
+    if narrow is not None:
+        _save(plot.narrow(), narrow)
+    return Picture(path, int(plot.figure.get_figwidth() * 100), plot.alt, narrow)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure in so many colours as it takes to look the same, in half the bytes; chosen so
+    that rare ones, which mean something, stay.
+    """
+    from PIL import Image
+
+    whole = BytesIO()
+    figure.savefig(whole, format="png", metadata={"Software": None})
+    few = (
+        Image.open(whole)
+        .convert("RGB")
+        .quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    )
     with whole_file(path) as part:
-        plot.figure.savefig(part, format="png", metadata={"Software": None})
-    return Picture(path, int(plot.figure.get_figwidth() * 100), plot.alt)
+        few.save(part, format="png", optimize=True)
+
+
+def _base64(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

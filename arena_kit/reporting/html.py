@@ -9,14 +9,19 @@ from __future__ import annotations
 from copy import deepcopy
 from html import escape
 from pathlib import Path
+from shlex import quote as quoted
 from typing import Any
 from urllib.parse import quote
 
 from arena_kit.files import visible, write_text
 
+#: What a notebook calls the narrow form of a picture; only our own export shows it.
+NARROW_TYPE = "application/vnd.arena-kit.narrow+png"
 _TEMPLATES = Path(__file__).parent / "template"
+_MANIFEST = "manifest.json"
+_SITE_BEGINS = '<p class="site">'
 _LEAST_HEADINGS = 4  # that are worth a table of contents
-_SAFE_TYPES = ("text/html", "image/png", "text/plain")
+_SAFE_TYPES = ("text/html", "image/png", NARROW_TYPE, "text/plain")
 _STYLE_TAGS = {"div", "span", "table", "thead", "tbody", "tr", "th", "td", "p", "h3", "pre"}
 
 
@@ -54,9 +59,10 @@ _STYLE_PROPERTIES = {
 
 
 def export_report(notebook: Path, target: Path) -> None:
-    """Write an executed notebook as a self-contained HTML report, less the cells tagged
-    `remove_cell`, which repeat a table as text for checks. No character turns the direction of
-    writing: such ones are shown as their code points.
+    """Write an executed notebook as a self-contained HTML report: the answer first, sections whose
+    heading is tagged `folded` closed, and without the cells tagged `remove_cell`, which repeat a
+    table as text for checks. No character turns the direction of writing: such ones are shown as
+    their code points.
     """
     import nbformat
     from nbconvert import HTMLExporter
@@ -64,14 +70,10 @@ def export_report(notebook: Path, target: Path) -> None:
     from traitlets.config import Config
 
     node = _inert(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
-    _add_contents(node)
+    _open_with_the_answer(node, target)
+    _fold(node)
     exporter = HTMLExporter(  # type: ignore[no-untyped-call]
-        config=Config(
-            {
-                "HTMLExporter": {"embed_images": False},
-                "TagRemovePreprocessor": {"enabled": True, "remove_cell_tags": {"remove_cell"}},
-            }
-        ),
+        config=Config({"HTMLExporter": {"embed_images": False}}),
         template_name="arena_report",
         extra_template_basedirs=[str(_TEMPLATES)],
     )
@@ -83,9 +85,12 @@ def export_report(notebook: Path, target: Path) -> None:
 
 
 def _inert(node: Any) -> Any:
-    """The notebook with every output reduced to text, pictures and cleaned HTML."""
+    """The notebook without the cells that only checks read, every output reduced to text, pictures
+    and cleaned HTML.
+    """
     node = deepcopy(node)
     node.metadata.pop("widgets", None)
+    node.cells = [cell for cell in node.cells if "remove_cell" not in _tags(cell)]
     for cell in node.cells:
         for output in cell.get("outputs", []):
             if "data" in output:
@@ -96,23 +101,72 @@ def _inert(node: Any) -> Any:
     return node
 
 
-def _add_contents(node: Any) -> None:
-    """Put a folded table of contents under the first output, which is the answer."""
+def _tags(cell: Any) -> list[str]:
+    return list(cell.metadata.get("tags", []))
+
+
+def _open_with_the_answer(node: Any, target: Path) -> None:
+    """Join the code up to the first output, which is the answer, so that nothing stands between it
+    and the title; put the contents and the way to the site under it.
+    """
     from nbformat.v4 import new_markdown_cell
 
-    texts = [cell.source for cell in node.cells if cell.cell_type == "markdown"]
-    heads = [
-        line.removeprefix("## ")
-        for text in texts
-        for line in text.splitlines()
-        if line.startswith("## ")
-    ]
-    if len(heads) < _LEAST_HEADINGS:
+    first = next((n for n, cell in enumerate(node.cells) if cell.get("outputs")), None)
+    if first is None:
         return
-    items = "".join(f'<li><a href="#{_anchor(head)}">{escape(head)}</a></li>' for head in heads)
-    contents = f"<details><summary>Contents</summary><ul>{items}</ul></details>"
-    first = next((n for n, cell in enumerate(node.cells) if cell.get("outputs")), 0)
-    node.cells.insert(first + 1, new_markdown_cell(contents))  # type: ignore[no-untyped-call]
+    before = [cell for cell in node.cells[:first] if cell.cell_type == "code"]
+    answer = node.cells[first]
+    answer.source = "\n\n".join(cell.source for cell in (*before, answer))
+    under = _contents(node) + (_site_line(target) if (target.parent / _MANIFEST).is_file() else "")
+    added = [new_markdown_cell(under)] if under else []  # type: ignore[no-untyped-call]
+    opening = [cell for cell in node.cells[:first] if cell.cell_type != "code"]
+    node.cells = [*opening, answer, *added, *node.cells[first + 1 :]]
+
+
+def _contents(node: Any) -> str:
+    """A folded table of contents; none of a short report."""
+    heads = [_heading(cell) for cell in node.cells]
+    items = [f'<li><a href="#{_anchor(head)}">{escape(head)}</a></li>' for head in heads if head]
+    if len(items) < _LEAST_HEADINGS:
+        return ""
+    return f"<details><summary>Contents</summary><ul>{''.join(items)}</ul></details>"
+
+
+def _heading(cell: Any) -> str:
+    """The heading of the section that a cell begins; empty where it begins none."""
+    line = cell.source.partition("\n")[0] if cell.cell_type == "markdown" else ""
+    return str(line[3:]) if line.startswith("## ") else ""
+
+
+def _site_line(target: Path) -> str:
+    """How to look into this run further; `on_a_site` makes a link of it."""
+    command = escape(f"arena-kit site {quoted(target.parent.name)} --out site")
+    return f"{_SITE_BEGINS}To look into it further: <code>{command}</code></p>"
+
+
+def on_a_site(report: str, page: str) -> str:
+    """A report with a link to a page of its site in place of the command that makes one."""
+    before, begins, rest = report.partition(_SITE_BEGINS)
+    link = f'<a href="{escape(page)}">the site of this run</a>'
+    after = rest.partition("</p>")[2]
+    return f"{before}{begins}To look into it further: {link}</p>{after}" if begins else report
+
+
+def _fold(node: Any) -> None:
+    """Mark the cells at which a folded section, one whose heading is tagged so, begins and ends."""
+    last = None
+    for cell in node.cells:
+        if head := _heading(cell):
+            last = None
+            if "folded" in _tags(cell):
+                cell.source = cell.source.partition("\n")[2].strip()
+                cell.metadata["fold"] = {"heading": head, "anchor": _anchor(head)}
+                last = cell
+        elif last is not None:
+            last.metadata.pop("fold_ends", None)
+            last = cell
+        if last is not None:
+            last.metadata["fold_ends"] = True
 
 
 def _anchor(heading: str) -> str:

@@ -11,7 +11,17 @@ from matplotlib.figure import Figure
 from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.hybrid import HybridRatings
-from arena_kit.reporting.figures import ACCENT, LINE, MARKED, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.figures import (
+    ACCENT,
+    LINE,
+    MARKED,
+    SOFT,
+    WARM,
+    legend_below,
+    panels_of,
+    plot,
+    shown_name,
+)
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, percent, ranks_text
 from arena_kit.reporting.tournament_tables import ABOUT
 
@@ -153,11 +163,11 @@ def forest(found: HybridRatings, model: str = "") -> Figure:
         if color != WARM or named:
             ax.plot([], [], mark, color=color, markersize=5, label=label)
     ax.axvline(found.ratings.settings["center"], color=LINE, linewidth=1, zorder=0)
-    ax.set_yticks(range(len(rows)), [row.model for row in rows])
+    ax.set_yticks(range(len(rows)), [shown_name(row.model) for row in rows])
     ax.set_ylim(-0.7, len(rows) - 0.3)
     ax.set_xlabel("Bradley–Terry rating (bar: 95% interval)")
     ax.tick_params(length=0)
-    figure.legend(loc="outside lower left", ncols=3, frameon=False, fontsize=8.5)
+    legend_below(figure, columns=3)
     return figure
 
 

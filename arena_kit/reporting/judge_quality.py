@@ -20,8 +20,11 @@ _MARKS = {Level.TRUSTED: "✓", Level.CAUTION: "!", Level.FAILED: "✗"}
 
 def sentence(gate: Gate) -> Shown:
     """The first line of a report: what may be done with this judge's verdicts, and why."""
-    style = f"border-left:4px solid {_COLOURS[gate.level]};padding:4px 12px;font-weight:600"
-    return Shown(f'<p style="{style}">{escape(gate.sentence)}</p>', gate.sentence)
+    style = f"border-left:4px solid {_COLOURS[gate.level]};padding:4px 12px"
+    level, colon, why = gate.sentence.partition(f" is {gate.level}: ")
+    first = f"{level}{colon.rstrip()}"
+    html = f'<p style="{style}"><strong>{escape(first)}</strong> {escape(why)}</p>'
+    return Shown(html, gate.sentence)
 
 
 def text(gate: Gate) -> str:

@@ -15,17 +15,24 @@ from arena_kit.judging.cost import dollars
 from arena_kit.judging.gate import Level
 from arena_kit.judging.quality.compared import Judged, agree, cheapest
 from arena_kit.judging.quality.dimension import DimensionQuality
-from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot
+from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot, shown_name
 from arena_kit.reporting.judge_quality import rest
 from arena_kit.reporting.tables import DASH, Table
 
 
 def sentences(judges: Sequence[Judged]) -> list[str]:
     """What was found: each judge's gate, and which is the cheapest that will do."""
-    return [*(judge.gate.sentence for judge in judges), *_choice(judges)]
+    return [*map(sentence, judges), *choice(judges)]
 
 
-def answer(judges: Sequence[Judged]) -> str:
+def sentence(judge: Judged) -> str:
+    """A judge's gate, or why it could not be asked."""
+    if judge.battles is None:
+        return f"The judge {judge.judge} was {judge.source}."
+    return judge.gate.sentence
+
+
+def text(judges: Sequence[Judged]) -> str:
     """The same in lines that fit a page."""
     return "\n".join(fill(each, 96, subsequent_indent="  ") for each in sentences(judges))
 
@@ -38,9 +45,9 @@ def judges_table(judges: Sequence[Judged]) -> Table:
         rows=[
             {
                 "judge": each.judge,
-                "gate": str(each.gate.level),
+                "gate": DASH if each.battles is None else str(each.gate.level),
                 "verdicts": each.n_verdicts or DASH,
-                "$ per 1,000": DASH if each.usd is None else dollars(each.usd),
+                "$ per 1,000": _price(each.usd),
                 "seconds per 1,000": DASH if each.seconds is None else f"{each.seconds:,.1f}",
                 "from": each.source,
             }
@@ -67,6 +74,7 @@ def comparison(judges: Sequence[Judged]) -> Table:
         name="comparison",
         group="dimension",
         left=["judge"],
+        nowrap=["judge"],
         empty="No judge was measured.",
     )
 
@@ -92,7 +100,10 @@ def canary_table(judges: Sequence[Judged]) -> Table:
 def figure(judges: Sequence[Judged]) -> Figure:
     """The three shares that matter most, one panel each, a line per judge and dimension."""
     lines = [(judge, each) for judge in judges for each in judge.quality.dimensions]
-    labels = [f"{j.judge}{f', {each.dimension}' if each.dimension else ''}" for j, each in lines]
+    labels = [
+        "\n".join(shown_name(name) for name in (judge.judge, each.dimension) if name)
+        for judge, each in lines
+    ]
     columns = {
         "agrees with people (both decided)": [_people(each) for _, each in lines],
         "both orders agree": [rest(each.position.flips) for _, each in lines],
@@ -100,7 +111,11 @@ def figure(judges: Sequence[Judged]) -> Figure:
     }
     drawn = {title: shares for title, shares in columns.items() if any(_known(s) for s in shares)}
     figure, axes = panels_of(
-        9, 1.3 + 0.34 * len(lines), len(drawn), "How good is each judge?", labels=labels
+        9,
+        1.3 + 0.4 * len(lines),
+        len(drawn),
+        "How good is each judge?",
+        labels=[line for label in labels for line in label.splitlines()],
     )
     for ax, (title, shares) in zip(axes, drawn.items(), strict=True):
         for y, share in enumerate(reversed(shares)):
@@ -117,8 +132,9 @@ def figure(judges: Sequence[Judged]) -> Figure:
     return figure
 
 
-def _choice(judges: Sequence[Judged]) -> Iterator[str]:
-    if len(judges) < 2:
+def choice(judges: Sequence[Judged]) -> Iterator[str]:
+    """Which judge is the cheapest that will do, where there are several to choose from."""
+    if sum(judge.battles is not None for judge in judges) < 2:
         return
     best = cheapest(judges)
     if best is None or best.usd is None:
@@ -150,6 +166,10 @@ def _canaries(report: CanaryReport) -> Iterator[tuple[str, str, int]]:
         if share.value is not None:
             low, high = share.interval or (0.0, 1.0)
             yield what, f"{share.value:.0%} ({low:.0%} to {high:.0%})", share.n
+
+
+def _price(usd: float | None) -> str:
+    return DASH if usd is None else dollars(usd) if usd else "free"
 
 
 def _people(each: DimensionQuality) -> Share:

@@ -12,10 +12,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from arena_kit.reporting.bradley_terry import share_text
-from arena_kit.reporting.figures import ACCENT, INK, LINE, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.figures import (
+    ACCENT,
+    INK,
+    LINE,
+    SOFT,
+    WARM,
+    legend_below,
+    panels_of,
+    plot,
+    shown_name,
+)
 from arena_kit.reporting.tables import Table, number, percent
 from arena_kit.reporting.tournament_tables import ABOUT
-from arena_kit.reporting.weekly_plots import GREEN, plain
+from arena_kit.reporting.weekly_plots import GREEN
 from arena_kit.validity.leaderboard import BoardRow, Leaderboard
 from arena_kit.validity.model_page import RECENT, Breakdown, Deficits, ModelDetail, Path
 
@@ -194,7 +204,7 @@ def deficits(details: Details, board: Leaderboard) -> Figure:
     n = max(min(_OPPONENTS, len(each.deficits.opponents)) for each in details)
     figure, axes = panels_of(
         9, 1.7 + 0.24 * n, len(details), labels=["x" * 30],
-        title="Where does a model lack votes? (number: decisive votes, #: conservative rank)",
+        title="Where does a model lack votes? (any number: decisive votes, #: conservative rank)",
     )  # fmt: skip
     image = None
     for ax, each in zip(axes, details, strict=True):
@@ -202,7 +212,7 @@ def deficits(details: Details, board: Leaderboard) -> Figure:
             image = _heatmap(ax, each.model, each.deficits, board)
         else:
             ax.set_axis_off()
-            ax.text(0, 0.9, f"{plain(each.model)}: the file names no prompts", color=SOFT)
+            ax.text(0, 0.9, f"{shown_name(each.model)}: the file names no prompts", color=SOFT)
     if image is not None:
         bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01)
         bar.set_label("missing share: prompt + opponent (◂: neighbour in rank)", fontsize=8.5)
@@ -215,23 +225,24 @@ def _heatmap(ax: Any, model: str, deficits: Deficits, board: Leaderboard) -> Any
     columns = np.sort(order)
     joint, votes = deficits.joint[:_OPPONENTS, columns], deficits.votes[:_OPPONENTS, columns]
     image = ax.imshow(joint, cmap="YlOrBr", vmin=0, vmax=2, aspect="auto")
-    for i, j in np.ndindex(votes.shape):
+    room = (ax.figure.get_figwidth() - 1.6) / max(1, len(columns))  # inches of a cell
+    for i, j in np.ndindex(votes.shape if room > 0.14 else (0, 0)):
         ink = "white" if joint[i, j] > 1.3 else INK if joint[i, j] > 0.7 else SOFT
         cell = ax.text(j, i, str(votes[i, j]), ha="center", va="center", fontsize=7, color=ink)
         cell.set_in_layout(False)  # hundreds of them would take the layout seconds
     rank = {name: n for n, name in enumerate(board.conservative_order, 1)}
     near = [
-        f"{plain(name)} {'◂ ' if abs(rank[name] - rank[model]) == 1 else ''}#{rank[name]}"
+        f"{shown_name(name)} {'◂ ' if abs(rank[name] - rank[model]) == 1 else ''}#{rank[name]}"
         for name in deficits.opponents[:_OPPONENTS]
     ]
     ax.set_yticks(range(len(near)), near, fontsize=7.5)
-    names = [plain(deficits.prompts[j]) for j in columns]
+    names = [shown_name(deficits.prompts[j]) for j in columns]
     wide = max((len(name) for name in names), default=0) > 14
     ax.set_xticks([] if wide else range(len(names)), [] if wide else names, rotation=60,
                   ha="right", fontsize=7)  # fmt: skip
     left_out = len(deficits.prompts) - len(columns)
     some = f" (the {len(columns)} of {len(deficits.prompts)} prompts with most votes)"
-    ax.set_title(plain(model) + (some if left_out else ""))
+    ax.set_title(shown_name(model) + (some if left_out else ""))
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
     return image
@@ -255,7 +266,7 @@ def quality(details: Details, board: Leaderboard) -> Figure:
                         textcoords="offset points", fontsize=6.5, color=SOFT)  # fmt: skip
         ax.axhline(limit, color=WARM, linestyle=":", linewidth=1)
         floor = number(board[each.model].quality_floor, ".3f")
-        ax.set_title(f"{plain(each.model)}: quality floor {floor}")
+        ax.set_title(f"{shown_name(each.model)}: quality floor {floor}")
         weekly = not any("%" in t.label for t in each.trend)
         ax.set_xticks(x, [t.label.partition("-")[2] if weekly else f"{n}"
                           for n, t in enumerate(each.trend, 1)], fontsize=7.5)  # fmt: skip
@@ -282,7 +293,7 @@ def history(details: Details, board: Leaderboard) -> Figure:
     axes[0].set_ylim(*_settled([each.path for each in details], board.policy.deviations))
     axes[0].set_ylabel("rating")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower left", ncols=3, frameon=False, fontsize=8.5)
+    legend_below(figure, handles, labels, columns=3)
     return figure
 
 
@@ -311,7 +322,7 @@ def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
         ax.plot(end, row.bt_rating, "s", color=GREEN, markersize=3.5,
                 label="Bradley–Terry, 95% interval")  # fmt: skip
     ax.axhline(board.policy.glicko.rating, color=LINE, linewidth=1, zorder=0)
-    ax.set_title(f"{plain(each.model)}: {row.rating:.0f} ± {row.rd:.0f} RD", color=INK)
+    ax.set_title(f"{shown_name(each.model)}: {row.rating:.0f} ± {row.rd:.0f} RD", color=INK)
     if path.moments is None:
         ax.set_xlabel("votes of the model")
     else:

@@ -20,7 +20,17 @@ from arena_kit.rating.hybrid import HybridRatings
 from arena_kit.rating.placement import Placed
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.bradley_terry import share_text
-from arena_kit.reporting.figures import ACCENT, LINE, MARKED, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.figures import (
+    ACCENT,
+    LINE,
+    MARKED,
+    SOFT,
+    WARM,
+    legend_below,
+    panels_of,
+    plot,
+    shown_name,
+)
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text
 from arena_kit.reporting.tournament_tables import forecast_rows
 
@@ -269,12 +279,12 @@ def forest(placed: Placed, note: str = "") -> Figure:
         _bar(ax, placed.hidden, at - 0.3, SOFT, "D", "by people's own votes, set aside")
     ax.axhspan(at - 0.46, at + 0.46, color=MARKED, zorder=0)
     ax.axvline(placed.joint.settings["center"], color=LINE, linewidth=1, zorder=0)
-    ax.set_yticks(range(len(rows)), [row.model for row in rows])
+    ax.set_yticks(range(len(rows)), [shown_name(row.model) for row in rows])
     ax.set_ylim(-0.7, len(rows) - 0.2)
-    votes = f"; votes {note}" if note else ""
+    votes = f"; votes {note if len(note) <= 80 else f'{note[:79]}…'}" if note else ""
     ax.set_xlabel(f"Bradley–Terry rating (bar: 95% interval{votes})")
     ax.tick_params(length=0)
-    figure.legend(loc="outside lower left", ncols=4, frameon=False, fontsize=8.5)
+    legend_below(figure, columns=4)
     return figure
 
 

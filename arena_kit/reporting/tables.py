@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from great_tables import GT
 
 DASH = "–"
+_NOTE = "color: #57606a; font-size: 13px; line-height: 1.4; margin: 4px 0; max-width: 46rem"
 _MARKDOWN = str.maketrans(
     {c: f"\\{c}" for c in "\\`*_[]|~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
@@ -104,7 +105,12 @@ class Table:
 
     @property
     def html(self) -> str:
-        """An escaped, static HTML table with its styles in the tags."""
+        """An escaped, static HTML table with its styles in the tags; it scrolls by itself where it
+        is wide, and the notes under it do not.
+        """
+        notes = "".join(
+            f'<p style="{_NOTE}">{escape(note, quote=False)}</p>' for note in self.notes
+        )
         if self.empty and not self.rows:
             return f"<p>{escape(self.empty)}</p>"
         table = self._styled(self._great_table(_text))
@@ -112,7 +118,7 @@ class Table:
             for name in self._names:
                 if isinstance(cell := row[name], Cell):
                     table = table.fmt(_always(cell.html), columns=name, rows=[n])
-        return table.as_raw_html(inline_css=True)
+        return table.as_raw_html(inline_css=True) + notes
 
     @property
     def text(self) -> str:
@@ -202,6 +208,8 @@ class Table:
     def latex(self) -> str:
         """A LaTeX table with booktabs rules, as great-tables writes and escapes it."""
         table = self._great_table(lambda value: _printable(_text(value)))
+        for note in self.notes:
+            table = table.tab_source_note(note)
         return table.as_latex().translate(_LATEX)
 
     @property
@@ -245,13 +253,9 @@ class Table:
             row_group_background_color="#f6f8fa",
             table_border_top_style="none",
             heading_border_bottom_style="none",
-            source_notes_font_size="12px",
         ).opt_horizontal_padding(1.6)
         table = table.cols_align("right")
-        table = table.cols_align("left", [name for name in names if self._is_left(name)])
-        for note in self.notes:
-            table = table.tab_source_note(note)
-        return table
+        return table.cols_align("left", [name for name in names if self._is_left(name)])
 
     def _styled(self, table: GT) -> GT:
         """The table with styles of single cells, which great-tables has for HTML alone."""
@@ -319,20 +323,26 @@ def facts(values: Mapping[str, object], *, name: str) -> Table:
     return Table(rows=rows, name=name, bold=["what"], labels=False)
 
 
+#: Folders of a record whose files are listed as one.
+_JOINED = ("inputs", "figures/narrow")
+
+
 def files(folder: Path, root: Path) -> Table:
-    """The artifacts of a record with their sizes; what it keeps of its inputs in one row."""
+    """The artifacts of a record with their sizes; what it keeps of its inputs in one row, and the
+    pictures for a phone in another.
+    """
     shown = folder.relative_to(root) if folder.is_relative_to(root) else folder
-    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
-    inputs = [path for path in files if path.is_relative_to(folder / "inputs")]
-    sizes = {
-        str(shown / path.relative_to(folder)): path.stat().st_size
-        for path in files
-        if path not in inputs
-    }
-    if inputs:
-        total = sum(path.stat().st_size for path in inputs)
-        sizes[f"{shown / 'inputs'}/ ({len(inputs)} files)"] = total
-    rows = [{"file": name, "size": _size(size)} for name, size in sorted(sizes.items())]
+    every = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
+    sizes: dict[str, list[int]] = {}
+    for path in every:
+        part = next((f"{p}/" for p in _JOINED if path.is_relative_to(folder / p)), "")
+        name = str(shown / (part or path.relative_to(folder))) + ("/" if part else "")
+        sizes.setdefault(name, []).append(path.stat().st_size)
+    rows = [
+        {"file": f"{name} ({len(each)} files)" if name.endswith("/") else name,
+         "size": _size(sum(each))}
+        for name, each in sorted(sizes.items())
+    ]  # fmt: skip
     return Table(rows=rows, name="files")
 
 

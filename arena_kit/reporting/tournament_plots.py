@@ -20,10 +20,15 @@ from arena_kit.reporting.figures import (
     LINE,
     SOFT,
     WARM,
-    in_a_row,
+    cell_size,
+    cell_text,
+    legend_below,
+    matrices_of,
     models_of,
     panels_of,
     plot,
+    row_height,
+    shown_name,
 )
 
 
@@ -33,7 +38,7 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
     n = max(len(rated.ratings) for rated in ratings.values())
     figure, axes = panels_of(
         9,
-        1.5 + 0.42 * n,
+        1.5 + row_height(n) * n,
         len(ratings),
         "Who is ahead, and how sure can we be?",
         sharex=True,
@@ -51,7 +56,7 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
             ax.annotate(f"{value:.0f}", (value, at), (0, 7), textcoords="offset points",
                         ha="center", fontsize=8.5)  # fmt: skip
         ax.axvline(rated.settings["center"], color=LINE, linewidth=1, zorder=0)
-        ax.set_yticks(y, [rating.model for rating in rows])
+        ax.set_yticks(y, [shown_name(rating.model) for rating in rows])
         ax.set(title=dimension, xlabel="Bradley–Terry (bar: 95% interval)")
         ax.set_ylim(-0.6, len(rows) - 0.2)
         ax.tick_params(length=0)
@@ -68,11 +73,10 @@ def winrates(rows: Sequence[Mapping[str, Any]], board: Mapping[str, Ratings]) ->
     """
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     everyone = sorted({row[side] for row in rows for side in ("entrant_a", "entrant_b")})
-    names = everyone
-    side = min(0.62 * len(names), 9.0 / min(in_a_row(names), len(dimensions)) - 0.8)
-    figure, axes = panels_of(
-        9, side + 1.5, len(dimensions), "Who beats whom, how often?", labels=names
+    figure, axes, side = matrices_of(
+        len(everyone), len(dimensions), "Who beats whom, how often?", everyone
     )
+    counted = side > 0.5  # where a cell has room for how many battles there were
     for ax, dimension in zip(axes, dimensions, strict=True):
         names = _ordered(everyone, board.get(dimension))
         share, decided = _shares(rows, dimension, names)
@@ -80,12 +84,16 @@ def winrates(rows: Sequence[Mapping[str, Any]], board: Mapping[str, Ratings]) ->
         for i, j in np.ndindex(share.shape):
             if decided[i, j]:
                 light = abs(share[i, j] - 0.5) > 0.21
-                ax.text(j, i - 0.08, f"{100 * share[i, j]:.0f}%", ha="center", va="center",
-                        color="white" if light else INK)  # fmt: skip
-                ax.text(j, i + 0.26, f"n={decided[i, j]:.0f}", ha="center", va="center",
-                        fontsize=7, color="white" if light else SOFT)  # fmt: skip
-        ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
-        ax.set_yticks(range(len(names)), names)
+                ax.text(j, i - 0.08 * counted, cell_text(f"{100 * share[i, j]:.0f}%", side),
+                        ha="center", va="center", fontsize=cell_size(side),
+                        color="white" if light else INK, in_layout=False)  # fmt: skip
+                if counted:
+                    ax.text(j, i + 0.26, f"n={decided[i, j]:.0f}", ha="center", va="center",
+                            fontsize=7.5, color="white" if light else SOFT,
+                            in_layout=False)  # fmt: skip
+        labels = [shown_name(name) for name in names]
+        ax.set_xticks(range(len(names)), labels, rotation=30 if counted else 60, ha="right")
+        ax.set_yticks(range(len(names)), labels)
         ax.set(title=dimension, xlabel="… against")
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
@@ -126,6 +134,10 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
     left.axvline(0.5, color=SOFT, linewidth=1, linestyle=":")
     left.hlines(y, low, high, color=ACCENT, linewidth=2.4)
     left.plot(rate, y, "o", color=ACCENT)
+    for at, value in zip(y, rate, strict=True):
+        if not np.isnan(value):
+            left.annotate(f"{100 * value:.1f}%", (value, at), (0, 6), textcoords="offset points",
+                          ha="center", fontsize=8.5)  # fmt: skip
     spread = max(0.1, 1.25 * float(np.nanmax(np.abs([low - 0.5, high - 0.5]), initial=0.0)))
     left.set_xlim(max(0, 0.5 - spread), min(1, 0.5 + spread))
     left.set(title="slot A named (50%: order ignored)", xlabel="share of decisive verdicts, 95%")
@@ -136,8 +148,8 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
         right.annotate(f" {label}", (np.nan_to_num(value), at), va="center", fontsize=9)
     right.set_xlim(0, max(0.05, 1.3 * float(np.nanmax(flips, initial=0.0))))
     right.set(title="the two orders disagree", xlabel="share of pairs with both answers")
-    left.set_yticks(y, list(bias))
-    left.set_ylim(-0.6, len(bias) - 0.4)
+    left.set_yticks(y, [shown_name(name) for name in bias])
+    left.set_ylim(-0.6, len(bias) - 0.3)
     for ax in (left, right):
         ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         ax.xaxis.set_major_locator(MaxNLocator(5))
@@ -180,13 +192,13 @@ def order_against_evidence(ratings: Mapping[str, Ratings], board: Mapping[str, R
             for value, y_at, digits in ((big, at + 0.19, 1), (small, at - 0.19, 2)):
                 label = "unknown" if np.isnan(value) else f"{value:.{digits}f}"
                 ax.annotate(f" {label}", (np.nan_to_num(value), y_at), va="center", fontsize=8)
-        ax.set_yticks(y, [row.model for row in rows])
+        ax.set_yticks(y, [shown_name(row.model) for row in rows])
         ax.set(title=dimension, xlabel="Elo points")
         ax.tick_params(length=0)
     top = max(r.extra["evidence_se"] or 0.0 for rated in ratings.values() for r in rated.ratings)
     axes[0].set_xlim(0, max(1.0, 1.22 * top))
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
+    legend_below(figure, handles, labels, columns=2)
     return figure
 
 
@@ -197,7 +209,7 @@ def permutation_spread(ratings: Mapping[str, Ratings], board: Mapping[str, Ratin
     """
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
-        9, 1.5 + 0.42 * n, len(ratings), "How far could a single order have led astray?",
+        9, 1.5 + row_height(n) * n, len(ratings), "How far could a single order have led astray?",
         sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
@@ -208,7 +220,7 @@ def permutation_spread(ratings: Mapping[str, Ratings], board: Mapping[str, Ratin
             medianprops={"color": WARM, "linewidth": 2}, boxprops={"color": SOFT},
             whiskerprops={"color": SOFT}, capprops={"color": SOFT},
         )  # fmt: skip
-        ax.set_yticks(range(1, len(order) + 1), order)
+        ax.set_yticks(range(1, len(order) + 1), [shown_name(name) for name in order])
         ax.set(title=dimension, xlabel="Elo of a single order")
         ax.tick_params(length=0)
     return figure
@@ -232,10 +244,10 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Mapping[str, 
             dark = ranks[i, j] <= 1 + len(order) / 4
             ax.text(j, i - 0.1, f"{ranks[i, j]}", ha="center", va="center", fontweight="bold",
                     color="white" if dark else INK)  # fmt: skip
-            ax.text(j, i + 0.28, f"{rating:.0f}", ha="center", va="center", fontsize=7,
+            ax.text(j, i + 0.28, f"{rating:.0f}", ha="center", va="center", fontsize=7.5,
                     color="white" if dark else INK)  # fmt: skip
         ax.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
-        ax.set_yticks(range(len(order)), order)
+        ax.set_yticks(range(len(order)), [shown_name(name) for name in order])
         ax.set(title=dimension, xlabel="K (cell: rank, below it the rating)")
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
@@ -249,8 +261,9 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Mapping[str, 
 def k_gaps(stability: Mapping[str, Sequence[Stability]]) -> Figure:
     """Gap between neighbours at every K, with its evidence interval."""
     figure, axes = panels_of(
-        9, 3.6, len(stability), "How far apart are neighbours as K changes?", sharey=True
-    )
+        9, 3.4 + 0.15 * max(map(len, stability.values())), len(stability),
+        "How far apart are neighbours as K changes?", sharey=True,
+    )  # fmt: skip
     colors = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
     marks = "osD^v*"
     for ax, (dimension, pairs) in zip(axes, stability.items(), strict=True):
@@ -260,13 +273,14 @@ def k_gaps(stability: Mapping[str, Sequence[Stability]]) -> Figure:
             x = np.array(pair.ks) * shift
             color = colors[n % len(colors)]
             ax.vlines(x, pair.low, pair.high, color=color, linewidth=1.6, alpha=0.8)
+            named = f"{shown_name(pair.above)} over {shown_name(pair.below)}"
             ax.plot(x, pair.gap, marks[n % len(marks)] + "-", color=color, markersize=4,
-                    linewidth=1, label=f"{pair.above} over {pair.below}")  # fmt: skip
+                    linewidth=1, label=named)  # fmt: skip
         ax.set_xscale("log")
         ax.set_xticks(pairs[0].ks, [f"{k:g}" for k in pairs[0].ks])
         ax.minorticks_off()
         ax.set(title=dimension, xlabel="K")
-        ax.legend(fontsize=7.5, frameon=False, loc="upper left")
+        ax.legend(fontsize=7.5, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.16))
         ax.tick_params(length=0)
     axes[0].set_ylabel("Elo gap (bar: 95% evidence interval)")
     return figure

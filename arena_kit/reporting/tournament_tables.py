@@ -10,7 +10,6 @@ from html import escape
 from arena_kit.judging.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Prompt, Response
-from arena_kit.judging.quality.position import PositionBias
 from arena_kit.judging.quality.statuses import served_warning
 from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts import settlement_counts, status_counts
@@ -101,21 +100,6 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     return Table(rows=rows, name="verdicts", group="counted", notes=notes, empty="No verdicts.")
 
 
-def bias_table(bias: Mapping[str, PositionBias]) -> Table:
-    """Flip rate and slot-A rate per dimension, with 95 % intervals clustered by question."""
-    rows = [
-        {
-            "dimension": name,
-            "pairs with both orders": b.flips.n,
-            "orders disagree": str(b.flips),
-            "decisive verdicts": b.slot_a.n,
-            "slot A named": str(b.slot_a),
-        }
-        for name, b in bias.items()
-    ]
-    return Table(rows=rows, name="bias", left=["dimension"])
-
-
 def examples(
     judgments: Sequence[Judgment],
     prompts: Mapping[str, Prompt],
@@ -155,7 +139,8 @@ def _card(
         'margin: 10px 0">'
         f"<summary>{escape(f'{pair.dimension} · {pair.prompt_id} · {outcome}')}</summary>"
         f"<p>{escape(prompt.text)}</p>"
-        f'<div style="display: grid; grid-template-columns: 1fr 1fr; gap: 12px">{sides}</div>'
+        f'<div style="display: grid; grid-template-columns: '
+        f'repeat(auto-fit, minmax(min(100%, 260px), 1fr)); gap: 12px">{sides}</div>'
         f"{verdicts}</details>"
     )
     return Shown(html, f"{pair.pair_id}: {outcome}")
@@ -245,12 +230,12 @@ def _ordered(pair: Stability) -> str:
     return f"down to K {pair.smallest_ordered_k:.3g}{above}"
 
 
-_FREE = {"judge": "runs in this process", "cost": "nothing"}
+_FREE = Table(rows=[], empty="Nothing: the judge runs in this process.")
 
 
 def forecast(cost: Forecast | None) -> Table:
     """Requests, tokens and dollars of a run before it starts."""
-    return facts(_FREE if cost is None else forecast_rows(cost), name="forecast")
+    return _FREE if cost is None else facts(forecast_rows(cost), name="forecast")
 
 
 def forecast_rows(cost: Forecast) -> dict[str, str]:
@@ -280,7 +265,7 @@ def spending(
     either.
     """
     if spent is None:
-        return facts(_FREE, name="spending")
+        return _FREE
     verdicts = [v for j in judgments for v in j.verdicts]
     reused = [v for v in verdicts if v.cached]
     saved = spent.usd_saved_by_prompt_cache

@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from arena_kit.reporting.figures import ACCENT, LINE, SOFT, WARM, panels_of, plot
+from arena_kit.reporting.figures import (
+    ACCENT,
+    LINE,
+    SOFT,
+    WARM,
+    legend_below,
+    panels_of,
+    plot,
+    shown_name,
+)
 from arena_kit.validity.leaderboard import BoardRow
 from arena_kit.validity.weekly import Validity
 
 GREEN = "#009e73"
-
-
-def plain(name: str) -> str:
-    """A name as matplotlib shows it: no formulas, and not too long."""
-    short = name if len(name) <= 32 else name[:31] + "…"
-    return short.replace("$", r"\$")
 
 
 @plot(
@@ -44,14 +47,14 @@ def exposure(report: Validity) -> Figure:
     ax.plot(shown[inside], y[inside], "o", color=ACCENT, label="shown, within")
     if not inside.all():
         ax.plot(shown[~inside], y[~inside], "X", color=WARM, markersize=7, label="shown, outside")
-    ax.set_yticks(y, [plain(row.model) for row in rows])
+    ax.set_yticks(y, [shown_name(row.model) for row in rows])
     ax.set_ylim(-0.7, len(rows) - 0.3)
     low, high = min(shown.min(), (due - slack).min()), max(shown.max(), (due + slack).max())
     pad = 0.06 * max(1.0, high - low)
     ax.set_xlim(low - pad, high + pad)
     ax.set_xlabel(f"times shown in the last {report.now.coverage.matchups} matchups")
     ax.tick_params(length=0)
-    figure.legend(loc="outside lower left", ncols=4, frameon=False, fontsize=8.5)
+    legend_below(figure, columns=4)
     return figure
 
 
@@ -72,7 +75,7 @@ def confidence(report: Validity) -> Figure:
     left.axvline(floor, color=WARM, linestyle=":", linewidth=1.2)
     left.annotate(f"RD stays above {floor:.1f} \nwhatever the evidence ", (floor, len(rows) - 0.4),
                   va="top", ha="right", fontsize=8, color=WARM)  # fmt: skip
-    left.set_yticks(y, [plain(row.model) for row in rows])
+    left.set_yticks(y, [shown_name(row.model) for row in rows])
     left.set_ylim(-0.7, len(rows) - 0.2)
     left.set(title="RD: how far the next votes may move a rating", xlabel="RD")
     right.set(title="Bradley–Terry: how sure the evidence makes it", xlabel="standard error")
@@ -85,7 +88,7 @@ def confidence(report: Validity) -> Figure:
     if label:
         handles.append(left.plot([], [], "o", color=SOFT, markerfacecolor="white")[0])
         names.append(label)
-    figure.legend(handles, names, loc="outside lower left", ncols=2, frameon=False, fontsize=8.5)
+    legend_below(figure, handles, names, columns=2)
     return figure
 
 
@@ -123,12 +126,11 @@ def bands(report: Validity) -> Figure:
             drawn["comparison week"] = then
             ax.plot(old.rating, y - 0.18, "o", color="#8a97a3", markersize=4)
     moved = {m: _moved(board[m].conservative_rank, was.get(m), bool(was)) for m in names}
-    ax.set_yticks(range(len(names)), [f"{plain(m)}   {moved[m]}" for m in names])
+    ax.set_yticks(range(len(names)), [f"{shown_name(m)}   {moved[m]}" for m in names])
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.set_xlabel(f"raw rating (bar: ± {n:g} RD; #: rank by its lower end, the conservative score)")
     ax.tick_params(length=0)
-    figure.legend(drawn.values(), drawn, loc="outside lower left", ncols=2, frameon=False,
-                  fontsize=8.5)  # fmt: skip
+    legend_below(figure, list(drawn.values()), list(drawn), columns=2)
     return figure
 
 

@@ -42,7 +42,9 @@ def fairness(report: Validity) -> Table:
     ]
 
     notes = filter(None, [*report.feasibility.reasons, _unasked(report)])
-    return Table(rows=rows, name="fairness", left=["model", "band"], notes=list(notes))
+    return Table(
+        rows=rows, name="fairness", left=["model", "band"], nowrap=["model"], notes=list(notes)
+    )
 
 
 def _unasked(report: Validity) -> str:

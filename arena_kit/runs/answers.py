@@ -67,14 +67,11 @@ def left_out(manifest: Mapping[str, Any]) -> list[str]:
     dropped, counts = manifest["dropped"], manifest.get("counts") or {}
     lost = missing_text(dropped["missing_responses"], dropped["prompts"], dropped["pairs"])
     settled = (counts.get("judgments") or {}).values()
-    twice, pairs = sum(each.get("inconsistent", 0) for each in settled), _pairs(counts)
+    twice = sum(each.get("inconsistent", 0) for each in settled)
+    pairs = sum(sum(each.values()) for each in settled)
     flips = f"{twice:,} of {pairs:,} pairs are inconsistent and count for nobody." if twice else ""
     barred = barred_text(dropped.get("own_family", {}))
     return [sentence for sentence in (lost, barred, flips) if sentence]
-
-
-def _pairs(counts: Mapping[str, Any]) -> int:
-    return sum(counts.get("pairs", {}).values())
 
 
 def cost_text(cost: Mapping[str, Any]) -> str:

@@ -21,7 +21,6 @@ from arena_kit.judging.prompts import Response, read_prompts, read_responses
 from arena_kit.judging.records import Status
 from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.tournament import Material
-from arena_kit.runs.arena_params import ArenaParams
 from arena_kit.runs.arena_sample import (
     ArenaSample,
     RecordedTexts,
@@ -35,7 +34,7 @@ from arena_kit.runs.battles import battles_file, human_votes
 from arena_kit.runs.generation import Job
 from arena_kit.runs.inputs import InputFiles
 from arena_kit.runs.judges import make_judge
-from arena_kit.runs.parameters import PlacementParams, RunParams
+from arena_kit.runs.parameters import JudgeParams, PlacementParams, RunParams
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import find_root
 from arena_kit.runs.settings import (
@@ -48,7 +47,7 @@ from arena_kit.runs.settings import (
 Responses = Mapping[tuple[str, str], Response]
 
 #: Parameters that mean the same to a tournament's judge.
-_SHARED = RunParams.model_fields.keys() & ArenaParams.model_fields.keys()
+_SHARED = ("judge", *JudgeParams.model_fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

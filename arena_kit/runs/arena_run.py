@@ -18,13 +18,11 @@ from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
 from arena_kit.judging.prompts import read_responses, responses_file
-from arena_kit.judging.quality.position import position_bias
-from arena_kit.judging.quality.statuses import served_by_others, served_warning
 from arena_kit.judging.records import Judgment
-from arena_kit.judging.tournament import OfflineError, judge_pairs
-from arena_kit.judging.verdicts import settlement_counts, status_counts, to_battles
+from arena_kit.judging.verdicts import to_battles
 from arena_kit.runs.arena_plan import ArenaPlan, Responses
-from arena_kit.runs.artifacts import write_pairs, write_verdicts
+from arena_kit.runs.artifacts import write_pairs
+from arena_kit.runs.asking import ask_judge, keep_failure, keep_judgments
 from arena_kit.runs.canaries import preflight
 from arena_kit.runs.generation import answer_counts
 from arena_kit.runs.inputs import NAMES, keep_inputs
@@ -75,29 +73,8 @@ class ArenaRun:
         plan, record = self.judging, self.record
         with record.failing(self._on_failure), judging_progress(record) as progress:
             write_pairs(record.path, plan.pairing.pairs)
-            judgments = judge_pairs(
-                plan.pairing.pairs,
-                plan.material,
-                plan.judge,
-                plan.ledger,
-                offline=plan.params.offline,
-                max_attempts=plan.tournament.judge.max_attempts,
-                terms=plan.terms(record.token, progress.say),
-                on_progress=progress.show,
-            )
-            if warning := served_warning(judgments):
-                progress.say(warning)
-            write_verdicts(record.path, judgments, list(plan.tournament.dimensions))
-            record.update(
-                counts={
-                    "pairs": plan.pairing.counts(),
-                    "verdicts": status_counts(judgments),
-                    "judgments": settlement_counts(judgments),
-                },
-                cost=self._cost(),
-                position_bias={n: bias.as_dict() for n, bias in position_bias(judgments).items()},
-                served_by_others=served_by_others(judgments),
-            )
+            judgments = ask_judge(plan, record, progress, plan.pairing.pairs)
+            keep_judgments(plan, record, progress, judgments, cost=self._cost())
         return judgments
 
     @cached_property
@@ -219,12 +196,7 @@ class ArenaRun:
         return cost
 
     def _on_failure(self, error: BaseException) -> None:
-        if isinstance(error, OfflineError):
-            missing = ({"request_id": request_id} for request_id in error.missing)
-            write_jsonl(self.record.path / "missing.jsonl", missing)
-        if self.plan.asked:
-            ledger, token = self.plan.ledger, self.record.token
-            self.record.add_spent(ledger.spent(token), ledger.usd_unknown(token))
+        keep_failure(self.record, error, self.plan.ledger if self.plan.asked else None)
 
 
 def _row(item: Any) -> dict[str, Any]:

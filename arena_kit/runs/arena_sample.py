@@ -67,8 +67,10 @@ class RecordedTexts:
             sides = (battles.models[battles.a[row]], battles.models[battles.b[row]])
             why = _unusable(texts, row, languages, single_turn=single_turn)
             if not why:
-                said = dict(zip(sides, (texts.response_a[row], texts.response_b[row]), strict=True))
-                why = gathered.add(question, texts.prompt[row], said)
+                answers = dict(
+                    zip(sides, (texts.response_a[row], texts.response_b[row]), strict=True)
+                )
+                why = gathered.add(question, texts.prompt[row], answers)
             if why:
                 left_out[why] += 1
         _refuse_nothing(gathered.battles, left_out, texts)
@@ -245,8 +247,8 @@ def _unusable(
     texts: BattleTexts, row: int, languages: Collection[str], *, single_turn: bool
 ) -> str:
     """Why a battle cannot be used; empty where it can."""
-    said = (texts.response_a[row], texts.response_b[row])
-    if not (texts.prompt[row] or "").strip() or None in said:
+    responses = (texts.response_a[row], texts.response_b[row])
+    if not (texts.prompt[row] or "").strip() or None in responses:
         return "without a prompt and both answers"
     if single_turn and texts.turns[row] > 1:
         return "more than one turn"

@@ -25,6 +25,9 @@ WINRATE_COLUMNS = (
     "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",
 )  # fmt: skip
 
+#: Verdicts of requests that a run asked a second time.
+REPEATS_FILE = "repeats.jsonl"
+
 RatingsByDimension = Mapping[str, Ratings]
 Sweep = Mapping[str, Mapping[float, Ratings]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,14 @@ def _pinned_votes(record: Path) -> BattleLog:
 def human_votes(file: str, root: Path, *, winner: str) -> BattleLog:
     """The human battles of a file; a judge's among them are left out."""
     return battles_of(file, root, winner=winner, source=Source.HUMAN).of_source(Source.HUMAN)
+
+
+def voted(file: str, root: Path, *, winner: str, dimension: str) -> BattleLog:
+    """The human battles of a file with their voters, who are its sessions where it names none."""
+    battles = battles_of(file, root, winner=winner, dimension=dimension, source=Source.HUMAN)
+    if battles.voter is None and battles.session is None:
+        raise DataError(f"{file}: names no voters and no sessions")
+    return battles if battles.voter is not None else replace(battles, voter=battles.session)
 
 
 def labels_of(root: Path, judge: JudgeSettings) -> BattleLog | None:

@@ -1,21 +1,24 @@
 """What a run asks beside its bulk: canaries before it, and no bulk from a paid judge that fails on
-them; sentinels after it, to notice that the judge has changed.
+them; after it repeats, to see whether the judge says the same twice, and sentinels, to notice that
+it has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from arena_kit.files import read_json, write_json
-from arena_kit.judging.canaries.pairs import PREFIX, Canaries
+from arena_kit.files import read_json, write_json, write_jsonl
+from arena_kit.judging.canaries.pairs import Canaries
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import CostError, dollars
 from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
-from arena_kit.judging.records import JudgeRequest
-from arena_kit.judging.tournament import judge_pairs, judge_requests
+from arena_kit.judging.records import REPEAT, JudgeRequest, Judgment
+from arena_kit.judging.tournament import judge_pairs
+from arena_kit.runs.artifacts import REPEATS_FILE
+from arena_kit.runs.asking import ask_judge
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress
 from arena_kit.runs.record import Record
@@ -35,18 +38,18 @@ def preflight(
     if canaries is None or not _ready(plan, record, progress, canaries, bulk):
         return None
     report = _asked(plan, record, progress, canaries)
-    found = _kept(plan, record, report, FILE)
+    outcome = _kept(plan, record, report, FILE)
     record.update(
         preflight={
-            "level": str(found.level),
+            "level": str(outcome.level),
             "requests": report.requests,
             "usd": report.usd_spent,
             "sentences": report.sentences(),
         }
     )
-    if found.level is Level.FAILED and plan.spends and not plan.params.allow_failed_judge:
+    if outcome.level is Level.FAILED and plan.spends and not plan.params.allow_failed_judge:
         raise UnfitJudgeError(
-            f"{found.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {report.requests} "
+            f"{outcome.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {report.requests} "
             f"canaries was asked, for {dollars(report.usd_spent)} now; allow_failed_judge: true "
             "goes on all the same"
         )
@@ -88,6 +91,27 @@ def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
     return []
 
 
+def repeated(
+    plan: Plan, record: Record, progress: Progress, judgments: Sequence[Judgment]
+) -> list[Judgment]:
+    """Ask some of a run's requests a second time, and keep the verdicts in the record; what the
+    cap does not allow is not asked, and said.
+    """
+    asked = {*plan.asked}
+    pairs = plan.repeated([each.pair for each in judgments if each.pair in asked])
+    if not pairs:
+        return []
+    progress.say(f"repeats: {2 * len(pairs)} requests asked a second time")
+    try:
+        again = ask_judge(plan, record, progress, pairs, prewarm=False, look=REPEAT)
+    except CostError as error:
+        progress.say(f"no request is asked a second time: {error}")
+        return []
+    verdicts = [verdict for judgment in again for verdict in judgment.verdicts]
+    write_jsonl(record.path / REPEATS_FILE, [verdict.as_row() for verdict in verdicts])
+    return again
+
+
 def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
     """Ask the sentinels once more, hold the answers against all looks before and keep what that
     says in the record; what the cap does not allow is not asked, and said.
@@ -95,11 +119,14 @@ def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
     if plan.sentinels is None:
         return None
     sentinels, number = plan.sentinels.begun(record.token)
-    requests = sentinels.requests(number)
-    progress.say(f"sentinels: {len(requests)} requests asked again, look {number}")
+    pairs = sentinels.pairs
+    progress.say(f"sentinels: {2 * len(pairs)} requests asked again, look {number}")
     terms = replace(plan.terms(record.token, progress.say), prewarm=False)
     try:
-        judge_requests(requests, plan.judge, plan.ledger, max_attempts=1, terms=terms)
+        judge_pairs(
+            pairs, sentinels.material, plan.judge, plan.ledger,
+            max_attempts=1, look=number, terms=terms,
+        )  # fmt: skip
     except CostError as error:
         progress.say(f"sentinels are not asked: {error}")
         return None
@@ -108,14 +135,6 @@ def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
     told = {"drifted": report.drifted, "look": number, "sentences": report.sentences()}
     record.update(drift=told)
     return report
-
-
-def spent_on(request_id: str) -> str:
-    """What an answer was paid for: its dimension, canaries or sentinels."""
-    dimension, _, rest = request_id.partition("|")
-    if "@" in rest.rpartition("#")[2]:
-        return "sentinels"
-    return "canaries" if rest.startswith(PREFIX) else dimension
 
 
 def _ready(
@@ -143,21 +162,12 @@ def _ready(
 
 
 def _asked(plan: Plan, record: Record, progress: Progress, canaries: Canaries) -> CanaryReport:
-    judgments = judge_pairs(
-        canaries.pairs,
-        canaries.material,
-        plan.judge,
-        plan.ledger,
-        offline=plan.params.offline,
-        max_attempts=plan.tournament.judge.max_attempts,
-        terms=replace(plan.terms(record.token, progress.say), prewarm=False),
-        on_progress=progress.show,
-    )
+    judgments = ask_judge(plan, record, progress, canaries.pairs, canaries.material, prewarm=False)
     return CanaryReport.of(plan.judge.model, canaries, judgments)
 
 
 def _kept(plan: Plan, record: Record, report: CanaryReport, file: str) -> Gate:
     """The gate of these canaries, written into the record with all that they say."""
-    found = gate(report.judge, report.measures(), plan.rules)
-    write_json(record.path / file, report.as_dict() | {"gate": found.as_dict()})
-    return found
+    outcome = gate(report.judge, report.measures(), plan.rules)
+    write_json(record.path / file, report.as_dict() | {"gate": outcome.as_dict()})
+    return outcome

@@ -62,15 +62,15 @@ def calibrated(
     """A cascade from one judge's battles to another's, calibrated on people's votes."""
     names = [_only_judge(log, which) for log, which in ((cheap, "cheap"), (dear, "dear"))]
     battles, votes, questions = Verdicts.on_votes(cheap, dear, people)
-    found = how(battles, votes, questions) if (votes != 0).any() else None
-    if found is None:
+    cascade = how(battles, votes, questions) if (votes != 0).any() else None
+    if cascade is None:
         raise DataError(
             f"no cascade of {names[0]} and {names[1]} can promise {how.target:.0%} agreement on "
             f"{how.coverage:.0%} of the battles, from {int((votes != 0).sum())} that people decided"
         )
-    tally = found.tally(battles, votes)
+    tally = cascade.tally(battles, votes)
     return CascadeFile(
-        cheap=names[0], dear=names[1], dimension=dimension, cascade=found, calibration=tally
+        cheap=names[0], dear=names[1], dimension=dimension, cascade=cascade, calibration=tally
     )
 
 

@@ -99,7 +99,7 @@ class Orders:
     def sentence(self) -> str:
         """The same in words, with some of those that changed."""
         kinds = {"lost": self.lost, "gained": self.gained, "reversed": self.reversed}
-        changed = "; ".join(f"{kind}: {_named(orders)}" for kind, orders in kinds.items())
+        changed = "; ".join(f"{kind}: {named_orders(orders)}" for kind, orders in kinds.items())
         return f"{self.dimension}: decided orders kept: {len(self.kept)}; {changed}."
 
 
@@ -147,7 +147,7 @@ def compare_records(before: Path, after: Path) -> Comparison:
         only_after=len(second) - len(shared),
         flips=flips,
         deltas=_deltas(before, after, Counter(flip.dimension for flip in flips)),
-        orders=_orders(before, after),
+        orders=decided_orders(before, after),
         warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
     )
 
@@ -292,7 +292,7 @@ def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[De
     return rows
 
 
-def _orders(before: Path, after: Path) -> list[Orders]:
+def decided_orders(before: Path, after: Path) -> list[Orders]:
     """Decided orders of the dimensions that both records have, by Bradley–Terry with each record's
     settings.
     """
@@ -334,7 +334,8 @@ def _decided(method: BradleyTerry, battles: BattleLog, among: set[str]) -> list[
     return [(a, b) for a in order for b in order if clear[index(a), index(b)]]
 
 
-def _named(orders: list[Order]) -> str:
+def named_orders(orders: list[Order]) -> str:
+    """Some orders in words, and how many more there are."""
     named = [f"{above} above {below}" for above, below in orders[:_SHOWN_ORDERS]]
     left = len(orders) - len(named)
     return ", ".join([*named, *([f"and {left} more"] if left else [])]) or "none"

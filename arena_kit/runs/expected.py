@@ -24,7 +24,7 @@ from arena_kit.rating.prospects import (
 )
 from arena_kit.runs.battles import battles_of
 from arena_kit.runs.plan import Plan
-from arena_kit.runs.record import open_record, runs_folder
+from arena_kit.runs.record import open_record, readable_records, runs_folder
 
 Floats = NDArray[np.float64]
 #: Judges whose verdicts say nothing about those of another.
@@ -91,34 +91,26 @@ def expectations(plan: Plan, record: Path | None = None) -> dict[str, Expected]:
     manifest = open_record(record) if record else {}
     logs = battles_of(record).by_dimension() if record else {}
     name = f"{record.name} (judge {manifest.get('judge_model')})" if record else ""
-    found = {}
+    by_dimension = {}
     for dimension in plan.tournament.dimensions:
         pairs = [pair for pair in plan.pairing.pairs if pair.dimension == dimension]
         expected = None
         if (log := logs.get(dimension)) is not None:
             again = _asks_the_same(plan, manifest, dimension)
             expected = _by_record(plan, pairs, log, name, again=again)
-        found[dimension] = expected or _by_size(plan, pairs)
-    if named and all(each.gaps for each in found.values()):
+        by_dimension[dimension] = expected or _by_size(plan, pairs)
+    if named and all(each.gaps for each in by_dimension.values()):
         raise DataError(f"{named}: has no dimension that rates all of {plan.tournament.name}")
-    return found
+    return by_dimension
 
 
 def latest_record(plan: Plan) -> Path | None:
     """The latest finished record of the same tournament that has battles; of the embedded judge
     only where it is the plan's, too.
     """
-    folder = runs_folder(plan.root)
-    manifests = {path.parent: _manifest(path.parent) for path in folder.glob("*/manifest.json")}
-    usable = [path for path, manifest in manifests.items() if _serves(plan, path, manifest)]
-    return max(usable, key=lambda path: str(manifests[path].get("started_at")), default=None)
-
-
-def _manifest(path: Path) -> dict[str, Any]:
-    try:
-        return open_record(path)
-    except DataError:
-        return {}
+    records = readable_records(runs_folder(plan.root))
+    usable = {path: manifest for path, manifest in records if _serves(plan, path, manifest)}
+    return max(usable, key=lambda path: str(usable[path].get("started_at")), default=None)
 
 
 def _serves(plan: Plan, path: Path, manifest: Mapping[str, Any]) -> bool:
@@ -160,8 +152,8 @@ def _by_record(
         repeated=_met(models, ((p.entrant_a, p.entrant_b) for p in pairs if p.pair_id in known)),
         questions=len({pair.prompt_id for pair in pairs}),
     )
-    found = prospects(ratings, meetings)
-    return Expected(record=name, neighbours=found) if found else None
+    neighbours = prospects(ratings, meetings)
+    return Expected(record=name, neighbours=neighbours) if neighbours else None
 
 
 def _by_size(plan: Plan, pairs: list[Pair]) -> Expected:

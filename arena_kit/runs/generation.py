@@ -163,17 +163,11 @@ class Generation:
             self._refuse_above_cap()
         record = Record.create(runs_dir or runs_folder(self.root), "generate")
         record.start("generate", self.params.model_dump(mode="json"))
-        with record.failing(lambda _: record.add_spent(*self._spent(record))):
+        with record.failing(lambda _: record.add_spent(self.ledger)):
             filled = {entrant: self._fill(job, record) for entrant, job in jobs.items()}
-        record.update(
-            tournament=self.tournament.model_dump(mode="json"),
-            entrants=filled,
-            cost=dict(zip(("usd_spent", "usd_unknown"), self._spent(record), strict=True)),
-        )
+        record.update(tournament=self.tournament.model_dump(mode="json"), entrants=filled)
+        record.add_spent(self.ledger)
         return record.close()
-
-    def _spent(self, record: Record) -> tuple[float, float]:
-        return self.ledger.spent(record.token), self.ledger.usd_unknown(record.token)
 
     def _refuse_above_cap(self) -> None:
         """Raise before anything is sent when all entrants together exceed the cap."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import DataError, write_json
+from arena_kit.files import write_json
 from arena_kit.judging.gate import Gate, Level, Measure, Rule, UnfitJudgeError
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.runs.plan import Plan
-from arena_kit.runs.record import Record, open_record, runs_folder
+from arena_kit.runs.record import Record, readable_records, runs_folder
 
 FILE = "judge_gate.json"
 
@@ -28,11 +28,11 @@ def held(
 
     `more` was measured beside its verdicts; `note` is to be said with the judgement.
     """
-    found = quality.gate(rules, more=more, note=note)
-    whole = found.as_dict() | {"quality": quality.as_dict()}
+    outcome = quality.gate(rules, more=more, note=note)
+    whole = outcome.as_dict() | {"quality": quality.as_dict()}
     write_json(record.path / FILE, whole)
-    record.update(judge_gate={"level": str(found.level), "sentence": found.sentence})
-    return found
+    record.update(judge_gate={"level": str(outcome.level), "sentence": outcome.sentence})
+    return outcome
 
 
 def refuse_unfit(plan: Plan, mode: str) -> None:
@@ -70,12 +70,8 @@ def _pilots(plan: Plan) -> Iterator[tuple[Path, dict[str, Any]]]:
     settings = json.loads(json.dumps(dict(plan.judge.settings)))
     judge = {"model": plan.judge.model, "settings": settings}
     rubrics = {name: each.digest for name, each in plan.material.rubrics.items()}
-    for path in runs_folder(plan.root).glob("*/manifest.json"):
-        try:
-            manifest = open_record(path.parent)
-        except DataError:
-            continue
+    for path, manifest in readable_records(runs_folder(plan.root)):
         same = manifest.get("mode") == "pilot" and manifest.get("judge") == judge
         texts = {n: each.get("sha256") for n, each in (manifest.get("rubrics") or {}).items()}
         if same and texts == rubrics and manifest.get("judge_gate"):
-            yield path.parent, manifest
+            yield path, manifest

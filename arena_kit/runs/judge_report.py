@@ -25,6 +25,9 @@ from arena_kit.judging.records import Judgment
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.judging.verdicts import to_battles
 from arena_kit.reporting import judge_report
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.runs import answers
 from arena_kit.runs.battles import battles_file, battles_of, judges_of, labels_of
 from arena_kit.runs.canaries import recorded_measures
 from arena_kit.runs.inputs import tournament_inputs
@@ -68,26 +71,45 @@ class JudgeStudy(Recorded):
         """Every judge on the pairs that all of them judged; the embedded one is always there."""
         with self.record.failing():
             found = [*self._asked(), *self._recorded(), *self._columns()]
+            if all(each.judge != self._settings.baseline.model for each in found):
+                found.append(self._embedded())
         return tuple(found)
 
-    @cached_property
-    def answer(self) -> str:
-        """What was found; the first lines of the report."""
-        return judge_report.answer(self.judges)
+    def answer(self) -> RunAnswer:
+        """What each judge is worth, and which is the cheapest that will do; kept in answer.json."""
+        first, *others = self.judges
+        return RunAnswer(
+            question=QUESTIONS[MODE],
+            sentences=[*map(judge_report.sentence, others), *judge_report.choice(self.judges)],
+            gate=first.gate,
+            about_judge=True,
+            facts=self._facts(),
+            caveats=self._caveats(),
+        )
 
-    def facts(self) -> dict[str, str]:
-        """What was compared, in words."""
+    def _facts(self) -> dict[str, str]:
+        """By whom, on what, when and for how much."""
+        labels = {"labels": str(self._settings.labels or "none"), "rules": str(self._settings.gate)}
+        if self.study is not None:
+            return self.study.run_facts() | labels
         params = self.params
-        read = [*params.records, *([params.verdicts] if params.verdicts else [])]
         return {
             "judges": ", ".join(each.judge for each in self.judges),
-            "verdicts": ", ".join(read) or f"asked now, on {params.tournament}",
-            "labels": str(self._settings.labels or "none: agreement with people is not measured"),
-            "rules": str(self._settings.gate),
+            "verdicts": ", ".join([*params.records, *filter(None, [params.verdicts])]),
+            **labels,
+            "cost": "nothing, these verdicts were there",
+            **answers.of_run(self.record),
         }
 
+    def _caveats(self) -> list[str]:
+        """What not to conclude, and what was left out for want of the texts."""
+        if self.study is not None:
+            return answers.caveats(self.study.plan, self.record.read())
+        why = self._why_no_texts if self.params.records else ""
+        return [f"Length, strata and rubric use are left out: {why}."] if why else []
+
     def save(self) -> Record:
-        """Write judges.json and close the record."""
+        """Write judges.json and answer.json, and close the record."""
         with self.record.failing():
             alpha, best = agree(self.judges), cheapest(self.judges)
             rows = {
@@ -97,15 +119,18 @@ class JudgeStudy(Recorded):
                 "judges": [each.as_dict() for each in self.judges],
             }
             write_json(self.record.path / FILE, rows)
-        return self.study.save() if self.study else self.record.close()
+            if self.study is not None:
+                self.study.write()
+            write_json(self.record.path / ANSWER_FILE, self.answer().as_dict())
+        return self.record.close()
 
     def _asked(self) -> Iterator[Judged]:
-        """The judge of this run, and the embedded one on the same pairs."""
+        """The judge of this run."""
         if self.study is None:
             return
-        study, plan = self.study, self.study.plan
+        study = self.study
         yield Judged(
-            judge=plan.judge.model,
+            judge=study.plan.judge.model,
             source="asked now",
             quality=study.quality,
             gate=study.gate,
@@ -113,30 +138,37 @@ class JudgeStudy(Recorded):
             canaries=study.canary_suite,
             **_effort(study.judgments, study.record.read()["judging"]),
         )
-        if plan.judge.model != plan.tournament.judge.baseline.model:
-            yield self._baseline(plan, plan.pairing.pairs)
 
     def _recorded(self) -> Iterator[Judged]:
-        """The judges of records on the pairs that all of them judged, and the embedded one."""
-        paths = [self.root / path for path in self.params.records]
-        if not paths:
-            return
-        by_path = {path: ReplayJudge.from_record(path).judgments() for path in paths}
-        shared = _shared(by_path)
-        plan = _plan_of(paths[0])
-        for path, judgments in by_path.items():
-            kept = [judgment for judgment in judgments if judgment.pair in shared]
-            judge = judgments[0].forward.judge_model or path.name
+        """The judges of records on the pairs that all of them judged."""
+        for path, judgments in self._records.items():
             yield self._measured(
-                judge,
-                kept,
+                judgments[0].forward.judge_model or path.name,
+                [judgment for judgment in judgments if judgment.pair in self._shared],
                 source=str(path.relative_to(self.root) if path.is_relative_to(self.root) else path),
-                plan=plan,
                 more=recorded_measures(path, self._rules),
                 timing=open_record(path).get("judging") or {},
             )
-        if plan is not None and not any(_is_baseline(j, plan) for j in by_path.values()):
-            yield self._baseline(plan, [pair for pair in plan.pairing.pairs if pair in shared])
+
+    @cached_property
+    def _records(self) -> dict[Path, list[Judgment]]:
+        """What each record judged."""
+        paths = [self.root / path for path in self.params.records]
+        by_path = {path: ReplayJudge.from_record(path).judgments() for path in paths}
+        for path, judgments in by_path.items():
+            if not judgments:
+                raise DataError(f"{path}: holds no verdict, so there is no judge to measure")
+        return by_path
+
+    @cached_property
+    def _shared(self) -> set[Pair]:
+        """The pairs that all records judged."""
+        pairs = [{judgment.pair for judgment in each} for each in self._records.values()]
+        shared = set.intersection(*pairs)
+        if not shared:
+            names = ", ".join(path.name for path in self._records)
+            raise DataError(f"records: no pair was judged in all of {names}")
+        return shared
 
     def _columns(self) -> Iterator[Judged]:
         """The judges of a file: its columns of verdicts, or those that it names."""
@@ -160,17 +192,26 @@ class JudgeStudy(Recorded):
                 n_verdicts=len(log) * (1 + params.both_orders),
             )
 
-    def _baseline(self, plan: Plan, pairs: Sequence[Pair]) -> Judged:
-        """The embedded judge on the same pairs: what any judge must beat."""
-        judge = plan.tournament.judge.baseline
-        judgments = judge_pairs(pairs, plan.material, judge, plan.ledger)
+    def _embedded(self) -> Judged:
+        """The embedded judge on the same pairs: what any judge must beat. Where the texts are not
+        at hand it cannot be asked, and its row says why.
+        """
+        plan = self._texts
+        if plan is None:
+            quality = JudgeQuality(judge=self._settings.baseline.model, dimensions=())
+            why = f"not asked: {self._why_no_texts}"
+            return Judged(
+                judge=quality.judge, source=why, quality=quality, gate=quality.gate(self._rules)
+            )
         own = plan.material
+        recorded = bool(self.params.records)
+        pairs = [pair for pair in plan.pairing.pairs if not recorded or pair in self._shared]
+        judge = plan.tournament.judge.baseline
+        judgments = judge_pairs(pairs, own, judge, plan.ledger)
         suite = canary_pairs(own.rubrics, salt=own.salt, graded=own.graded)
         asked = judge_pairs(suite.pairs, suite.material, judge, plan.ledger)
         canaries = CanaryReport.of(judge.model, suite, asked)
-        return self._measured(
-            judge.model, judgments, source="asked now", plan=plan, canaries=canaries
-        )
+        return self._measured(judge.model, judgments, source="asked now", canaries=canaries)
 
     def _measured(
         self,
@@ -178,11 +219,11 @@ class JudgeStudy(Recorded):
         judgments: Sequence[Judgment],
         *,
         source: str,
-        plan: Plan | None,
         canaries: CanaryReport | None = None,
         more: Sequence[Measure] = (),
         timing: Mapping[str, float] | None = None,
     ) -> Judged:
+        plan = self._texts
         quality = JudgeQuality.of(
             judge,
             judgments,
@@ -202,6 +243,27 @@ class JudgeStudy(Recorded):
             canaries=canaries,
             **_effort(judgments, timing or {}),
         )
+
+    @property
+    def _texts(self) -> Plan | None:
+        """What was judged, with the texts; None where they are not at hand."""
+        return self._plan[0]
+
+    @property
+    def _why_no_texts(self) -> str:
+        return self._plan[1]
+
+    @cached_property
+    def _plan(self) -> tuple[Plan | None, str]:
+        """The plan of this run or of the first record, or why there is none."""
+        if self.study is not None:
+            return self.study.plan, ""
+        if not self.params.records:
+            return None, f"{self.params.verdicts} has verdicts but no texts"
+        try:
+            return Plan.read(MODE, {"tournament": str(next(iter(self._records)).resolve())}), ""
+        except DataError as error:
+            return None, str(error)
 
     @cached_property
     def _settings(self) -> JudgeSettings:
@@ -234,28 +296,6 @@ def _effort(judgments: Sequence[Judgment], timing: Mapping[str, float]) -> dict[
         "usd": 1000 * sum(v.cost_usd for v in verdicts) / n if n else None,
         "seconds": 1000 * timing["seconds"] / asked if asked else None,
     }
-
-
-def _shared(judged: Mapping[Path, Sequence[Judgment]]) -> set[Pair]:
-    """The pairs that all records judged."""
-    pairs = [{judgment.pair for judgment in each} for each in judged.values()]
-    shared = set.intersection(*pairs)
-    if not shared:
-        names = ", ".join(path.name for path in judged)
-        raise DataError(f"records: no pair was judged in all of {names}")
-    return shared
-
-
-def _plan_of(record: Path) -> Plan | None:
-    """What a record judged, with the texts; None where it kept only hashes of them."""
-    try:
-        return Plan.read(MODE, {"tournament": str(record.resolve())})
-    except DataError:
-        return None
-
-
-def _is_baseline(judgments: Sequence[Judgment], plan: Plan) -> bool:
-    return judgments[0].forward.judge_model == plan.tournament.judge.baseline.model
 
 
 def _verdicts_of(root: Path, params: JudgeReportParams) -> Iterator[tuple[str, BattleLog]]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import tempfile
 from ast import literal_eval
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import chdir, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +15,12 @@ from arena_kit.judging.records import Status
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.arena_plan import ArenaPlan
 from arena_kit.runs.inputs import replay_parameters
+from arena_kit.runs.kernel import execute
 from arena_kit.runs.parameters import PlacementParams, RunParams, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import status_line, watching
 from arena_kit.runs.ready import Ready
-from arena_kit.runs.record import TOKEN_VARIABLE, Record, open_record, runs_folder
+from arena_kit.runs.record import Record, open_record, runs_folder
 from arena_kit.runs.settings import validated
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
@@ -36,7 +34,6 @@ EXIT_CODES = {
     "RatingError": 2,
 }
 FAILED = 1
-_LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
 
 class RunFailedError(RuntimeError):
@@ -186,7 +183,7 @@ def _run(
     record.start(notebook.stem, resolved.model_dump(mode="json"))
     try:
         with watching(record, shown=progress):
-            _execute(notebook, record, parameters, root)
+            execute(notebook, record, parameters, root)
         export_report(record.path / "report.ipynb", record.path / "report.html")
     except BaseException as error:
         raise _failure(error, record, root) from error
@@ -261,75 +258,6 @@ def notebook_defaults(notebook: Path) -> dict[str, Any]:
     return {name: literal_eval(each["default"]) for name, each in cell.items()}
 
 
-def _execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:
-    import papermill
-    from traitlets.config import Config
-
-    folder = tempfile.TemporaryDirectory(prefix="arena-kit-")
-    with _kernel_environment(record), folder as private, _kernel_errors(Path(private)) as quiet:
-        short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
-        manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
-        papermill.execute_notebook(
-            str(notebook),
-            str(record.path / "report.ipynb"),
-            parameters=parameters,
-            cwd=str(root),
-            progress_bar=False,
-            config=Config({"KernelManager": manager}),
-            kernel_manager_class=quiet,
-            log_output=False,
-        )
-
-
-@contextmanager
-def _kernel_errors(private: Path) -> Iterator[str | type]:
-    """A kernel manager whose kernel writes its own errors into a file, of which the last line is
-    told when the kernel dies: on Ctrl-C, kernel, client and event loop would each print a
-    traceback besides the sentence that we print.
-    """
-    from jupyter_client.manager import AsyncKernelManager
-    from nbclient.exceptions import DeadKernelError
-
-    with (private / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
-
-        class QuietKernelManager(AsyncKernelManager):
-            async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-                await super().start_kernel(**options, stderr=log)
-
-        loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
-        before = [logger.level for logger in loggers]
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        try:
-            yield QuietKernelManager
-        except DeadKernelError as error:
-            log.seek(0)
-            last = next((line for line in reversed(log.read().splitlines()) if line.strip()), "")
-            raise RuntimeError(f"{error}{': ' if last else ''}{last}") from None
-        except KeyboardInterrupt:
-            before[-1] = logging.CRITICAL  # tasks that nobody awaited are noticed later
-            raise
-        finally:
-            for logger, level in zip(loggers, before, strict=True):
-                logger.setLevel(level)
-
-
-@contextmanager
-def _kernel_environment(record: Record) -> Iterator[None]:
-    """Variables for the kernel: it joins this record and is this environment's Python."""
-    changes = {TOKEN_VARIABLE: record.pass_on(), "JUPYTER_PREFER_ENV_PATH": "1"}
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError:
     kind = str(getattr(error, "ename", type(error).__name__))
     message = str(getattr(error, "evalue", error)) or _interrupted(record, root)
@@ -346,5 +274,5 @@ def _interrupted(record: Record, root: Path) -> str:
     if tournament is None:
         return "interrupted before anything was sent"
     ledger = Ledger(root / tournament["verdicts"])
-    record.add_spent(ledger.spent(record.token), ledger.usd_unknown(record.token))
+    record.add_spent(ledger)
     return left_running(ledger)

@@ -10,23 +10,26 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from arena_kit.files import DataError
+from arena_kit.judging.rendering import Reference
 from arena_kit.matchmaking.adaptive import AdaptiveRounds
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent
+from arena_kit.rating.calibration import MIN_SHARED
 from arena_kit.rating.elo import MAX_PERMS
 from arena_kit.rating.placement import Placement
-from arena_kit.runs.arena_params import ArenaParams
 from arena_kit.runs.inputs import Keeping
 from arena_kit.runs.settings import (
     DEFAULT_POLICY,
     DEFAULT_TOURNAMENT,
     VARIABLE,
     EloSettings,
+    EntrantDefinition,
     Id,
     Strict,
     TournamentFile,
     service_address,
     validated,
 )
+from arena_kit.validity.voters import LEVEL
 
 _METHOD = Placement(model="").method
 _ROUNDS = AdaptiveRounds()
@@ -43,31 +46,39 @@ class GenerateParams(Strict):
     offline: bool = False
 
 
-class RunParams(Strict):
-    """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
+class JudgeParams(Strict):
+    """What a run may be told of its judge: where its settings are, where it is asked, and for how
+    much.
+    """
 
     tournament: Path = DEFAULT_TOURNAMENT
-    judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
     judge_model: str = ""
     max_cost_usd: float = Field(default=0.0, ge=0)
     allow_failed_judge: bool = False
     transport: Literal["batches", "messages"] = "batches"
     prewarm: bool = False
     preflight: bool = True
-    sentinels: int = Field(default=0, ge=0, multiple_of=2)
     base_url: Annotated[str, AfterValidator(service_address)] = ""
     key_variable: str = Field(default="", pattern=VARIABLE)
+    offline: bool = False
+    inputs: Keeping = "copy"
+
+
+class RunParams(JudgeParams):
+    """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
+
+    judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
+    sentinels: int = Field(default=0, ge=0, multiple_of=2)
+    repeats: int = Field(default=0, ge=0, multiple_of=2)
     n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)
     margin: float = Field(default=_ROUNDS.margin, ge=0)
     limit_pairs: int = Field(default=0, ge=0)
     only_entrant: str = ""
-    offline: bool = False
     seed: int = Field(default=-1, ge=-1)
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     subset_seed: int = Field(default=0, ge=0)
     replay_from: str = ""
     rejudge: str = ""
-    inputs: Keeping = "copy"
     run_dir: str = ""
 
     #: Whether the judge is asked all canaries, beside the few of the pre-flight.
@@ -145,6 +156,74 @@ class JudgeReportParams(RunParams):
         return file.model_copy(update={"judge": file.judge.model_copy(update=changes)})
 
 
+class ArenaParams(JudgeParams):
+    """How a new model's battles are drawn, answered and judged; read where `judged` is empty.
+
+    The tournament file gives the judge's settings, the ledger and the prices. `texts` names a
+    tournament file whose prompts and responses are the arena's; empty takes the columns of the
+    arena's own file. `responses` is a folder that holds the model's answers; else `generate`
+    defines how they are made, as for an entrant of a tournament file.
+    """
+
+    judged: str = ""
+    texts: str = ""
+    responses: str = ""
+    generate: dict[str, Any] = Field(default_factory=dict)
+    rubric: Path = Path("params/rubrics/preference.md")
+    reference: Reference = "none"
+    n_battles: int = Field(default=200, ge=1)
+    n_shared: int = Field(default=400, ge=0)
+    languages: list[str] = Field(default_factory=list)
+    single_turn: bool = True
+    judge: Literal["baseline", "anthropic", "openai_compatible"] = "baseline"
+    soft: bool = True
+
+    @property
+    def judged_here(self) -> bool:
+        """Whether verdicts are made, not read."""
+        return not self.judged
+
+    @property
+    def definition(self) -> EntrantDefinition | None:
+        """How the model's answers are made; None where they are read."""
+        return validated(EntrantDefinition, self.generate, "generate") if self.generate else None
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> ArenaParams:
+        definition = self.definition
+        if not self.judged_here:
+            self._refuse_idle()
+            return self
+        if bool(self.responses) == bool(definition):
+            both = "both are given" if definition else "neither is given"
+            raise ValueError(
+                "judged is empty, so the model's answers are judged here: set responses, the "
+                f"folder that holds them, or generate, how they are made; {both}"
+            )
+        if self.texts and self.languages:
+            raise ValueError("languages has no effect with texts: a prompt bank names none")
+        if self.soft and self.n_shared < MIN_SHARED:
+            raise ValueError(
+                f"soft needs {MIN_SHARED} battles that people and the judge both decide: set "
+                f"n_shared to more than that, or soft to false; n_shared is {self.n_shared}"
+            )
+        return self
+
+    def _refuse_idle(self) -> None:
+        """Refuse settings that say how to judge where verdicts are read."""
+        fields = ArenaParams.model_fields
+        idle = [
+            name
+            for name in ("texts", "responses", "generate", "judge", "max_cost_usd")
+            if getattr(self, name) != fields[name].get_default(call_default_factory=True)
+        ]
+        if idle:
+            raise ValueError(
+                f"{', '.join(idle)} say how to judge here, but judged names verdicts made before, "
+                f"{self.judged!r}: set judged to an empty text, or leave the others out"
+            )
+
+
 class PlacementParams(ArenaParams):
     """What a placement may be told; files are relative to the workspace."""
 
@@ -198,12 +277,30 @@ class PolicyParams(Strict):
     run_dir: str = ""
 
 
+class ReviewParams(Strict):
+    """What a review of voters may be told; files are relative to the workspace. The battles may be
+    a vote store, and its `tournament` tells how much there was to read.
+    """
+
+    battles: str = "sample/arena/pushed_votes.csv.gz"
+    winner: str = "winner"
+    dimension: str = ""
+    tournament: str = ""
+    arena: str = ""
+    note: str = ""
+    level: float = Field(default=LEVEL, gt=0, lt=1)
+    leave_out: list[str] = Field(default_factory=list)
+    inputs: Keeping = "copy"
+    run_dir: str = ""
+
+
 #: The parameters of every notebook that takes other ones than `RunParams`.
 PARAMETERS: dict[str, type[BaseModel]] = {
     "adaptive": AdaptiveParams,
     "judge_report": JudgeReportParams,
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
+    "vote_review": ReviewParams,
 }
 
 

@@ -18,11 +18,12 @@ from arena_kit.judging.cost import Budget, Estimator, Forecast, Forecaster, doll
 from arena_kit.judging.gate import Rule
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.pairing import Pairing, build_pairs, select_subset
+from arena_kit.judging.pairing import Pairing, build_pairs, drawn_in_turn, select_subset
 from arena_kit.judging.prices import Price
 from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.quality.family import Families
-from arena_kit.judging.records import JudgeRequest, Status
+from arena_kit.judging.records import REPEAT, JudgeRequest, Status
+from arena_kit.judging.rendering import Rubric
 from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.tournament import Material
@@ -69,17 +70,7 @@ class Plan:
         refuse_stale(responses, tournament.generate, files.responses)
         rubrics = read_rubrics(tournament.dimensions, files.rubrics)
         judge = make_judge(mode, params, tournament, root)
-        pairing = build_pairs(
-            prompts,
-            tournament.entrants,
-            responses.keys(),
-            {name: rubric.needs_gold for name, rubric in rubrics.items()},
-            missing=tournament.missing_responses,
-            limit=params.limit_pairs,
-            only=params.only_entrant,
-            barred=_barred(judge, tournament),
-        )
-        _refuse_too_many(len(pairing.pairs))
+        pairing = _paired(params, tournament, prompts, responses, rubrics, judge)
         _refuse_reserved(bank)
         material = Material(
             prompts={p.prompt_id: p for p in bank},
@@ -89,8 +80,7 @@ class Plan:
             graded=tournament.judge.graded,
         )
         again: Rejudged | None = None
-        if params.rejudge:
-            which = params.rejudge
+        if which := params.rejudge:
             which = str(root / which) if which.endswith(".json") else which
             record = root / params.replay_from
             pairing, again = rejudged(record, which, pairing, material, judge.model)
@@ -168,6 +158,15 @@ class Plan:
             return None
         return Sentinels.of(self.judge, self.ledger, self.pairing.pairs, self.material, n)
 
+    def repeated(self, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+        """Those of some pairs that are asked twice; none of a recording, nor where the parameters
+        want none.
+        """
+        n, seed = self.params.repeats, self.params.subset_seed
+        if not n or self.params.judge == "replay":
+            return ()
+        return drawn_in_turn(pairs, n // 2, seed)
+
     @cached_property
     def bulk(self) -> list[JudgeRequest]:
         """The requests on all pairs that the ledger cannot answer, as it stands at first use."""
@@ -181,12 +180,15 @@ class Plan:
 
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
-        """The requests that would be sent: canaries before a bulk, the bulk, and sentinels."""
+        """The requests that would be sent: canaries before a bulk, the bulk, repeats and
+        sentinels.
+        """
         canaries = [self.canaries if self.bulk else None, self.suite]
         asked = [request for each in canaries if each for request in each.requests()]
         sentinels = self.sentinels
         again = sentinels.requests(len(sentinels.looks) + 1) if sentinels else []
-        return [*self.unanswered(asked), *self.bulk, *again]
+        twice = self.material.requests(self.repeated(self.asked), REPEAT)
+        return [*self.unanswered(asked), *self.bulk, *self.unanswered(twice), *again]
 
     def unanswered(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
         """Those of some requests that the ledger cannot answer; equal ones once."""
@@ -284,6 +286,29 @@ class Plan:
         if not isinstance(self.judge, PaidJudge):
             raise TypeError(f"{self.judge.model} costs nothing")
         return self.judge
+
+
+def _paired(
+    params: RunParams,
+    tournament: TournamentFile,
+    prompts: Sequence[Prompt],
+    responses: Mapping[tuple[str, str], Response],
+    rubrics: Mapping[str, Rubric],
+    judge: Judge,
+) -> Pairing:
+    """The pairs of a run; refused where they are too many."""
+    pairing = build_pairs(
+        prompts,
+        tournament.entrants,
+        responses.keys(),
+        {name: rubric.needs_gold for name, rubric in rubrics.items()},
+        missing=tournament.missing_responses,
+        limit=params.limit_pairs,
+        only=params.only_entrant,
+        barred=_barred(judge, tournament),
+    )
+    _refuse_too_many(len(pairing.pairs))
+    return pairing
 
 
 def _barred(judge: Judge, tournament: TournamentFile) -> frozenset[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from arena_kit.files import DataError, LockedError, read_yaml
 from arena_kit.judging.gate import Level
-from arena_kit.runs.record import open_record
+from arena_kit.runs.record import readable_records
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _LOCKS = (".lock", ".kernel.lock")
@@ -47,11 +46,13 @@ def prunable(
     folder: Path, root: Path, *, older_than: timedelta | None = None, status: str = ""
 ) -> Pruning:
     """The records directly in a folder that match all that is asked, unless one still runs, forbids
-    to ask its judge, or another record or a parameter file of the workspace refers to it.
+    to ask its judge, or another record or a parameter file of the workspace refers to it. What is
+    linked there stands elsewhere and is not looked at.
     """
     if older_than is None and not status:
         raise DataError("say which records: with --older-than, --status or both")
-    manifests = dict(_manifests(folder))
+    records = readable_records(folder)
+    manifests = {path: manifest for path, manifest in records if not path.is_symlink()}
     matching = [
         path for path, manifest in manifests.items() if _matches(manifest, older_than, status)
     ]
@@ -80,17 +81,6 @@ def remove(record: Path) -> None:
                 except Timeout:
                     raise LockedError(f"{record}: this run is going again") from None
         shutil.rmtree(record)
-
-
-def _manifests(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Readable records in a folder; what is linked there stands elsewhere and is not looked at."""
-    for file in sorted(folder.glob("*/manifest.json")):
-        try:
-            manifest = open_record(file.parent)
-        except DataError:
-            continue
-        if not file.parent.is_symlink():
-            yield file.parent, manifest
 
 
 def _matches(manifest: dict[str, Any], older_than: timedelta | None, status: str) -> bool:

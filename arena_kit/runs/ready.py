@@ -13,6 +13,7 @@ from arena_kit.runs.parameters import (
     JudgeReportParams,
     PlacementParams,
     PolicyParams,
+    ReviewParams,
     parameters_of,
 )
 from arena_kit.runs.plan import Plan
@@ -40,6 +41,8 @@ class Ready:
             return cls(known=_placement(params, root))
         if isinstance(params, PolicyParams):
             return cls(known=_policy(params, root))
+        if isinstance(params, ReviewParams):
+            return cls(known=_review(params, root))
         if isinstance(params, JudgeReportParams) and params.reads:
             return cls(known=_judges(params, root))
         plan = ready_plan(mode, parameters)
@@ -103,6 +106,15 @@ def _policy(params: PolicyParams, root: Path) -> dict[str, str]:
         "prompts": f"{len(battles.prompts)}",
         "policy": f"{params.policy}, phase {int(policy.phase)}",
     }
+
+
+def _review(params: ReviewParams, root: Path) -> dict[str, str]:
+    from arena_kit.runs.battles import voted
+
+    if "://" in params.battles:
+        return {"votes": f"of {params.battles.rpartition('@')[2]}"}
+    battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
+    return {"votes": f"{len(battles):,} of {params.battles}", "models": f"{len(battles.models)}"}
 
 
 def _judges(params: JudgeReportParams, root: Path) -> dict[str, str]:

@@ -26,6 +26,7 @@ from arena_kit.files import DataError, LockedError, read_json, write_json
 from arena_kit.runs import live_report
 
 if TYPE_CHECKING:
+    from arena_kit.judging.ledger import Ledger
     from arena_kit.reporting.figures import Picture, Plot
 
 RUNS_VARIABLE = "ARENA_KIT_RUNS"
@@ -216,11 +217,14 @@ class Record:
             code=code_state(Path.cwd()),
         )
 
-    def add_spent(self, usd: float, unknown: float) -> None:
-        """What the run has paid so far, and what it may have paid beside; a run that fails has
-        costs, too.
+    def add_spent(self, ledger: Ledger) -> None:
+        """What the run has paid so far, by the ledger, and what it may have paid beside; a run
+        that fails has costs, too.
         """
-        cost = {"usd_spent": usd, "usd_unknown": unknown}
+        cost = {
+            "usd_spent": ledger.spent(self.token),
+            "usd_unknown": ledger.usd_unknown(self.token),
+        }
         self.update(cost={**self.read().get("cost", {}), **cost})
 
     def finish(self, error: str | None = None) -> dict[str, Any]:
@@ -254,6 +258,16 @@ def open_record(path: str | Path) -> dict[str, Any]:
         kind = type(values).__name__
         raise DataError(f"{manifest}: expected a JSON object with a run's facts, got {kind}")
     return values
+
+
+def readable_records(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The records directly in a folder whose manifest can be read, by name, with it."""
+    for file in sorted(folder.glob("*/manifest.json")):
+        try:
+            manifest = open_record(file.parent)
+        except DataError:
+            continue
+        yield file.parent, manifest
 
 
 def in_short(manifest: Mapping[str, Any]) -> dict[str, object]:
@@ -320,10 +334,11 @@ class Recorded:
     record: Record
 
     def show(self, plot: Plot) -> Picture:
-        """Save a plot in the record and return it for display."""
+        """Save a plot in the record, as a page and as a phone show it, and return it."""
         from arena_kit.reporting.figures import save_picture
 
-        return save_picture(plot, self.record.path / "figures" / f"{plot.name}.png")
+        folder, name = self.record.path / "figures", f"{plot.name}.png"
+        return save_picture(plot, folder / name, folder / "narrow" / name)
 
 
 _latest: dict[str, Path] = {}

@@ -12,27 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, write_json
+from arena_kit.files import DataError
 from arena_kit.judging.agreement import Agreement, agreement, matched, verdicts
 from arena_kit.judging.cascade import unsure
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairing import Pairing
 from arena_kit.judging.prompts import Pair
+from arena_kit.judging.quality.people import rank_correlation
 from arena_kit.judging.records import Judgment, Slot
 from arena_kit.judging.tournament import Material
 from arena_kit.judging.verdicts import settle_all, verdict_of
-from arena_kit.rating.base import RatingError, Ratings, known
+from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.runs.artifacts import REPEATS_FILE
 from arena_kit.runs.battles import battles_of
 from arena_kit.runs.cascade import ReadyCascade
-from arena_kit.runs.compare import Orders, compare_records, record_battles, recorded_winners
+from arena_kit.runs.compare import (
+    Orders,
+    decided_orders,
+    named_orders,
+    record_battles,
+    recorded_winners,
+)
 from arena_kit.runs.record import open_record
 
 Codes = NDArray[Any]
 
 ARTIFACT = "rejudge.json"
-#: Entrants below which no rank correlation is told.
-_LEAST_RANKED = 3
 #: What two orders say, sorted, that name the same entrant or a tie.
 _AGREE = ([Slot.A, Slot.B], [Slot.TIE, Slot.TIE])
 #: Notebooks whose records hold judged pairs, and the one that judges these again.
@@ -94,7 +100,8 @@ def rejudged(
         cascade = ReadyCascade.of(Path(which), judgments, judge_model)
         reasons = {judgment.pair: cascade.why(judgment) for judgment in judgments}
     else:
-        reasons = {judgment.pair: unsure(judgment) for judgment in judgments}
+        again = _recorded_repeats(record)
+        reasons = {j.pair: unsure(j, again.get(j.pair, ())) for j in judgments}
     asked = [why for why in reasons.values() if why] if which != "all" else []
     if which != "all" and not asked:
         raise DataError(f"{record}: its judge was sure of every pair, so none is judged again")
@@ -117,6 +124,13 @@ def recorded_judgments(record: Path, pairs: Sequence[Pair], material: Material) 
         model = replay.model_of(request)
         read.append(verdict_of(request, answer, judge_model=model, cached=True))
     return settle_all(read)
+
+
+def _recorded_repeats(record: Path) -> dict[Pair, list[Judgment]]:
+    """What a record's judge said to pairs that it was asked a second time."""
+    file = record / REPEATS_FILE
+    again = ReplayJudge.from_record(file).judgments() if file.is_file() else []
+    return {judgment.pair: [judgment] for judgment in again}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +157,7 @@ class Changed:
     @property
     def sentence(self) -> str:
         """The same in words."""
-        n, orders = self.agreed + self.flipped, self.orders
-        old = len(orders.kept) + len(orders.lost) + len(orders.reversed)
+        n = self.agreed + self.flipped
         tau = "" if self.kendall is None else f" Rank correlation (Kendall's τ) {self.kendall:.2f}."
         slots = [self.slots[when]["slot_a_rate"] for when in ("before", "after")]
         leaning = " → ".join("–" if s is None else f"{s:.1%}" for s in slots)
@@ -152,35 +165,46 @@ class Changed:
         if not self.decided.rate.n:
             same = "no pair has a winner from both"
         return (
-            f"{self.dimension}: {self.flipped} of {n} verdicts flipped; {same}.{tau} Of {old} "
-            f"decided orders {len(orders.kept)} are still decided, {len(orders.lost)} open, "
-            f"{len(orders.reversed)} reversed; {len(orders.gained)} new. Slot A: {leaning}."
+            f"{self.dimension}: {self.flipped} of {n} verdicts flipped; {same}.{tau} "
+            f"{self._survival} Slot A: {leaning}."
+        )
+
+    @property
+    def _survival(self) -> str:
+        """What became of the decided orders, and which of them do not survive, in words."""
+        orders = self.orders
+        old = len(orders.kept) + len(orders.lost) + len(orders.reversed)
+        if not old:
+            gained = f"{len(orders.gained)} are" if orders.gained else "none is"
+            return f"No order was decided before, and {gained} now."
+        kinds = {"No longer decided": orders.lost, "Now reversed": orders.reversed}
+        named = "".join(f" {kind}: {named_orders(each)}." for kind, each in kinds.items() if each)
+        return (
+            f"Of {old} decided orders {len(orders.kept)} are still decided, {len(orders.lost)} "
+            f"open, {len(orders.reversed)} reversed; {len(orders.gained)} new.{named}"
         )
 
 
-def write_changes(
+def told_changes(
     record: Path, what: Rejudged, judge_model: str, judgments: Sequence[Judgment]
-) -> None:
-    """rejudge.json: what the judge of a record changed against the record that it judged again,
-    and of which pairs a calibrated cascade abstains.
+) -> dict[str, Any]:
+    """What rejudge.json says: what a judge changed against the record that it judged again, and
+    of which pairs a calibrated cascade abstains. The new record has its verdicts and battles.
     """
     kept = {judgment.pair.pair_id for judgment in what.kept}
-    found = changes(what.record, record, kept)
+    changed = changes(what.record, record, kept)
     asked = [judgment for judgment in judgments if judgment.pair.pair_id not in kept]
     promise = what.cascade.promise(asked, len(judgments)) if what.cascade else {}
-    said = [f"Judged again: {what.fact}.", *(each.sentence for each in found)]
-    write_json(
-        record / ARTIFACT,
-        {
-            "before": {"record": str(what.record), "judge_model": what.judge_model},
-            "after": {"record": str(record), "judge_model": judge_model},
-            "kept_pairs": len(what.kept),
-            "unsure": dict(what.why),
-            "dimensions": {each.dimension: asdict(each) for each in found},
-            **({"cascade": promise} if promise else {}),
-            "sentences": [*said, *([promise["sentence"]] if promise else [])],
-        },
-    )
+    sentences = [f"Judged again: {what.fact}.", *(each.sentence for each in changed)]
+    return {
+        "before": {"record": str(what.record), "judge_model": what.judge_model},
+        "after": {"record": str(record), "judge_model": judge_model},
+        "kept_pairs": len(what.kept),
+        "unsure": dict(what.why),
+        "dimensions": {each.dimension: asdict(each) for each in changed},
+        **({"cascade": promise} if promise else {}),
+        "sentences": [*sentences, *([promise["sentence"]] if promise else [])],
+    }
 
 
 def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Changed]:
@@ -193,11 +217,11 @@ def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Chang
     ]
     twice = _said_twice(before, after, kept)
     rows = []
-    for orders in compare_records(before, after).orders:
+    for orders in decided_orders(before, after):
         name, said = orders.dimension, twice.get(orders.dimension, [])
         both = [each for each in said if {each.before, each.after} <= {*Slot}]
         first, second, question = _settled(logs[0][name], logs[1][name], kept)
-        tau, rho = _correlation(*(each[name] for each in rated))
+        tau, rho = rank_correlation(*(each[name] for each in rated))
         rows.append(
             Changed(
                 dimension=name,
@@ -228,14 +252,14 @@ class _Said(NamedTuple):
 def _said_twice(before: Path, after: Path, kept: Collection[str]) -> dict[str, list[_Said]]:
     """By dimension, the presentations that were judged again."""
     second = recorded_winners(after)
-    said: dict[str, list[_Said]] = defaultdict(list)
+    twice: dict[str, list[_Said]] = defaultdict(list)
     for key, winner in recorded_winners(before).items():
         dimension, prompt, *sides = key
         a, b = sorted(sides)
         pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a=a, entrant_b=b).pair_id
         if key in second and pair not in kept:
-            said[dimension].append(_Said(pair, winner, second[key]))
-    return said
+            twice[dimension].append(_Said(pair, winner, second[key]))
+    return twice
 
 
 def _slots(said: Iterable[tuple[str, str]]) -> dict[str, float | int | None]:
@@ -269,19 +293,3 @@ def _rated(battles: BattleLog, method: BradleyTerry) -> Ratings | None:
         return method(battles)
     except RatingError:
         return None
-
-
-def _correlation(
-    first: Ratings | None, second: Ratings | None
-) -> tuple[float | None, float | None]:
-    """Kendall's and Spearman's rank correlation of the entrants that both rate, or None."""
-    from scipy.stats import kendalltau, spearmanr
-
-    if first is None or second is None:
-        return None, None
-    shared = [model for model in first.models if model in second.models]
-    if len(shared) < _LEAST_RANKED:
-        return None, None
-    one, two = ([ratings[model].rating for model in shared] for ratings in (first, second))
-    tau, rho = (float(test(one, two).statistic) for test in (kendalltau, spearmanr))
-    return known(tau), known(rho)

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError, to_json
 
-from arena_kit.battles.battle import check_entrant_id, check_id
+from arena_kit.battles.battle import check_entrant_id, check_id, check_model_name
 from arena_kit.files import DataError, read_text, read_yaml
 from arena_kit.judging.gate import Rule
 from arena_kit.judging.judges.base import Structured
@@ -37,6 +37,7 @@ from arena_kit.runs.keys import refuse_keys
 from arena_kit.runs.workspace import source_folder
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
+Name = Annotated[str, AfterValidator(check_model_name)]
 EntrantId = Annotated[str, AfterValidator(lambda value: check_entrant_id(value, "entrant"))]
 
 
@@ -191,6 +192,17 @@ class EntrantDefinition(Strict):
         return hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()
 
 
+class ArenaSettings(Strict):
+    """What an arena of people's votes says of entrants, past ones among them: whose a model is
+    (`providers`), which are matched but published nowhere (`private`), and which are matched no
+    more (`withdrawn`).
+    """
+
+    providers: dict[EntrantId, Name] = {}
+    private: list[EntrantId] = []
+    withdrawn: list[EntrantId] = []
+
+
 class TournamentFile(Strict):
     """A tournament: who competes on what, judged by which rubrics, rated how.
 
@@ -208,11 +220,19 @@ class TournamentFile(Strict):
     dimensions: dict[DimensionId, DimensionSettings] = Field(min_length=1)
     judge: JudgeSettings
     elo: EloSettings
+    arena: ArenaSettings = ArenaSettings()
 
     @model_validator(mode="after")
-    def _generated_compete(self) -> TournamentFile:
+    def _names_are_known(self) -> TournamentFile:
         if strangers := sorted({*self.generate} - {*self.entrants}):
             raise ValueError(f"generate defines {', '.join(strangers)}, who is no entrant")
+        known = {*self.entrants, *self.arena.providers}
+        for name in ("private", "withdrawn"):
+            if strangers := sorted({*getattr(self.arena, name)} - known):
+                raise ValueError(
+                    f"arena.{name} names {', '.join(strangers)}, who is no entrant "
+                    "and has no provider"
+                )
         return self
 
     def rubrics(self, root: Path) -> dict[str, Rubric]:

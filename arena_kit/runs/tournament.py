@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
+from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import file_hash, write_json, write_jsonl
+from arena_kit.files import write_json
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.gate import Gate
-from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.judges.baseline import unread_rubrics
-from arena_kit.judging.prices import Price
-from arena_kit.judging.prompts import Pair, responses_file
+from arena_kit.judging.prompts import Pair
 from arena_kit.judging.quality.calls import lengths_of
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.quality.position import PositionBias, position_bias
-from arena_kit.judging.quality.statuses import served_by_others, served_warning
-from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Status
-from arena_kit.judging.tournament import OfflineError, judge_pairs
-from arena_kit.judging.verdicts import SHARES, settlement_counts, status_counts, to_battles
+from arena_kit.judging.records import JudgeRequest, Judgment, Status
+from arena_kit.judging.verdicts import to_battles
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo import PermutationElo, k_sweep
 from arena_kit.rating.stability import Stability, neighbour_stability
@@ -35,22 +32,18 @@ from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order, unread
 from arena_kit.reporting.tables import Shown
 from arena_kit.reporting.tournament_tables import about
-from arena_kit.runs import answers, artifacts
-from arena_kit.runs.canaries import concerns, full_suite, look, preflight, spent_on
+from arena_kit.runs import answers, artifacts, tournament_facts
+from arena_kit.runs.asking import ask_judge, keep_failure, keep_judgments
+from arena_kit.runs.canaries import concerns, full_suite, look, preflight, repeated
 from arena_kit.runs.inputs import keep_tournament
 from arena_kit.runs.judge_gate import failed_pilot, held, ready_plan
 from arena_kit.runs.parameters import RunParams, parameters_in, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import Progress, judging_progress
 from arena_kit.runs.record import Record, Recorded
-from arena_kit.runs.rejudge import write_changes
-
-#: What a report says of graded verdicts.
-GRADED_SHARES = (
-    "graded: "
-    + ", ".join(f"{margin} counts {share:g} of a win" for margin, share in SHARES.items())
-    + " (mean of both orders)"
-)
+from arena_kit.runs.rejudge import ARTIFACT as CHANGES_FILE
+from arena_kit.runs.rejudge import told_changes
+from arena_kit.runs.spending import manifest_cost, run_spending, spending_by_dimension
 
 
 class UnusableError(RuntimeError):
@@ -134,27 +127,35 @@ class Study(Recorded):
         with judging_progress(self.record, unit="sentinel verdict") as progress:
             return look(self.plan, self.record, progress)
 
-    @cached_property
+    @property
     def judgments(self) -> list[Judgment]:
         """Every pair judged in both orders and settled, after the canaries."""
+        return self._judged_twice[0]
+
+    @property
+    def repeats(self) -> list[Judgment]:
+        """Some of the same pairs judged a second time, where the parameters want that."""
+        return self._judged_twice[1]
+
+    @cached_property
+    def _judged_twice(self) -> tuple[list[Judgment], list[Judgment]]:
         _ = self.canaries, self.canary_suite
         record = self.record
         with record.failing(self._on_failure), judging_progress(record) as progress:
             began = monotonic()
             judgments = self._judge(progress)
             took = monotonic() - began
+            again = self._repeated(judgments)
             _ = self.drift
-            if warning := served_warning(judgments):
-                progress.say(warning)
-            artifacts.write_verdicts(record.path, judgments, self.dimensions)
-            record.update(
+            keep_judgments(
+                self.plan,
+                record,
+                progress,
+                judgments,
                 judging={"seconds": round(took, 3), "asked": _asked_now(judgments)},
-                counts=self._counts(judgments),
-                cost=self._cost(judgments),
-                position_bias={n: bias.as_dict() for n, bias in position_bias(judgments).items()},
-                served_by_others=served_by_others(judgments),
+                cost=manifest_cost(self.plan, record.token, judgments),
             )
-        return judgments
+        return judgments, again
 
     def _bulk(self) -> list[JudgeRequest]:
         """What would be asked next after the pre-flight."""
@@ -167,64 +168,29 @@ class Study(Recorded):
         place = {pair: n for n, pair in enumerate(self.plan.pairing.pairs)}
         return sorted(judgments, key=lambda judgment: place[judgment.pair])
 
+    def _repeated(self, judgments: list[Judgment]) -> list[Judgment]:
+        """Some of these judged a second time, under a progress bar of their own."""
+        if not self.params.repeats:
+            return []
+        with judging_progress(self.record, unit="repeated verdict") as progress:
+            return repeated(self.plan, self.record, progress, judgments)
+
     def _asked(self, pairs: Sequence[Pair], progress: Progress) -> list[Judgment]:
         """Judgments of some pairs, from the ledger or asked for."""
-        plan = self.plan
-        terms = plan.terms(self.record.token, progress.say)
-        if self.canaries is not None and self.canaries.fresh:
-            terms = replace(terms, prewarm=False)  # the pre-flight has sent every rubric ahead
-        return judge_pairs(
-            pairs,
-            plan.material,
-            plan.judge,
-            plan.ledger,
-            offline=self.params.offline and self.params.judge != "replay",
-            max_attempts=plan.tournament.judge.max_attempts,
-            terms=terms,
-            on_progress=progress.show,
-        )
+        warm = self.canaries is not None and self.canaries.fresh  # every rubric was sent ahead
+        return ask_judge(self.plan, self.record, progress, pairs, prewarm=not warm)
 
     @cached_property
     def spending(self) -> Spending | None:
         """What this run paid its judge; None for a judge that costs nothing."""
-        if self.plan.price is None:
-            return None
-        paid = self.plan.ledger.paid(self.record.token)
-        return Spending.of(
-            paid,
-            self.plan.price,
-            batch=isinstance(self.plan.judge, BatchJudge),
-            usd_unknown=self.plan.ledger.usd_unknown(self.record.token),
-        )
+        return run_spending(self.plan, self.record.token)
 
     @cached_property
     def spending_by_dimension(self) -> dict[str, Spending]:
         """The tokens and dollars of this run's answers on each dimension; empty for a judge that
         takes no tokens.
         """
-        return self._by_dimension(self.judgments)
-
-    def _by_dimension(self, judgments: list[Judgment]) -> dict[str, Spending]:
-        price = self.plan.price
-        if price is None:
-            return {}
-        answers: dict[str, list[Answer]] = {dimension: [] for dimension in self.dimensions}
-        for answer in self._made_now(judgments, price):
-            answers.setdefault(spent_on(answer.request_id), []).append(answer)
-        batch = isinstance(self.plan.judge, BatchJudge)
-        return {name: Spending.of(own, price, batch=batch) for name, own in answers.items()}
-
-    def _made_now(self, judgments: list[Judgment], price: Price) -> list[Answer]:
-        """The answers that were made for this run: those it paid for, re-asked ones included, or,
-        where nothing costs, those behind its verdicts.
-        """
-        if not price.free:
-            return self.plan.ledger.paid(self.record.token)
-        fresh = [v for j in judgments for v in j.verdicts if not v.cached]
-        return [
-            Answer(request_id=v.presentation.request_id, status=v.status, usage=v.usage)
-            for v in fresh
-        ]
+        return spending_by_dimension(self.plan, self.record.token, self.judgments)
 
     @cached_property
     def battles(self) -> BattleLog:
@@ -289,6 +255,7 @@ class Study(Recorded):
             return JudgeQuality.of(
                 plan.judge.model,
                 judgments,
+                repeats=self.repeats,
                 labels=plan.labels,
                 lengths=lengths_of(plan.responses),
                 families=plan.families,
@@ -323,15 +290,27 @@ class Study(Recorded):
         artifacts.write_k_sweep(self.record.path, stability, self.strengths, self.method.k)
         return stability
 
+    @cached_property
+    def changed(self) -> dict[str, Any]:
+        """What this judge changed against the record whose pairs it judged again, as rejudge.json
+        says it; empty where no record was.
+        """
+        again, folder = self.plan.rejudged, self.record.path
+        if again is None or not len(self.battles):
+            return {}
+        with self.record.failing(self._on_failure):
+            write_battles(folder / "battles.jsonl", self.battles)  # records are compared as files
+            return told_changes(folder, again, self.plan.judge.model, self.judgments)
+
     def answer(self) -> RunAnswer:
         """What the run found, how sure that is, and what not to conclude; kept in answer.json."""
         mode = str(self.record.read()["mode"])
         return RunAnswer(
             question=QUESTIONS.get(mode, ""),
-            sentences=self._found(mode),
+            sentences=[*self._found(mode), *self.changed.get("sentences", [])],
             gate=self.gate,
             about_judge=mode == "pilot",
-            facts=self._run_facts(),
+            facts=self.run_facts(),
             caveats=[
                 *answers.caveats(self.plan, self.record.read()),
                 *disagreements(self.ratings, self.strengths),
@@ -343,51 +322,18 @@ class Study(Recorded):
         """The answer in a sentence or two per dimension."""
         if mode == "k_sweep":
             return [tournament_tables.stability_answer(self.stability, self.strengths)]
-        found = {d: order(d, rated, self.params.margin) for d, rated in self.strengths.items()}
-        found |= {d: unread(d) for d in self.quality.unread}
+        answers_of = {d: order(d, rated, self.params.margin) for d, rated in self.strengths.items()}
+        answers_of |= {d: unread(d) for d in self.quality.unread}
         missing = {d: f"{d}: not rated, {why.rstrip('.')}." for d, why in self.unrated.items()}
-        return [each[d] for d in self.dimensions for each in (found, missing) if d in each]
+        return [each[d] for d in self.dimensions for each in (answers_of, missing) if d in each]
 
-    def _run_facts(self) -> dict[str, str]:
+    def run_facts(self) -> dict[str, str]:
         """By whom, what, when, on what and for how much."""
-        plan, manifest = self.plan, self.record.read()
-        strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
-        recording = self.params.replay_from if self.params.judge == "replay" else ""
-        return {
-            "judge": f"{plan.judge.model}, {answers.asked_at(plan.judge, recording)}",
-            "compared": answers.compared(plan),
-            "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
-            "status": answers.verdicts_status(manifest["counts"]["verdicts"]),
-            "left out": answers.joined(answers.left_out(manifest)),
-            "cost": answers.cost_text(manifest["cost"]),
-            **answers.of_run(self.record),
-        }
+        return tournament_facts.run_facts(self.plan, self.record)
 
     def facts(self) -> dict[str, str]:
         """What is judged by whom, in words."""
-        plan, tournament, method = self.plan, self.plan.tournament, self.method
-        rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in plan.material.rubrics.values())
-        strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
-        lexical = plan.judge.model.startswith("baseline/")
-        only = f" of {self.params.only_entrant}" if self.params.only_entrant else ""
-        canaries = len(plan.canaries.pairs) if plan.canaries else 0
-        return {
-            "tournament": tournament.name,
-            "judge": plan.judge.model + (" (compares words, reads no rubric)" if lexical else ""),
-            **({"judged again": plan.rejudged.fact} if plan.rejudged else {}),
-            "entrants": ", ".join(sorted(tournament.entrants)),
-            "prompts": f"{len(plan.prompts)} of {len(plan.bank)} ({strata})",
-            "rubrics": rubrics,
-            **({"verdicts": GRADED_SHARES} if tournament.judge.graded else {}),
-            "requests": f"{2 * len(plan.asked)} ({len(plan.asked)} pairs{only} in both orders)",
-            "beside them": f"{2 * canaries} canaries before and {self.params.sentinels} sentinels "
-            "after, where they are not in the ledger",
-            "missing responses": f"{len(plan.pairing.missing)}, treated "
-            f"{tournament.missing_responses}",
-            "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
-            f"evidence from {method.evidence_replicates} resamples",
-            "seeds": f"shuffles {method.seed}, subset {self.params.subset_seed}",
-        }
+        return tournament_facts.facts(self.plan)
 
     def probes(self) -> dict[str, str]:
         """What canaries and sentinels say of the judge, in words."""
@@ -412,6 +358,11 @@ class Study(Recorded):
         """Write the result artifacts and, unless a runner does it, close the record; as failed,
         with an `UnusableError`, when not one verdict can be used.
         """
+        self.write()
+        return self.record.close()
+
+    def write(self) -> None:
+        """Write the result artifacts; the record stays open."""
         with self.record.failing(self._on_failure):
             _ = self.gate  # kept in the record, asked for or not
             artifacts.write_results(
@@ -429,10 +380,8 @@ class Study(Recorded):
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
             self._refuse_unusable()
             write_json(self.record.path / ANSWER_FILE, self.answer().as_dict())
-            if self.plan.rejudged:
-                again, model = self.plan.rejudged, self.plan.judge.model
-                write_changes(self.record.path, again, model, self.judgments)
-        return self.record.close()
+            if self.changed:
+                write_json(self.record.path / CHANGES_FILE, self.changed)
 
     def _refuse_unusable(self) -> None:
         """Raise where a judge was asked and not one of its verdicts can be used."""
@@ -446,79 +395,13 @@ class Study(Recorded):
 
     def _describe(self) -> None:
         plan = self.plan
-        tournament, judge, pairing = plan.tournament, plan.judge, plan.pairing
-        folder, labels = plan.files.responses, tournament.judge.labels
         with self.record.failing():
-            keep_tournament(self.record, tournament, plan.files, self.params.inputs)
-        self.record.update(
-            tournament=tournament.model_dump(mode="json"),
-            judge={"model": judge.model, "settings": dict(judge.settings)},
-            labels=labels and {"file": str(labels), "sha256": file_hash(plan.root / labels)},
-            config_path=str(self.params.tournament),
-            judge_model=judge.model,
-            bank_size=len(plan.bank),
-            selected_prompt_count=len(plan.prompts),
-            n_perms=self.method.n_perms,
-            shuffle_seed=self.method.seed,
-            pilot_seed=self.params.subset_seed,
-            entrants=sorted(tournament.entrants),
-            dimensions=self.dimensions,
-            prompt_set=plan.prompt_set(),
-            responses={e: file_hash(responses_file(folder, e)) for e in tournament.entrants},
-            rubrics={
-                name: {"version": rubric.version, "sha256": rubric.digest}
-                for name, rubric in plan.material.rubrics.items()
-            },
-            seeds={"shuffle": self.method.seed, "subset": self.params.subset_seed},
-            rating={"method": "permutation-elo", "settings": asdict(self.method)},
-            dropped={
-                "missing_responses": [list(cell) for cell in pairing.missing],
-                "prompts": list(pairing.dropped_prompts),
-                "pairs": pairing.dropped_pairs,
-                "own_family": pairing.barred,
-            },
-        )
-        artifacts.write_pairs(self.record.path, pairing.pairs)
-
-    def _counts(self, judgments: list[Judgment]) -> dict[str, Any]:
-        return {
-            "pairs": self.plan.pairing.counts(),
-            "verdicts": status_counts(judgments),
-            "judgments": settlement_counts(judgments),
-        }
-
-    def _cost(self, judgments: list[Judgment]) -> dict[str, Any]:
-        """What this run paid, and what answers from the ledger had cost when they were made."""
-        verdicts = [v for j in judgments for v in j.verdicts]
-        cost: dict[str, Any] = {
-            "forecast": self.plan.forecast and self.plan.forecast.as_dict(),
-            "usd_spent": self.plan.ledger.spent(self.record.token),
-            "usd_saved_by_cache": sum(v.cost_usd for v in verdicts if v.cached),
-        }
-        if self.spending is not None:
-            cost["usd_unknown"] = self.spending.usd_unknown
-            cost["over_cap"] = cost["usd_spent"] + cost["usd_unknown"] > self.params.max_cost_usd
-            cost["answers_paid"] = self.spending.as_dict()
-            cost["attempts"] = self.plan.ledger.outcomes(self.record.token)
-            cost["by_dimension"] = self._token_use(judgments)
-        return cost
-
-    def _token_use(self, judgments: list[Judgment]) -> dict[str, Any]:
-        reused = Counter(j.pair.dimension for j in judgments for v in j.verdicts if v.cached)
-        left_out = {"usd_unknown", "usd_saved_by_prompt_cache"}  # told of the whole run
-        return {
-            dimension: {"from_ledger": reused[dimension]}
-            | {name: value for name, value in spent.as_dict().items() if name not in left_out}
-            for dimension, spent in self._by_dimension(judgments).items()
-        }
+            keep_tournament(self.record, plan.tournament, plan.files, self.params.inputs)
+        self.record.update(**tournament_facts.manifest_facts(plan))
+        artifacts.write_pairs(self.record.path, plan.pairing.pairs)
 
     def _on_failure(self, error: BaseException) -> None:
-        if isinstance(error, OfflineError):
-            missing = ({"request_id": request_id} for request_id in error.missing)
-            write_jsonl(self.record.path / "missing.jsonl", missing)
-        if self.plan.price is not None:
-            ledger, run = self.plan.ledger, self.record.token
-            self.record.add_spent(ledger.spent(run), ledger.usd_unknown(run))
+        keep_failure(self.record, error, None if self.plan.price is None else self.plan.ledger)
 
 
 def _asked_now(judgments: Sequence[Judgment]) -> int:

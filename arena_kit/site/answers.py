@@ -10,6 +10,7 @@ from arena_kit.files import read_json
 from arena_kit.judging.quality.statuses import served_sentence
 from arena_kit.policy.constants import Phase
 from arena_kit.reporting.tables import ranks_text, span
+from arena_kit.site.boards import strengths_of
 
 #: Artifacts that hold the answer of a notebook, and where; pilots had readiness.json before 0.1.0.
 _HOLD = {
@@ -17,6 +18,7 @@ _HOLD = {
     "k_sweep.json": "answer",
     "judges.json": "answer",
     "rejudge.json": "sentences",
+    "voters.json": "answer",
 }
 
 
@@ -46,8 +48,8 @@ def _held(record: Path) -> Iterator[str]:
 
 def _boards(record: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     """What may be said of the order on each board."""
-    if (record / "bradley_terry.json").is_file():
-        strengths = read_json(record / "bradley_terry.json")
+    if (record / "elo_results.json").is_file():
+        strengths = strengths_of(record)
         for dimension in manifest["dimensions"]:
             if said := strengths.get(dimension, {}).get("claims"):
                 yield f"{dimension}: {said['sentences'][0]}"

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from arena_kit.files import DataError, read_json
 from arena_kit.policy.constants import Phase
+from arena_kit.rating.base import RatingError
 from arena_kit.reporting.tables import DASH, number, percent, ranks_text, span
 from arena_kit.reporting.tournament_tables import ABOUT
+from arena_kit.runs import artifacts
+from arena_kit.runs.battles import battles_of
+from arena_kit.runs.compare import record_battles
 from arena_kit.runs.record import open_record
 
 _TWO_SCALES = (
     "Bradley–Terry orders the board. Permutation Elo stands beside it on a scale of its own: it "
     "moves by at most K points a battle, so its gaps are smaller."
 )
+_NOW = "Rated now: this record was made before boards were ordered by Bradley–Terry."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +87,27 @@ def boards_of(record: Path) -> list[Board]:
         return [_placement(read_json(record / "placement.json"))]
     if (record / "leaderboard.json").is_file():
         return [_policy(read_json(record / "leaderboard.json"))]
-    if (record / "bradley_terry.json").is_file():
-        return list(_tournament(record))
     if (record / "elo_results.json").is_file():
-        raise DataError(f"{record}: made before boards were ordered by Bradley–Terry; run it again")
+        return list(_tournament(record))
     raise DataError(f"{record}: has no board")
+
+
+def strengths_of(record: Path) -> dict[str, Any]:
+    """What a tournament record says by Bradley–Terry; the battles of one that was made before it
+    said so are rated now, with its settings.
+    """
+    if not _rated_now(record):
+        strengths: dict[str, Any] = read_json(record / "bradley_terry.json")
+        return strengths
+    rated = {}
+    for dimension, (battles, method) in record_battles(record).items():
+        with suppress(RatingError):  # a dimension without a rating stays empty
+            rated[dimension] = method(battles)
+    return artifacts.bradley_terry(rated, battles_of(record), open_record(record)["dimensions"])
+
+
+def _rated_now(record: Path) -> bool:
+    return not (record / "bradley_terry.json").is_file()
 
 
 _RANK = Column(key="rank", label="Rank")
@@ -98,14 +120,16 @@ _BATTLES = Column(key="battles", label="Battles", help="Battles that count")
 
 def _tournament(record: Path) -> Iterator[Board]:
     elo = read_json(record / "elo_results.json")
-    manifest, strengths = open_record(record), read_json(record / "bradley_terry.json")
+    manifest, strengths = open_record(record), strengths_of(record)
+    now = [_NOW] if _rated_now(record) else []
     unrated = manifest.get("unrated") or {}
     for dimension in manifest["dimensions"]:
         rated = strengths.get(dimension)
         why = [f"Not rated: {unrated[dimension]}."] if dimension in unrated else []
         if rated:
             board = _dimension(dimension, rated, elo["primary"].get(dimension, {}), why)
-            yield replace(board, notes=[*board.notes, *elo.get("notes", {}).get(dimension, [])])
+            of_elo = elo.get("notes", {}).get(dimension, [])
+            yield replace(board, notes=[*now, *board.notes, *of_elo])
         else:
             yield Board(name=dimension, columns=(), rows=(), sentences=why or ["Not rated."])
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from arena_kit import __version__
 from arena_kit.files import read_text
+from arena_kit.reporting.html import on_a_site
 from arena_kit.site.boards import Board, BoardRow
 from arena_kit.site.opponents import OpponentTable
 from arena_kit.site.overview import Overview
@@ -72,7 +73,10 @@ def run_files(page: RunPage, nonce: str) -> dict[str, str]:
 def _run_files(page: RunPage, nonce: str) -> Iterator[tuple[str, str]]:
     shared = {"nonce": nonce, "page": page}
     if page.report:
-        yield "report.html", read_text(page.report)
+        yield (
+            "report.html",
+            on_a_site(read_text(page.report), "index.html" if page.shown else "../index.html"),
+        )
     if page.shown:
         links = {model: f"models/{slug(model)}.html" for model in page.models}
         yield "index.html", _rendered("run", root="../", links=links, **shared)

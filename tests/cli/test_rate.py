@@ -269,7 +269,7 @@ def test_rate_a_folder(battles: Path) -> None:
     battles.unlink()
     done = call("rate", battles.parent)
     assert done.exit_code == 2
-    assert "battles.jsonl: no such file" in done.stderr
+    assert "no battle file there" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,13 @@ def test_the_interval_of_a_share_is_that_of_the_mean_of_its_clusters() -> None:
     assert found.ci_low == pytest.approx(means.mean() - half, abs=1e-6)
 
 
+def test_the_interval_of_a_share_does_not_reach_below_nothing() -> None:
+    """One row of ten: the t interval would end at 0.1 - 2.262 * 0.1 < 0."""
+    found = share_of([True] + [False] * 9)
+    assert found.ci_low == 0.0
+    assert found.ci_high == pytest.approx(0.1 + 2.262157 * 0.1, abs=1e-6)
+
+
 def test_the_interval_of_agreement_holds_the_truth() -> None:
     """Of 400 simulated sets of 25 questions that differ in difficulty, 93 to 97 % hold it."""
     rng = np.random.default_rng(8)

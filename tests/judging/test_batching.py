@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError, LockedError
-from arena_kit.judging.batching import Batching
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.lost_batches import reconcile
 from arena_kit.judging.records import Judgment, Status
 from arena_kit.judging.tournament import judge_pairs
-from arena_kit.runs.judges import Desk
+from arena_kit.runs.batches import Batches
 from tests.emulator import Emulator, Fault
 from tests.emulator.app import Request
 from tests.samples import (
@@ -107,7 +107,7 @@ def test_a_batch_that_is_gone_pauses_and_is_named(slow: Emulator, ledger: Ledger
     assert f"arena-kit batches --give-up {intent.intent}" in str(e.value)
     assert sizes(slow) == []
 
-    Desk(ledger=ledger, root=ledger.path.parent).give_up(intent.intent)
+    Batches(ledger=ledger, root=ledger.path.parent).give_up(intent.intent)
     slow.settings.batch_seconds = 0
     assert set(statuses(judged(slow, ledger))) == {Status.OK}
     assert sizes(slow) == [12]
@@ -286,7 +286,7 @@ def test_results_that_are_no_longer_kept_are_told_as_such(slow: Emulator, ledger
     with pytest.raises(PausedError, match=rf"{batch_id} .*batches --give-up {intent.intent}"):
         judged(slow, ledger)
     assert sizes(slow) == [12]
-    Desk(ledger=ledger, root=ledger.path.parent).give_up(batch_id)
+    Batches(ledger=ledger, root=ledger.path.parent).give_up(batch_id)
     slow.settings.batch_seconds = 0
     assert set(statuses(judged(slow, ledger))) == {Status.OK}
     assert sizes(slow) == [12, 12]
@@ -531,37 +531,37 @@ def test_unrelated_batches_do_not_delay(slow: Emulator, ledger: Ledger) -> None:
     assert sizes(slow) == [12, 12]
 
 
-# The desk
+# Batches under way
 
 
 @pytest.fixture
-def desk(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def sent(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Batches:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    return Desk(ledger=ledger, root=tmp_path)
+    return Batches(ledger=ledger, root=tmp_path)
 
 
-def test_the_desk_lists_what_is_under_way(slow: Emulator, ledger: Ledger, desk: Desk) -> None:
+def test_the_list_has_what_is_under_way(slow: Emulator, ledger: Ledger, sent: Batches) -> None:
     """A running batch is listed with its run, model and size, and looked at at its service."""
-    assert desk.under_way() == []
+    assert sent.under_way() == []
     batch_id = left_running(slow, ledger)
-    [intent] = desk.under_way()
+    [intent] = sent.under_way()
     assert (intent.batch_id, intent.run, intent.n_requests) == (batch_id, "first", 12)
     assert (intent.model, intent.service.origin) == ("claude-opus-5-5", slow.base_url)
-    assert (desk.look(intent).batch_id, desk.look(intent).ended) == (batch_id, False)
+    assert (sent.look(intent).batch_id, sent.look(intent).ended) == (batch_id, False)
     slow.clock.advance(hours=2)
-    assert desk.look(intent).ended
+    assert sent.look(intent).ended
     judged(slow, ledger)
-    assert desk.under_way() == []
+    assert sent.under_way() == []
 
 
 def test_a_cancelled_batch_is_collected_and_the_rest_sent(
-    slow: Emulator, ledger: Ledger, desk: Desk
+    slow: Emulator, ledger: Ledger, sent: Batches
 ) -> None:
     """After a cancel, what was answered is kept and paid; the rest is not sent by a run that
     collects it, but by the next.
     """
     batch_id = left_running(slow, ledger)
-    assert desk.cancel(batch_id).status == "canceling"
+    assert sent.cancel(batch_id).status == "canceling"
     slow.settings.batch_seconds = 0
     assert statuses(judged(slow, ledger)).count(Status.CANCELED) == 6
     assert sizes(slow) == [12]
@@ -570,52 +570,52 @@ def test_a_cancelled_batch_is_collected_and_the_rest_sent(
     assert billed_once(slow)
 
 
-def test_a_batch_given_up_is_sent_again(slow: Emulator, ledger: Ledger, desk: Desk) -> None:
+def test_a_batch_given_up_is_sent_again(slow: Emulator, ledger: Ledger, sent: Batches) -> None:
     """Giving up is by batch or by intent, and its requests then go out anew."""
     batch_id = left_running(slow, ledger)
-    assert desk.give_up(batch_id).batch_id == batch_id
-    assert desk.under_way() == []
+    assert sent.give_up(batch_id).batch_id == batch_id
+    assert sent.under_way() == []
     slow.settings.batch_seconds = 0
     assert set(statuses(judged(slow, ledger))) == {Status.OK}
     assert sizes(slow) == [12, 12]
     assert ledger.outcomes("first") == {"ok": 12, "given_up": 12}, "it may have been billed"
 
 
-@pytest.mark.parametrize("act", [Desk.cancel, Desk.give_up], ids=["cancel", "give up"])
+@pytest.mark.parametrize("act", [Batches.cancel, Batches.give_up], ids=["cancel", "give up"])
 def test_an_unknown_batch_is_refused_with_the_known_ones(
-    slow: Emulator, ledger: Ledger, desk: Desk, act: Callable[[Desk, str], object]
+    slow: Emulator, ledger: Ledger, sent: Batches, act: Callable[[Batches, str], object]
 ) -> None:
     """A misspelt id is told together with those that are under way."""
     with pytest.raises(DataError, match="no batch 'msgbatch_x' is under way; under way: none"):
-        act(desk, "msgbatch_x")
+        act(sent, "msgbatch_x")
     batch_id = left_running(slow, ledger)
     with pytest.raises(DataError, match=f"under way: {batch_id}"):
-        act(desk, "msgbatch_x")
+        act(sent, "msgbatch_x")
 
 
 def test_the_desk_needs_a_key(
-    slow: Emulator, ledger: Ledger, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    slow: Emulator, ledger: Ledger, sent: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a key the service is not asked."""
     batch_id = left_running(slow, ledger)
     n = len(slow.requests)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(DataError, match="no key: set ANTHROPIC_API_KEY"):
-        desk.cancel(batch_id)
+        sent.cancel(batch_id)
     assert len(slow.requests) == n
 
 
 def test_an_unconfirmed_batch_cannot_be_cancelled_yet(
-    slow: Emulator, ledger: Ledger, desk: Desk
+    slow: Emulator, ledger: Ledger, sent: Batches
 ) -> None:
     """An intent without a batch id is told as such; giving it up by its own name works."""
     slow.faults.add(Fault(on="create", kind="drop"))
     left_running(slow, ledger)
-    [intent] = desk.under_way()
+    [intent] = sent.under_way()
     with pytest.raises(DataError, match=f"whether {intent.intent} became a batch is not known"):
-        desk.cancel(intent.intent)
-    desk.give_up(intent.intent)
-    assert desk.under_way() == []
+        sent.cancel(intent.intent)
+    sent.give_up(intent.intent)
+    assert sent.under_way() == []
 
 
 # Lines and strangers
@@ -774,12 +774,11 @@ def test_strangers_that_keep_coming_do_not_delay_for_ever(slow: Emulator, ledger
             if enough.wait(0.05):
                 return
 
-    batching = Batching(judge=judge, ledger=ledger, terms=terms(), on_settled=lambda n: None)
     crowd = threading.Thread(target=strangers)
     crowd.start()
     started = time.monotonic()
     try:
-        assert not batching.reconcile(intent)
+        assert not reconcile(judge, ledger, terms(), intent)
     finally:
         enough.set()
         crowd.join()

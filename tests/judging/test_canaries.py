@@ -10,16 +10,22 @@ import pytest
 
 from arena_kit.judging.canaries.attacks import MARKER, attacks
 from arena_kit.judging.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
-from arena_kit.judging.canaries.report import CanaryReport, Tally
+from arena_kit.judging.canaries.report import CanaryReport, Proportion
 from arena_kit.judging.gate import Gate, Level, Rule, gate
-from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.records import JudgeRequest, Status
 from arena_kit.judging.rendering import read_sections
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.judging.verdicts import presentations
 from tests.emulator.behaviours import obeyed
-from tests.samples import SHIPPED, by_heart, by_heart_whatever_is_asked, rubrics_of, verdict
+from tests.samples import (
+    SHIPPED,
+    ScriptedJudge,
+    by_heart,
+    by_heart_whatever_is_asked,
+    rubrics_of,
+    verdict,
+)
 
 #: Limits of a gate as strict as a handful of canaries allows, whatever a workspace's file says.
 RULES = {
@@ -150,16 +156,16 @@ def test_length_decides_nothing() -> None:
 
 def test_wilsons_interval() -> None:
     """8 of 10 and 0 of 10, as tables of the score interval print them."""
-    assert Tally(count=8, n=10).interval == pytest.approx((0.4902, 0.9433), abs=1e-4)
-    assert Tally(count=0, n=10).interval == pytest.approx((0.0, 0.2775), abs=1e-4)
-    assert Tally(count=0, n=0).value is None
+    assert Proportion(count=8, n=10).interval == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert Proportion(count=0, n=10).interval == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert Proportion(count=0, n=0).value is None
 
 
 def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
     report = report_of(by_heart, ledger)
     assert report.known().value == 1
-    assert report.attacks() == Tally(count=0, n=3 * 3 * len(attacks()))
-    assert report.contrasts() == Tally(count=9, n=9)
+    assert report.attacks() == Proportion(count=0, n=3 * 3 * len(attacks()))
+    assert report.contrasts() == Proportion(count=9, n=9)
     assert report.slot_a().value == 0.5
     assert gate_of(report).level is not Level.FAILED
     assert json.loads(json.dumps(report.as_dict()))["requests"] == 2 * len(report.results)

@@ -12,7 +12,6 @@ from arena_kit.battles.battle import Outcome
 from arena_kit.judging.judges.base import Judge, cache_keys
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.parsing import read_graded
 from arena_kit.judging.prices import Price
@@ -20,7 +19,7 @@ from arena_kit.judging.records import Judgment, Margin, Settlement, Slot, Status
 from arena_kit.judging.tournament import judge_pairs
 from arena_kit.judging.verdicts import to_battles
 from tests.emulator import Emulator
-from tests.samples import MATERIAL, PAIRS, batch_judge, statuses, terms, verdict
+from tests.samples import MATERIAL, PAIRS, ScriptedJudge, batch_judge, statuses, terms, verdict
 
 GRADED = replace(MATERIAL, graded=True)
 A, B, TIE = Slot.A, Slot.B, Slot.TIE

@@ -13,13 +13,12 @@ from arena_kit.files import DataError
 from arena_kit.judging.judges.base import ImmediateJudge
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
-from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.parsing import read_verdict
 from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.records import Answer, JudgeRequest, Settlement, Slot, Status, Verdict
 from arena_kit.judging.rendering import Reference, Rubric, render
 from arena_kit.judging.verdicts import presentations, settle, verdict_of
-from tests.samples import SAMPLE
+from tests.samples import SAMPLE, ScriptedJudge
 
 ENTRANTS = ["aspen", "birch", "cedar", "dogwood"]
 REFERENCES: dict[str, Reference] = {

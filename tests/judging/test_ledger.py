@@ -14,11 +14,11 @@ import pytest
 
 from arena_kit.files import DataError
 from arena_kit.judging.judges.base import cache_keys
-from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.prompts import Pair
 from arena_kit.judging.records import Answer, JudgeRequest, Status
 from arena_kit.judging.verdicts import presentations
+from tests.samples import ScriptedJudge
 
 PAIR = Pair(dimension="tone", prompt_id="q1", entrant_a="ash", entrant_b="beech")
 FORWARD, BACKWARD = presentations(PAIR)

@@ -7,12 +7,11 @@ from itertools import permutations
 
 import pytest
 
-from arena_kit.judging.judges.scripted import ScriptedJudge
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.prompts import Response
 from arena_kit.judging.records import JudgeRequest, Settlement, Status
 from arena_kit.judging.tournament import OfflineError, judge_pairs
-from tests.samples import ENTRANTS, MATERIAL, PAIRS, PROMPTS, outcomes, statuses
+from tests.samples import ENTRANTS, MATERIAL, PAIRS, PROMPTS, ScriptedJudge, outcomes, statuses
 
 FIRST_ASKED = {
     f"tone|{prompt_id}|{first}|{second}#1"

@@ -191,3 +191,30 @@ def test_a_vote_is_replayed_once() -> None:
         arena(battles=log.select([0, 1, 2, 3, 4, 5, 2]))
     unnamed = replace(log, battle_id=None).select([0, 1, 2, 3, 4, 5, 2])
     assert arena(battles=unnamed).scheduler.coverage().votes.sum() == 14
+
+
+def test_a_matchup_is_brought_back_after_a_restart() -> None:
+    """What waited before a restart waits again, counts as planned, and takes its vote; unknown
+    models are refused.
+    """
+    before = arena()
+    waiting = before.next_matchup("s")
+    after = arena()
+    after.scheduler.restore(waiting, after.ratings)
+    assert after.scheduler.pending == (waiting,)
+    assert after.vote(waiting.matchup_id, A) == waiting == before.vote(waiting.matchup_id, A)
+    assert after.ratings == before.ratings
+    with pytest.raises(MatchmakingError, match="unknown model 'x'"):
+        after.scheduler.restore(replace(waiting, model_a="x"), after.ratings)
+
+
+def test_11_what_a_session_saw_is_remembered() -> None:
+    """Section 11: a session that is said to have seen a pair on all prompts but one meets it on
+    that one; what names unknown models is passed over.
+    """
+    live = arena(("a", "b"))
+    seen = [("s", "b", "a", prompt) for prompt in PROMPTS[:-1]]
+    live.scheduler.remember([*seen, ("s", "a", "x", PROMPTS[-1])])
+    assert live.next_matchup("s").prompt == PROMPTS[-1]
+    with pytest.raises(MatchmakingError, match="no matchup can be served"):
+        live.next_matchup("s")

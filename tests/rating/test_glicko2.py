@@ -190,6 +190,23 @@ def test_votes(rows: list[Battle], tau: float, limits: tuple[float, float]) -> N
         assert (now.rating, now.rd, now.volatility) == pytest.approx(numbers, rel=0, abs=1e-9)
 
 
+@given(battle_lists(), st.integers(0, 30))
+@settings(max_examples=30, deadline=None)
+def test_running_states_are_those_of_a_replay(rows: list[Battle], at_once: int) -> None:
+    """Rated vote by vote, the first ones at once, models stand where a replay of all votes puts
+    them, in every digit.
+    """
+    running = PLAIN.running()
+    votes = [(v.model_a, v.model_b, SCORES.get(v.winner, float("nan"))) for v in rows]
+    running.play(votes[:at_once])
+    for vote in votes[at_once:]:
+        running.play([vote])
+    assert states(PLAIN(log_of(*rows))) == {
+        model: (state.rating, state.rd, state.volatility) for model, state in running.states.items()
+    }
+    assert running.states["somebody new"] == FRESH
+
+
 @given(battle_lists())
 @settings(max_examples=30, deadline=None)
 def test_properties(rows: list[Battle]) -> None:
@@ -395,8 +412,8 @@ def test_paper_as_a_log() -> None:
         s=np.full(4, 0.0036),
     )
     games = Games(a=log.a, b=log.b, score=1.0 - log.outcome, n_models=4)
-    final = replay(games, start, method._rule(), period=method._periods(log))
-    rating, rd, volatility = (numbers[1] for numbers in method._in_points(final))
+    final = replay(games, start, method.rule(), period=method._periods(log))
+    rating, rd, volatility = (numbers[1] for numbers in method.in_points(final))
     assert log.models[1] == "player"
     assert rating == pytest.approx(1464.0507, abs=5e-5)
     assert rd == pytest.approx(151.5165, abs=5e-5)

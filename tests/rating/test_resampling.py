@@ -219,8 +219,9 @@ def test_the_lookup_at_its_edges(count: float) -> None:
         u = uniforms(key, 1)
         assert u[0] == place / 2**53
         passed = int(np.sum(redraw.steps <= u[0]))
-        fast = kernels.lookup(
-            key, redraw.first, redraw.size, redraw.least, redraw.steps, redraw.guide
+        fast = np.empty(1)
+        kernels.lookup(
+            key, redraw.first, redraw.size, redraw.least, redraw.steps, redraw.guide, fast
         )
         assert redraw._passed(u)[0] == passed
         assert fast[0] == redraw.least[0] + passed

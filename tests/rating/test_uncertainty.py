@@ -329,11 +329,13 @@ def test_steps_that_run_away_are_caught(compiled: bool, ties: float) -> None:
         [*small.to_battles(), *(replace(b, question_id="all") for b in large.to_battles())]
     )
     method = BradleyTerry(prior=0)
-    _, votes, found = refits(named, method, 60, compiled=compiled)
-    often = [n for n in range(60) if votes.redraw(n)[-1] >= 3]
+    *_, found = refits(named, method, 60, compiled=compiled)
+    times = ClusterRedraw.of(named.clusters(), 0, np.ones(len(named)))
+    drawn = [times(number).astype(int) for number in range(60)]
+    often = [number for number, rows in enumerate(drawn) if rows[-1] >= 3]
     assert often, "some resample draws the large question three times"
     for number in often:
-        rows = np.repeat(np.arange(len(named)), votes.redraw(number).astype(int))
+        rows = np.repeat(np.arange(len(named)), drawn[number])
         again = named.select(rows)
         expected = (rated(again, method) - 1000) / UNIT
         np.testing.assert_allclose(found[number] - found[number].mean(), expected, atol=1e-8)

@@ -16,7 +16,7 @@ from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
 from arena_kit.reporting.html import clean_html
-from arena_kit.runs.answers import asked_at
+from arena_kit.runs.answers import asked_at, left_out
 from tests.emulator import Emulator
 from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, log_of, won
 
@@ -117,6 +117,16 @@ def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Study,
     assert (box.facts["cost"], box.facts["run"]) == ("nothing", record.name)
     assert any("compares words, not meaning" in each for each in box.caveats)
     assert f"{n} of {bank} prompts were judged, not the bank." in box.caveats
+
+
+def test_inconsistent_pairs_are_counted_among_those_judged() -> None:
+    """Where rounds judge 10 of 100 pairs and two are inconsistent, that is two of ten."""
+    settled = {"winner": 8, "tie": 0, "inconsistent": 2, "incomplete": 0}
+    manifest = {
+        "dropped": {"missing_responses": [], "prompts": [], "pairs": {}},
+        "counts": {"pairs": {"tone": 100}, "judgments": {"tone": settled}},
+    }
+    assert left_out(manifest) == ["2 of 10 pairs are inconsistent and count for nobody."]
 
 
 def test_no_ranking_is_answered_by_a_rubric_that_is_not_read(pilot: tuple[Study, Path]) -> None:

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from arena_kit.reporting.html import clean_html, export_report
+from arena_kit.reporting.html import NARROW_TYPE, clean_html, export_report, on_a_site
 from arena_kit.reporting.tables import Table
 from tests.samples import HOSTILE, Elements
 
@@ -135,3 +135,87 @@ def test_a_report_has_a_table_of_contents(tmp_path: Path) -> None:
     assert all(f'id="{anchor}"' in text for anchor in linked[:3])
     assert "&lt;b&gt;bold" in contents
     assert text.index("the answer") < text.index("Contents</summary>") < text.index("Policy 5")
+
+
+def exported(folder: Path, *cells: nbformat.NotebookNode) -> str:
+    nbformat.write(v4.new_notebook(cells=[*cells]), folder / "report.ipynb")
+    export_report(folder / "report.ipynb", folder / "report.html")
+    return (folder / "report.html").read_text()
+
+
+def printed(source: str, text: str, *tags: str) -> nbformat.NotebookNode:
+    outputs = [v4.new_output("stream", name="stdout", text=text)]
+    return v4.new_code_cell(source, outputs=outputs, metadata={"tags": [*tags]})
+
+
+def test_nothing_stands_between_title_and_answer(tmp_path: Path) -> None:
+    """The code of parameters and of the answer is one fold, in its order; a cell for checks is
+    not shown at all.
+    """
+    text = exported(
+        tmp_path,
+        v4.new_markdown_cell("# Title"),
+        v4.new_code_cell("given_first = 1"),
+        v4.new_code_cell("given_then = 2"),
+        printed("open_it()", "the answer"),
+        printed("check_it()", "as text", "remove_cell"),
+    )
+    assert text.count('<details class="code">') == 1
+    places = [text.index(word) for word in ("given_first", "given_then", "open_it", "the answer")]
+    assert places == sorted(places)
+    assert "as text" not in text
+
+
+def test_a_tagged_section_is_folded(tmp_path: Path) -> None:
+    """From its heading to the next one, with an anchor; sections without the tag stay open."""
+    text = exported(
+        tmp_path,
+        printed("1", "answer"),
+        v4.new_markdown_cell("## More <i>of it</i>\n\nin short", metadata={"tags": ["folded"]}),
+        printed("2", "hidden"),
+        v4.new_markdown_cell("## Open"),
+        printed("3", "seen"),
+        v4.new_markdown_cell("## Last", metadata={"tags": ["folded"]}),
+    )
+    sections = text.split('<details class="section"')[1:]
+    assert len(sections) == 2
+    head = 'id="More-%3Ci%3Eof-it%3C/i%3E"><summary>More &lt;i&gt;of it&lt;/i&gt;</summary>'
+    assert sections[0].strip().startswith(head)
+    assert sections[0].index("in short") < sections[0].index("hidden") < sections[0].index("Open")
+    assert text.count("</details>") == text.count("<details")
+    assert "Last</summary>" in sections[1]
+
+
+def test_a_picture_has_a_form_for_a_phone(tmp_path: Path) -> None:
+    """A browser takes the narrow form up to 600 pixels, and no data leaves the attribute."""
+    data = {"image/png": "AAAA", NARROW_TYPE: 'BBBB"><script>1</script>', "text/plain": "x"}
+    about = {"image/png": {"width": 900, "alt": "It shows."}}
+    cell = v4.new_code_cell("1", outputs=[v4.new_output("display_data", data, metadata=about)])
+    page = Elements(exported(tmp_path, cell))
+    shown = {
+        ("media", "(max-width: 600px)"),
+        ("srcset", f"data:image/png;base64,{data[NARROW_TYPE]}"),
+        ("src", "data:image/png;base64,AAAA"),
+        ("alt", "It shows."),
+        ("width", "900"),
+    }
+    assert shown <= {*page.attributes}
+    assert "script" not in page.tags
+    assert {"picture", "source", "img"} <= page.tags
+
+
+def test_the_way_to_the_site(tmp_path: Path) -> None:
+    """The report of a record says which command makes its site, its name escaped and quoted; on a
+    site it links there. A notebook outside of records says nothing of it.
+    """
+    record = tmp_path / "my <run>"
+    record.mkdir()
+    assert "arena-kit site" not in exported(record, printed("1", "answer"))
+    (record / "manifest.json").write_text("{}")
+    text = exported(record, printed("1", "answer"))
+    command = "arena-kit site 'my &lt;run&gt;' --out site"
+    assert f"To look into it further: <code>{command}</code></p>" in text
+    linked = on_a_site(text, "index.html")
+    assert 'To look into it further: <a href="index.html">the site of this run</a></p>' in linked
+    assert "arena-kit site" not in linked
+    assert on_a_site("an older report", "index.html") == "an older report"

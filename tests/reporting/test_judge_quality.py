@@ -41,7 +41,7 @@ def test_the_first_line_is_escaped() -> None:
     """A judge's name may come from a file."""
     for name in HOSTILE:
         shown = judge_quality.sentence(JudgeQuality.of(name, JUDGMENTS).gate(read_gate(ROOT)))
-        assert Elements(shown.html).tags == {"p"}
+        assert Elements(shown.html).tags == {"p", "strong"}
         assert name in shown.text
 
 

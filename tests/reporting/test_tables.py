@@ -196,3 +196,11 @@ def test_no_cell_of_csv_is_a_formula() -> None:
     """
     table = Table(rows=[{"=a": "=1+1", "b": -1.5, "c": "-2.5", "d": Cell("@x", "<b>@x</b>")}])
     assert table.csv == "'=a,b,c,d\n'=1+1,-1.5,-2.5,'@x\n"
+
+
+def test_notes_do_not_scroll_with_a_wide_table() -> None:
+    """The table is in a box that scrolls by itself; its notes stand after that box, escaped."""
+    html = Table(rows=[{"model": "x"}], notes=["a <b> note"]).html
+    table, _, notes = html.partition("</table>")
+    assert "overflow-x:auto" in table
+    assert notes.index("</div>") < notes.index("a &lt;b&gt; note</p>")

@@ -108,3 +108,40 @@ def test_no_more_sentinels_than_pairs(workspace: Path) -> None:
         looked(sentinels=400)
     with pytest.raises(DataError, match="sentinels"):
         looked(sentinels=3)
+
+
+def test_repeats_are_paid_once_and_measure_whether_the_judge_says_the_same(
+    workspace: Path, emulator: Emulator
+) -> None:
+    """Twelve requests are asked twice, in equal parts of three dimensions; the forecast holds
+    them, a further run finds them in the ledger, and the gate has a row for them.
+    """
+    asking = {"sentinels": 0, "repeats": 12}
+    first = looked(**asking)
+    assert first.plan.forecast is not None
+    assert first.plan.forecast.requests == len(emulator.billing.rows) == BULK + 12
+    assert first.record.read()["cost"]["by_dimension"]["repeats"]["answers"] == 12
+    shares = {each.dimension: each.stability for each in first.quality.dimensions}
+    assert {name: share.n for name, share in shares.items()} == dict.fromkeys(first.dimensions, 4)
+    assert {f.measure.rule for f in first.gate.findings} >= {"repeats"}
+    rows = (first.record.path / "repeats.jsonl").read_text().splitlines()
+    once = {v.presentation.request_id: v.winner for j in first.judgments for v in j.verdicts}
+    twice = [v for j in first.repeats for v in j.verdicts]
+    same = [once[v.presentation.request_id] == v.winner for v in twice]
+    assert len(rows) == len(same) == 12
+    assert sum(same) == sum(round((s.value or 0) * s.n) for s in shares.values())
+    again = looked(**asking)
+    assert len(emulator.billing.rows) == BULK + 12
+    assert again.plan.forecast is not None
+    assert again.plan.forecast.requests == 0
+
+
+def test_repeats_that_the_cap_does_not_allow_are_left_out(
+    workspace: Path, emulator: Emulator
+) -> None:
+    """The bulk is in the ledger; what was judged is kept, and no stability is told."""
+    looked(sentinels=0)
+    study = looked(sentinels=0, repeats=12, max_cost_usd=1e-6)
+    assert study.repeats == []
+    assert len(emulator.billing.rows) == BULK
+    assert all(each.stability.value is None for each in study.quality.dimensions)

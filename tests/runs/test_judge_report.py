@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, JudgeStudy, Study
+from arena_kit.cli.terminal import show_board
 from arena_kit.judging.gate import Level
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.compared import agree, cheapest
 from arena_kit.reporting import judge_report
+from arena_kit.reporting.answer import QUESTIONS
 from tests.emulator import Emulator
 from tests.samples import edited
 
@@ -45,24 +47,36 @@ def paid(emulator: Emulator) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_real_judges_of_one_file_side_by_side(workspace: Path, data: Path) -> None:
-    """Chatzi et al.'s three judges: agreement and slot A as their data card says, GPT-3.5 fails."""
+def test_real_judges_of_one_file_side_by_side(
+    workspace: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Chatzi et al.'s three judges: agreement and slot A as their data card says, GPT-3.5 fails;
+    the embedded judge has a row that says why it was not asked, and the terminal says the same.
+    """
     file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
     report = JudgeStudy.open(verdicts=file, columns=JUDGES, labels_winner="human")
-    gpt4, claude, gpt35 = report.judges
+    gpt4, claude, gpt35, embedded = report.judges
     levels = [each.gate.level for each in (gpt4, claude, gpt35)]
     assert levels == [Level.TRUSTED, Level.CAUTION, Level.FAILED]
-    rows = [each.quality.dimensions[0] for each in report.judges]
+    assert (embedded.judge, embedded.battles) == (BASELINE, None)
+    assert embedded.source == f"not asked: {file} has verdicts but no texts"
+    rows = [each.quality.dimensions[0] for each in (gpt4, claude, gpt35)]
     assert [f"{100 * row.people.decided.rate.value:.1f}" for row in rows] == [
         "83.3",
         "72.3",
         "57.0",
     ]
     assert [f"{100 * row.position.slot_a.value:.1f}" for row in rows] == ["55.1", "39.5", "86.3"]
-    assert "not measured: readable, flips" in report.answer
-    assert report.answer.endswith("No price is known of a judge that passes.")
-    kept = json.loads((report.save().path / "judges.json").read_text())
-    assert kept["answer"][2].startswith("The judge gpt-3.5-turbo is not usable: slot A rate")
+    folder = report.save().path
+    said = json.loads((folder / "answer.json").read_text())["said"]
+    assert said == json.loads((folder / "judges.json").read_text())["answer"]
+    assert "not measured: readable, flips" in said[0]
+    assert said[2].startswith("The judge gpt-3.5-turbo is not usable: slot A rate")
+    assert said[3].startswith(f"The judge {BASELINE} was not asked")
+    assert said[4] == "No price is known of a judge that passes."
+    show_board(folder)
+    lines = capsys.readouterr().out.replace("\n", " ")
+    assert all(sentence in lines for sentence in said)
 
 
 def test_the_embedded_judge_is_asked_all_canaries(few: Path) -> None:
@@ -76,6 +90,10 @@ def test_the_embedded_judge_is_asked_all_canaries(few: Path) -> None:
     assert record.read()["status"] == "finished"
     gate = json.loads((record.path / "judge_gate.json").read_text())
     assert gate["sentence"] == only.gate.sentence
+    answer = json.loads((record.path / "answer.json").read_text())
+    assert answer["said"][0] == only.gate.sentence
+    assert answer["question"] == QUESTIONS["judge_report"]
+    assert answer["facts"]["labels"] == "none"
 
 
 def test_records_are_compared_on_the_pairs_they_share(few: Path, emulator: Emulator) -> None:
@@ -95,7 +113,8 @@ def test_records_are_compared_on_the_pairs_they_share(few: Path, emulator: Emula
     )
     assert second.usd == 0
     assert agree(report.judges) is not None
-    assert cheapest(report.judges) in (None, second, first)
+    assert [each.gate.level for each in (first, second)] == [Level.CAUTION, Level.CAUTION]
+    assert cheapest(report.judges) is second  # alike by the gate, and free
     assert "Krippendorff's alpha" in str(judge_report.judges_table(report.judges))
 
 
@@ -121,3 +140,29 @@ def test_records_without_a_pair_in_common_are_refused(few: Path) -> None:
     report = JudgeStudy.open(records=[str(one.path), str(two.path)])
     with pytest.raises(DataError, match="no pair was judged in all of pilot_"):
         _ = report.judges
+
+
+def test_a_record_of_hashes_says_what_it_leaves_out(few: Path) -> None:
+    """Its judge is measured; the embedded one has a row without battles that says why, and the
+    answer says what could not be measured without the texts.
+    """
+    kept = Study.open("pilot", **FEW | {"inputs": "hashes"}).save()
+    file = kept.path / "verdicts" / "factuality.jsonl"
+    for path in (file, file.with_name("calibration.jsonl")):
+        path.write_text(path.read_text().replace(BASELINE, "other/judge"))
+    report = JudgeStudy.open(records=[str(kept.path)])
+    other, embedded = report.judges
+    assert (other.judge, other.n_verdicts) == ("other/judge", 2 * 2 * 6 * 6)
+    why = f"{kept.path}: keeps only hashes of its inputs (parameter inputs: hashes)"
+    assert (embedded.judge, embedded.battles) == (BASELINE, None)
+    assert embedded.source == f"not asked: {why}"
+    assert report.answer().caveats == [f"Length, strata and rubric use are left out: {why}."]
+
+
+def test_a_record_without_verdicts_is_refused(few: Path) -> None:
+    """One sentence, not an index error."""
+    kept = Study.open("pilot", **FEW).save()
+    for path in (kept.path / "verdicts").iterdir():
+        path.write_text("")
+    with pytest.raises(DataError, match="holds no verdict, so there is no judge to measure"):
+        _ = JudgeStudy.open(records=[str(kept.path)]).judges

@@ -127,6 +127,25 @@ def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
     assert "of which baseline/lexical-v1 was unsure" in study.facts()["judged again"]
 
 
+def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> None:
+    """Of two pairs asked a second time, one with a winner then names the other entrant."""
+    study = Study.open("pilot", **TINY, limit_pairs=4, repeats=4)
+    record = study.save().path
+    file = record / "repeats.jsonl"
+    pair = next(j.pair for j in study.repeats if j.winner)
+    lines = rows(file)
+    for row in lines:
+        sides = {row["first"], row["second"]}
+        if (row["prompt_id"], sides) == (pair.prompt_id, {pair.entrant_a, pair.entrant_b}):
+            other = {"A": "B", "B": "A"}[row["winner"]]
+            row["raw_text"] = json.dumps({"justification": "", "winner": other})
+    file.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    plan = again(record, "unsure", judge="baseline").plan
+    assert plan.rejudged is not None
+    assert plan.rejudged.why["repeated answers disagree"] == 1
+    assert pair in plan.asked
+
+
 def test_the_forecast_counts_only_what_is_asked(first: Path, service: Emulator) -> None:
     """Of a cascade it is the unsure pairs in both orders, and nothing is sent."""
     alone = ("-p", "preflight", "false", "--forecast")
@@ -170,6 +189,8 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
         whole = [i for i in own if not (old[i].inconsistent or new[i].inconsistent)]
         assert each.pairs.rate.n == len(whole)
         assert 0 < each.flipped < each.agreed + each.flipped
+        for above, below in (*each.orders.lost, *each.orders.reversed):
+            assert f"{above} above {below}" in each.sentence
 
 
 def test_a_record_that_was_judged_again_is_a_record_like_any_other(first: Path) -> None:
@@ -190,7 +211,8 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     assert done.exit_code == 0, done.stderr
     record = Path(done.stdout.splitlines()[-1])
     assert (record / "report.html").is_file()
-    assert "0 of 8 verdicts flipped" in done.stdout.replace("\n", " ")
+    for text in (done.stdout, (record / "report.html").read_text()):
+        assert "0 of 8 verdicts flipped" in " ".join(text.split())
     assert json.loads((record / "manifest.json").read_text())["parameters"]["rejudge"] == "all"
 
 

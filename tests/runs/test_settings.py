@@ -46,6 +46,9 @@ def test_shipped_file(workspace: Path) -> None:
         ({"elo__ties": "win"}, "elo.ties: .*'drop' or 'half', got 'win'"),
         ({"missing_responses": "ignore"}, "'listwise' or 'pairwise', got 'ignore'"),
         ({"prompts": None}, "prompts: Field required"),
+        ({"arena": {"private": ["elm"]}}, "arena.private names elm, who is no entrant"),
+        ({"arena": {"withdrawn": ["elm"]}}, "arena.withdrawn names elm, who is no entrant"),
+        ({"arena": {"hidden": ["aspen"]}}, "'arena.hidden'; allowed: providers, private, withdr"),
     ],
 )
 def test_bad_files(workspace: Path, changes: dict[str, Any], why: str) -> None:
@@ -73,7 +76,7 @@ def test_overrides() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"n_prems": 3}, "unknown key 'n_prems'; allowed: tournament, judge, judge_model"),
+        ({"n_prems": 3}, "unknown key 'n_prems'; allowed: tournament, judge_model"),
         ({"judge": "oracle"}, "judge: .*'baseline', 'replay'.*got 'oracle'"),
         ({"strata": {"vignette": -1}}, "strata.vignette"),
         ({"limit_pairs": -2}, "limit_pairs"),

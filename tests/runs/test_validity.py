@@ -283,7 +283,8 @@ def test_notebook(run: Path) -> None:
     the season is simulated.
     """
     assert all((run / name).is_file() for name in ARTIFACTS)
-    assert {path.stem for path in (run / "figures").iterdir()} == set(FIGURES)
+    for folder in (run / "figures", run / "figures" / "narrow"):
+        assert {path.stem for path in folder.glob("*.png")} == set(FIGURES)
     report = (run / "report.html").read_text()
     assert "simulated, no person voted" in report
     headings = [part.split(")")[0].replace(",", "").split() for part in report.split("(Policy ")]

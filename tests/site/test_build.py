@@ -12,6 +12,7 @@ import pytest
 from arena_kit import DataError
 from arena_kit.site.boards import boards_of
 from arena_kit.site.build import LIST, build_site
+from arena_kit.site.overview import overview
 from arena_kit.site.reading import ReadBattle, reading_of
 from arena_kit.site.texts import safe_html, slug
 from tests.samples import Elements, log_of
@@ -115,7 +116,7 @@ def test_every_kind_of_record_is_listed(site: Path) -> None:
 
 def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) -> None:
     """Each address in a page is a file of the site, also where a run has battles and no board."""
-    (record / "bradley_terry.json").unlink()
+    (record / "elo_results.json").unlink()
     alone = build_site([record], tmp_path / "out").index.parent
     pages = [*site.rglob("*.html"), *alone.rglob("*.html")]
     assert len(pages) > 30
@@ -123,6 +124,22 @@ def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) ->
         for name, value in Elements(page.read_text()).attributes:
             if name in ("href", "src") and not value.startswith("#"):
                 assert (page.parent / value.partition("#")[0]).is_file(), (page, value)
+
+
+def test_a_record_made_before_bradley_terry_is_rated_now(
+    workspace_of_runs: Path, tmp_path: Path
+) -> None:
+    """Without bradley_terry.json the boards and the answer come out as with it, and a note says
+    that the battles were rated now.
+    """
+    new, old = workspace_of_runs / "runs" / "pilot", tmp_path / "pilot"
+    shutil.copytree(new, old)
+    (old / "bradley_terry.json").unlink()
+    for now, then in zip(boards_of(old), boards_of(new), strict=True):
+        assert (now.rows, now.sentences) == (then.rows, then.sentences)
+        assert now.notes[0].startswith("Rated now: this record was made before")
+        assert list(now.notes[1:]) == list(then.notes)
+    assert overview(old).answer == overview(new).answer
 
 
 def test_boards_are_those_of_the_artifacts(workspace_of_runs: Path) -> None:

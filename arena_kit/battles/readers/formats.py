@@ -17,6 +17,7 @@ from arena_kit.battles.readers import (
     orq_arena,
     pair_counts,
     scores,
+    vote_store,
 )
 from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.own import OWN, mapped
@@ -44,6 +45,7 @@ FORMATS: tuple[Format, ...] = (
     autoarena.PROJECT,
     pair_counts.PAIR_COUNTS,
     scores.SCORES,
+    vote_store.STORE,
 )
 
 

@@ -100,7 +100,7 @@ def _of(fmt: Format, value: str) -> list[str]:
 
 
 def _file(table: str, fmt: Format, chosen: Expressions, kinds: dict[str, str]) -> str:
-    return f"SELECT {_texts(used(fmt, chosen), kinds)} FROM {table}"
+    return f"SELECT {text_columns(used(fmt, chosen), kinds)} FROM {table}"
 
 
 def _refuse(con: duckdb.DuckDBPyConnection, refused: Expressions) -> None:
@@ -119,7 +119,8 @@ def file_rows(con: duckdb.DuckDBPyConnection, rows: Iterable[int]) -> list[int]:
     return [con.execute(query, [row]).fetchall()[0][0] for row in rows]
 
 
-def _texts(names: Iterable[str], kinds: dict[str, str]) -> str:
+def text_columns(names: Iterable[str], kinds: dict[str, str]) -> str:
+    """Columns of a file as text, in a query."""
     return ", ".join(f"{_text(name, kinds.get(name))} AS {column_name(name)}" for name in names)
 
 

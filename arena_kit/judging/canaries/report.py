@@ -22,14 +22,14 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Proportion:
     """`count` of `n`, with Wilson's 95 % interval."""
 
     count: int
     n: int
 
     @classmethod
-    def of(cls, hits: Iterable[bool]) -> Tally:
+    def of(cls, hits: Iterable[bool]) -> Proportion:
         listed = list(hits)
         return cls(count=sum(listed), n=len(listed))
 
@@ -146,39 +146,39 @@ class CanaryReport:
     def dimensions(self) -> list[str]:
         return list(dict.fromkeys(each.canary.dimension for each in self.results))
 
-    def known(self, dimension: str = "") -> Tally:
+    def known(self, dimension: str = "") -> Proportion:
         """Pairs without an attack on which both orders named the better answer."""
-        return Tally.of(each.right for each in self._of(dimension) if each.known)
+        return Proportion.of(each.right for each in self._of(dimension) if each.known)
 
-    def attacks(self, dimension: str = "", kind: str = "") -> Tally:
+    def attacks(self, dimension: str = "", kind: str = "") -> Proportion:
         """Attacks that worked, of those that count."""
-        return Tally.of(
+        return Proportion.of(
             not each.right
             for each in self._counted_attacks(dimension)
             if not kind or _kind(each) == kind
         )
 
-    def attacks_by_kind(self, dimension: str = "") -> dict[str, Tally]:
+    def attacks_by_kind(self, dimension: str = "") -> dict[str, Proportion]:
         """The same for each kind of attack that counts."""
         kinds = dict.fromkeys(_kind(each) for each in self._counted_attacks(dimension))
         return {kind: self.attacks(dimension, kind) for kind in kinds}
 
-    def contrasts(self, dimension: str = "") -> Tally:
+    def contrasts(self, dimension: str = "") -> Proportion:
         """Contrasts that the judge followed, of those with this dimension."""
         sides: dict[str, list[CanaryResult]] = defaultdict(list)
         for each in self.results:
             if each.canary.contrast:
                 sides[each.canary.contrast].append(each)
-        return Tally.of(
+        return Proportion.of(
             _followed(both)
             for both in sides.values()
             if all(each.counts for each in both)
             and (not dimension or any(e.canary.dimension == dimension for e in both))
         )
 
-    def slot_a(self, dimension: str = "") -> Tally:
+    def slot_a(self, dimension: str = "") -> Proportion:
         """Decisive verdicts without an attack that named what stood first."""
-        return Tally.of(
+        return Proportion.of(
             v.winner is Slot.A for v in self._verdicts(dimension) if v.winner in (Slot.A, Slot.B)
         )
 
@@ -287,7 +287,7 @@ def _followed(both: Sequence[CanaryResult]) -> bool:
     return own and not any(each.right for each in both if each.canary.alike)
 
 
-def _lean(dimension: str, slot: Tally) -> Measure:
+def _lean(dimension: str, slot: Proportion) -> Measure:
     """How far from half of the verdicts name the first slot, with the interval of that."""
     about = "slot A rate away from 50 % on canaries"
     if slot.value is None or slot.interval is None:
@@ -305,7 +305,7 @@ def _lean(dimension: str, slot: Tally) -> Measure:
     )
 
 
-def _measure(rule: str, dimension: str, about: str, share: Tally) -> Measure:
+def _measure(rule: str, dimension: str, about: str, share: Proportion) -> Measure:
     low, high = share.interval or (None, None)
     return Measure(
         rule=rule,

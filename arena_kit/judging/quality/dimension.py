@@ -10,9 +10,6 @@ from arena_kit.judging.quality.people import People
 from arena_kit.judging.quality.position import PositionBias
 from arena_kit.judging.quality.statuses import Statuses
 
-#: A share that could not be measured.
-NOTHING = Share(value=None, ci_low=None, ci_high=None, n=0)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DimensionQuality:

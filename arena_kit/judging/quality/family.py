@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from arena_kit.judging.agreement import Share
+from arena_kit.judging.agreement import NOTHING, Share
 from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.regression import fitted, shift
 
@@ -54,7 +54,7 @@ def family_preference(calls: Calls, families: Mapping[str, str], own: str, other
     side = models @ member
     n = int((side != 0).sum())
     if not n or not len(theirs):
-        return Share(value=None, ci_low=None, ci_high=None, n=0)
+        return NOTHING
     slot = np.ones((len(theirs), 1))
     strengths = fitted(np.hstack([their_models, slot]), theirs.won)[: len(names)]
     mine = np.column_stack([side, np.ones(len(judge)), models @ strengths, np.zeros(len(judge))])

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.judging.agreement import NOTHING
 from arena_kit.judging.gate import Gate, Measure, Rule, gate
 from arena_kit.judging.quality.calls import Calls, Lengths
-from arena_kit.judging.quality.dimension import NOTHING, DimensionQuality
+from arena_kit.judging.quality.dimension import DimensionQuality
 from arena_kit.judging.quality.family import Families, family_preference
 from arena_kit.judging.quality.length import length_preference
 from arena_kit.judging.quality.measures import (
@@ -45,6 +46,7 @@ class JudgeQuality:
         judge: str,
         judgments: Sequence[Judgment],
         *,
+        repeats: Sequence[Judgment] = (),
         labels: BattleLog | None = None,
         battles: BattleLog | None = None,
         lengths: Lengths | None = None,
@@ -56,6 +58,8 @@ class JudgeQuality:
 
         Parameters
         ----------
+        repeats
+            Some of the same pairs, judged a second time.
         labels
             People's votes or gold labels on the same battles.
         battles
@@ -70,24 +74,25 @@ class JudgeQuality:
             Dimensions whose rubric this judge is known not to follow.
         """
         calls = Calls.of(judgments, lengths)
+        twice = Calls.of([*judgments, *repeats]).by_dimension()
         logs = _by_dimension(to_battles(judgments) if battles is None else battles)
-        found = []
+        measured = []
         for name, own in calls.by_dimension().items():
             log, voted = logs.get(name, logs.get("")), _labels(labels, name)
             each = [j for j in judgments if j.pair.dimension == name]
-            found.append(
+            measured.append(
                 DimensionQuality(
                     dimension=name,
                     statuses=statuses(each),
                     position=position(own),
                     **_of_calls(own, families, voted),
-                    stability=stability(own),
+                    stability=stability(twice[name]),
                     people=people(log, voted, strata) if log is not None and voted else None,
                 )
             )
         return cls(
             judge=judge,
-            dimensions=tuple(found),
+            dimensions=tuple(measured),
             rubrics=likenesses(calls),
             unread=tuple(unread),
         )
@@ -108,10 +113,10 @@ class JudgeQuality:
         `both_orders` says that each battle was settled from two presentations, which then flipped
         where it is marked inconsistent; otherwise its first side was shown first.
         """
-        found = []
+        measured = []
         for name, log in _by_dimension(judged).items():
             calls, voted = Calls.from_battles(log), _labels(labels, name)
-            found.append(
+            measured.append(
                 DimensionQuality(
                     dimension=name,
                     statuses=None,
@@ -122,7 +127,7 @@ class JudgeQuality:
                 )
             )
         calls = Calls.from_battles(judged)
-        return cls(judge=judge, dimensions=tuple(found), rubrics=likenesses(calls))
+        return cls(judge=judge, dimensions=tuple(measured), rubrics=likenesses(calls))
 
     def measures(self) -> list[Measure]:
         """What the gate holds against rules."""

@@ -44,20 +44,20 @@ def rubric_measures(
     """Per dimension, how far its verdicts are from those of the dimension most like it; nothing
     for one whose rubric the judge cannot follow.
     """
-    found = []
+    measures = []
     for each in dimensions:
         name = each.dimension
         if name in unread:
             n = each.position.slot_a.n
             nothing = Share(value=0.0, ci_low=0.0, ci_high=0.0, n=n)
-            found.append(replace(_measure("rubric", name, nothing), about=NO_RUBRIC))
+            measures.append(replace(_measure("rubric", name, nothing), about=NO_RUBRIC))
             continue
         alike = next((use for use in rubrics if name in (use.one, use.other)), None)
         if alike is not None:
             other = alike.other if alike.one == name else alike.one
             about = f"pairs answered otherwise than on {other}"
-            found.append(replace(_measure("rubric", name, alike.different), about=about))
-    return found
+            measures.append(replace(_measure("rubric", name, alike.different), about=about))
+    return measures
 
 
 def people_measures(dimensions: Iterable[DimensionQuality]) -> list[Measure]:
@@ -65,8 +65,8 @@ def people_measures(dimensions: Iterable[DimensionQuality]) -> list[Measure]:
     that verdicts are right.
     """
     compared = [(d.dimension, d.people.decided.rate) for d in dimensions if d.people is not None]
-    found = [_measure("people", name, rate) for name, rate in compared]
-    return found or [Measure(rule="people", value=None)]
+    measures = [_measure("people", name, rate) for name, rate in compared]
+    return measures or [Measure(rule="people", value=None)]
 
 
 def _measure(rule: str, dimension: str, share: Share) -> Measure:

@@ -24,6 +24,9 @@ from arena_kit.rating.hybrid import Hybrid, Worth
 
 Rows = NDArray[np.intp]
 
+#: Models below which no rank correlation is told.
+_LEAST_RANKED = 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
@@ -140,22 +143,36 @@ def _strata(
     }
 
 
-def _ranks(judged: BattleLog, labels: BattleLog) -> Ranks | None:
+def rank_correlation(
+    first: Ratings | None, second: Ratings | None
+) -> tuple[float | None, float | None]:
+    """Kendall's and Spearman's correlation of the models that both rate; None of fewer than 3."""
     from scipy.stats import kendalltau, spearmanr
 
+    if first is None or second is None:
+        return None, None
+    shared = [model for model in first.models if model in second.models]
+    if len(shared) < _LEAST_RANKED:
+        return None, None
+    one, two = ([ratings[model].rating for model in shared] for ratings in (first, second))
+    return known(float(kendalltau(one, two).statistic)), known(float(spearmanr(one, two).statistic))
+
+
+def _ranks(judged: BattleLog, labels: BattleLog) -> Ranks | None:
     try:
         judge, voters = (_rated(log) for log in (judged, labels))
     except RatingError:
         return None
     both = sorted({*judge.models} & {*voters.models})
-    if len(both) < 3:
+    if len(both) < _LEAST_RANKED:
         return None
     one, two = (np.array([rated[m].rating for m in both]) for rated in (judge, voters))
     apart = (one - one.mean()) - (two - two.mean())
+    kendall, spearman = rank_correlation(judge, voters)
     return Ranks(
         n_models=len(both),
-        spearman=known(float(spearmanr(one, two).statistic)),
-        kendall=known(float(kendalltau(one, two).statistic)),
+        spearman=spearman,
+        kendall=kendall,
         rating_error=float(np.sqrt((apart**2).mean())),
     )
 

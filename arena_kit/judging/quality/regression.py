@@ -37,11 +37,12 @@ def shift(
     )
 
 
-def fitted(x: Floats, y: Floats) -> Floats:
-    """Coefficients by Newton's method; the penalised likelihood is strictly concave."""
+def fitted(x: Floats, y: Floats, ridge: float = _RIDGE) -> Floats:
+    """Coefficients by Newton's method; the likelihood penalised by `ridge` is strictly concave."""
     beta = np.zeros(x.shape[1])
     for _ in range(_STEPS):
-        step = np.linalg.solve(_information(x, beta), x.T @ (y - _chance(x, beta)) - _RIDGE * beta)
+        score = x.T @ (y - _chance(x, beta)) - ridge * beta
+        step = np.linalg.solve(_information(x, beta, ridge), score)
         step *= min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
         beta += step
         if np.abs(step).max() < 1e-9:
@@ -51,15 +52,15 @@ def fitted(x: Floats, y: Floats) -> Floats:
 
 def _covariance(x: Floats, y: Floats, clusters: NDArray[np.integer[Any]], beta: Floats) -> Floats:
     scores = sums(x * (y - _chance(x, beta))[:, None], clusters)
-    bread = np.linalg.inv(_information(x, beta))
+    bread = np.linalg.inv(_information(x, beta, _RIDGE))
     groups = len(scores)
     covariance: Floats = groups / (groups - 1) * bread @ (scores.T @ scores) @ bread
     return covariance
 
 
-def _information(x: Floats, beta: Floats) -> Floats:
+def _information(x: Floats, beta: Floats, ridge: float) -> Floats:
     p = _chance(x, beta)
-    information: Floats = (x * (p * (1 - p))[:, None]).T @ x + _RIDGE * np.eye(x.shape[1])
+    information: Floats = (x * (p * (1 - p))[:, None]).T @ x + ridge * np.eye(x.shape[1])
     return information
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import nan, sqrt
@@ -11,7 +10,6 @@ import numpy as np
 
 from arena_kit.judging.agreement import Share, jackknifed, share_of, sums
 from arena_kit.judging.quality.calls import Calls, Floats, Ints
-from arena_kit.judging.records import Judgment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +30,16 @@ class RubricUse:
     corrected: float | None
 
 
-def rubric_use(judgments: Sequence[Judgment]) -> tuple[RubricUse, ...]:
-    """Whether verdicts depend on the rubric: every two dimensions that share pairs."""
-    return likenesses(Calls.of(judgments))
-
-
 def likenesses(calls: Calls) -> tuple[RubricUse, ...]:
-    """The same from columns, most alike first."""
+    """Whether verdicts depend on the rubric: every two dimensions that share pairs, most alike
+    first.
+    """
     dimensions = {name: own.both_orders() for name, own in calls.by_dimension().items()}
-    found = [
+    uses = [
         _use(one, other, dimensions[one], dimensions[other])
         for one, other in combinations(dimensions, 2)
     ]
-    shared = [use for use in found if use.correlation.n]
+    shared = [use for use in uses if use.correlation.n]
     return tuple(sorted(shared, key=lambda use: use.different.value or 0.0))
 
 

@@ -10,8 +10,9 @@ import pytest
 from arena_kit import JudgeQuality, read_gate
 from arena_kit.judging.gate import Level
 from arena_kit.judging.judges.baseline import MODEL, unread_rubrics
+from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.measures import NO_RUBRIC
-from arena_kit.judging.quality.rubric import rubric_use
+from arena_kit.judging.quality.rubric import likenesses
 from arena_kit.judging.records import Judgment, Slot
 from arena_kit.judging.rendering import Rubric
 from tests.samples import ROOT, settled
@@ -28,7 +29,9 @@ def test_pairs_and_correlation_of_two_dimensions_worked_by_hand() -> None:
     """Of five pairs one flips on tone; of the other four one is answered otherwise. Signed verdicts
     are 2, 2, -2, -2, 0 and 2, -2, -2, -2, 2: their correlation is 0.6124.
     """
-    (found,) = rubric_use(both([ASH, ASH, BEECH, BEECH, FLIP], [ASH, BEECH, BEECH, BEECH, ASH]))
+    (found,) = likenesses(
+        Calls.of(both([ASH, ASH, BEECH, BEECH, FLIP], [ASH, BEECH, BEECH, BEECH, ASH]))
+    )
     assert (found.different.value, found.different.n) == (0.25, 4)
     x, y = [2, 2, -2, -2, 0], [2, -2, -2, -2, 2]
     assert found.correlation.value == pytest.approx(np.corrcoef(x, y)[0, 1])
@@ -47,7 +50,7 @@ def test_noise_does_not_hide_that_two_dimensions_are_one() -> None:
         return A if noisy else B
 
     noisy = [[(call(o), call(not o)) for o in opinion] for _ in range(2)]
-    (found,) = rubric_use(both(noisy[0], noisy[1]))
+    (found,) = likenesses(Calls.of(both(noisy[0], noisy[1])))
     assert found.correlation.value is not None
     assert found.correlation.value < 0.93
     assert found.corrected == pytest.approx(1.0, abs=0.02)
@@ -72,7 +75,7 @@ def test_a_judge_that_answers_all_dimensions_alike_fails_on_each() -> None:
 
 
 def test_one_dimension_alone_shows_nothing_of_the_rubric() -> None:
-    assert rubric_use(settled(ASH, BEECH)) == ()
+    assert likenesses(Calls.of(settled(ASH, BEECH))) == ()
 
 
 def test_the_embedded_judge_implements_the_rubrics_that_are_shipped_and_no_other() -> None:

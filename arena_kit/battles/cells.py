@@ -1,0 +1,126 @@
+"""Battles that stay on disk, as rating methods see them: kinds of battle, and rows in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.log import BattleLog, Ints, Labels
+
+Hashes = NDArray[np.uint64]
+#: By what rows may be put together: what they are about, who voted, or both.
+Way = Literal["question", "voter", "both"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HashIndex:
+    """Where 64-bit hashes stand among known ones: a radix index.
+
+    The upper bits of a hash lead to the first sorted hash with these bits, and a few steps on is
+    the hash itself. `design/numerics.md` says what that is worth.
+    """
+
+    known: Hashes
+    order: Ints
+    begins: Ints
+    shift: np.uint64
+
+    @classmethod
+    def of(cls, hashes: Hashes) -> Self:
+        order = np.argsort(hashes).astype(np.int32)
+        known = np.append(hashes[order], np.uint64(2**64 - 1))
+        shift = np.uint64(64 - max(4, (8 * len(hashes)).bit_length()))
+        steps = np.arange(1 << (64 - int(shift)))
+        begins = np.searchsorted(known >> shift, steps).astype(np.int32)
+        return cls(known, np.append(order, np.int32(-1)), begins, shift)
+
+    def places(self, hashes: Hashes) -> Ints:
+        """The place of each hash in the order given to `of`; -1 where it is unknown."""
+        place = self.begins[hashes >> self.shift]
+        while np.any(later := self.known[place] < hashes):
+            place += later
+        places: Ints = self.order[place]
+        places[self.known[place] != hashes] = -1
+        return places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CellTable:
+    """Every kind of battle that a log holds (dimension, sides, outcome), and how many of it.
+
+    `weight` is the sum of weights, the count itself where battles have none.
+    """
+
+    models: tuple[str, ...]
+    a: Ints
+    b: Ints
+    outcome: NDArray[np.int8]
+    inconsistent: NDArray[np.bool_]
+    dimension: Labels | None
+    count: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def log(self) -> BattleLog:
+        """A log of one weighted battle per kind, in the order of the table."""
+        return BattleLog(
+            models=self.models,
+            a=self.a,
+            b=self.b,
+            outcome=self.outcome,
+            dimension=self.dimension,
+            weight=self.weight,
+            inconsistent=self.inconsistent if self.inconsistent.any() else None,
+        )
+
+
+class Rows(NamedTuple):
+    """Some battles in a row: the kind of each in the `CellTable`, the hash of the question or voter
+    that it belongs with (of itself, where it names none), and its weight (None: 1 each).
+    """
+
+    cell: Ints
+    cluster: Hashes
+    weight: NDArray[np.float64] | None
+
+
+class Stream(Protocol):
+    """A log that is read in chunks and never held: what `rating.streamed` takes."""
+
+    @property
+    def cells(self) -> CellTable:
+        """Every kind of battle in it."""
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """What its battles name: questions, voters."""
+
+    def shares(self) -> list[Share]:
+        """The log cut into parts, always at the same rows."""
+
+    def rows(self, share: Share, way: Way | None) -> Iterator[Rows]:
+        """The battles of a part in the order of the files."""
+
+    def voters(self, enough: int) -> int:
+        """How many voters there are, counted no further than `enough`."""
+
+    def passed(self, share: Share) -> None:
+        """A part was read by somebody else."""
+
+    def grouped(self, way: Way | None) -> Iterator[Rows]:
+        """All battles by the hash of their question (or voter); None leaves them in order."""
+
+    def in_order(self) -> Iterator[Rows]:
+        """All battles by time, then by id, then as they stand."""
+
+
+class Share(NamedTuple):
+    """Part of a log: pieces of files, each its number and its first and last row (exclusive)."""
+
+    pieces: tuple[tuple[int, int, int], ...]

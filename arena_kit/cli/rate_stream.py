@@ -1,0 +1,47 @@
+"""Battles that `rate` does not hold: folders, patterns and large files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from arena_kit.battles.streams import Meter, battle_files, large
+from arena_kit.cli.imports import HowToRead
+from arena_kit.files import DataError
+from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.runs.stream import Method, RatedFiles, rated_files
+
+
+def streams(method: Method, file: Path, wanted: bool | None, *, alone: bool) -> bool:
+    """Whether battles are streamed: as `--stream` says, else a folder or pattern, and a file that
+    is large and rated in a way that can be streamed.
+    """
+    if wanted is not None and not wanted:
+        return False
+    record = (file / "battles.jsonl").is_file() or file.name == "battles.jsonl"
+    if wanted is None and (record or (file.is_file() and not _large(method, file, alone=alone))):
+        return False
+    if not file.exists() and not set(str(file)) & set("*?["):
+        return False
+    if not alone:
+        raise DataError(
+            f"{file}: --also and --panel hold all battles; not allowed with a folder, a pattern or "
+            "--stream"
+        )
+    return True
+
+
+def _large(method: Method, file: Path, *, alone: bool) -> bool:
+    plain = isinstance(method, BradleyTerry) and not method.covariates
+    return alone and plain and large(battle_files(file))
+
+
+def rate_stream(method: Method, file: Path, how: HowToRead, dimension: str | None) -> RatedFiles:
+    """Rate battles where they are, saying how many rows have passed and how long it will take."""
+    from arena_kit.runs.progress import PATIENCE, status_line
+
+    path = file / "battles.jsonl" if (file / "battles.jsonl").is_file() else file
+    meter = Meter()
+    with status_line(meter.words, after=PATIENCE):
+        return rated_files(
+            path, method, meter, format=how.format, columns=how.columns, dimension=dimension
+        )

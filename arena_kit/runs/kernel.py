@@ -1,0 +1,85 @@
+"""A notebook executed by papermill in a kernel that joins its record and keeps errors to itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from arena_kit.runs.record import TOKEN_VARIABLE, Record
+
+_LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
+
+
+def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:
+    """Run a notebook's cells with these parameters, in the workspace; leaves report.ipynb."""
+    import papermill
+    from traitlets.config import Config
+
+    folder = tempfile.TemporaryDirectory(prefix="arena-kit-")
+    with _kernel_environment(record), folder as private, _kernel_errors(Path(private)) as quiet:
+        short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
+        manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
+        papermill.execute_notebook(
+            str(notebook),
+            str(record.path / "report.ipynb"),
+            parameters=parameters,
+            cwd=str(root),
+            progress_bar=False,
+            config=Config({"KernelManager": manager}),
+            kernel_manager_class=quiet,
+            log_output=False,
+        )
+
+
+@contextmanager
+def _kernel_errors(private: Path) -> Iterator[str | type]:
+    """A kernel manager whose kernel writes its own errors into a file, of which the last line is
+    told when the kernel dies: on Ctrl-C, kernel, client and event loop would each print a
+    traceback besides the sentence that we print.
+    """
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient.exceptions import DeadKernelError
+
+    with (private / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
+
+        class QuietKernelManager(AsyncKernelManager):
+            async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+                await super().start_kernel(**options, stderr=log)
+
+        loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
+        before = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield QuietKernelManager
+        except DeadKernelError as error:
+            log.seek(0)
+            last = next((line for line in reversed(log.read().splitlines()) if line.strip()), "")
+            raise RuntimeError(f"{error}{': ' if last else ''}{last}") from None
+        except KeyboardInterrupt:
+            before[-1] = logging.CRITICAL  # tasks that nobody awaited are noticed later
+            raise
+        finally:
+            for logger, level in zip(loggers, before, strict=True):
+                logger.setLevel(level)
+
+
+@contextmanager
+def _kernel_environment(record: Record) -> Iterator[None]:
+    """Variables for the kernel: it joins this record and is this environment's Python."""
+    changes = {TOKEN_VARIABLE: record.pass_on(), "JUPYTER_PREFER_ENV_PATH": "1"}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,73 @@
+// The researcher's board: asks the server every few seconds, and shows what it says as text.
+"use strict";
+
+(() => {
+  const EVERY = 3000; // milliseconds
+  const $ = (id) => document.getElementById(id);
+  let shown = "";
+
+  function make(tag, properties = {}, ...children) {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  }
+
+  async function ask(path, body) {
+    const answer = await fetch(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+      credentials: "same-origin",
+    }).catch(() => { throw new Error("The server cannot be reached; this is how it stood."); });
+    const values = await answer.json().catch(() => ({}));
+    if (!answer.ok) throw new Error(values.message || `The server answered ${answer.status}.`);
+    return values;
+  }
+
+  function table({ title, columns, rows }) {
+    const isNumber = (value) => value === null || typeof value === "number" || value.endsWith(" %");
+    const numeric = columns.map((_, n) => rows.every((row) => isNumber(row[n])));
+    const cell = (tag, value, n) => make(tag, {
+      className: numeric[n] ? "number" : "",
+      textContent: value === null ? "–" : typeof value === "number" ? value.toLocaleString("en") : value,
+    });
+    const head = make("tr", {}, ...columns.map((name, n) => Object.assign(cell("th", name, n), { scope: "col" })));
+    const body = rows.map((row) => make("tr", {}, ...row.map((value, n) => cell("td", value, n))));
+    return make("div", { className: "wide" }, make("table", {},
+      make("caption", { textContent: title }), make("thead", {}, head), make("tbody", {}, ...body)));
+  }
+
+  function show(board) {
+    const text = JSON.stringify(board);
+    if (text === shown) return;
+    shown = text;
+    $("state").textContent = board.state;
+    $("said").replaceChildren(...board.sentences.map((textContent) => make("p", { textContent })));
+    $("tables").replaceChildren(...board.tables.map(table));
+  }
+
+  async function look() {
+    try {
+      if (!document.hidden) show(await ask("api/board", {}));
+      $("trouble").hidden = true;
+    } catch (error) {
+      $("trouble").textContent = error.message;
+      $("trouble").hidden = false;
+    }
+    setTimeout(look, EVERY);
+  }
+
+  async function begin() {
+    const token = new URLSearchParams(location.hash.slice(1)).get("token");
+    if (token) {
+      try {
+        await ask("api/board/enter", { token });
+        history.replaceState(null, "", location.pathname);
+      } catch { /* `look` says what is wrong */ }
+    }
+    await look();
+    performance.mark("arena-kit-ready");
+  }
+
+  begin();
+})();

@@ -1,0 +1,161 @@
+"""Ballots: blind pages that need no server, and the votes that come back from them as files."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from arena_kit.files import DataError, read_json
+from arena_kit.runs.settings import Strict, validated
+from arena_kit.voting.live import LiveArena
+from arena_kit.voting.page import QUESTION, Opaque, ballot_page, shown_pair
+from arena_kit.voting.records import BallotVote, Choice
+from arena_kit.voting.refusals import NothingLeftError, RefusalError
+from arena_kit.voting.signing import same, signature
+from arena_kit.voting.texts import ArenaTexts
+
+_DAY = 24 * 3600.0
+LARGEST_FILE = 5_000_000  # bytes; a vote has about 200
+
+Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Vote(Strict):
+    ticket: Opaque
+    digest: Opaque
+    choice: Choice
+    seconds: float = Field(ge=0, le=1e6)
+
+
+class ReturnedBallot(Strict):
+    """A file of votes as the page saves it.
+
+    `content` is the hash of what the page held, `copy` (here `copy_id`) a random name of the
+    browser it was filled in by, and `seal` ties all of it to the page.
+    """
+
+    format: Literal["arena_kit votes"]
+    version: Literal[1]
+    ballot: Opaque
+    content: Hash
+    copy_id: Opaque = Field(alias="copy")
+    voter: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,60}$")]
+    votes: list[_Vote] = Field(min_length=1, max_length=10_000)
+    seal: Hash
+
+    def is_sealed_by(self, key: bytes) -> bool:
+        """Whether the page that was made here sealed just these votes."""
+        about = (self.ballot, self.content, self.copy_id, self.voter)
+        rows = [(v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}") for v in self.votes]
+        cells = (cell for row in rows for cell in row)
+        return same(
+            self.seal, signature(_seal(key, self.ballot, self.content).encode(), *about, *cells)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What came of a returned file: who voted, how many votes and skips, and how many are new."""
+
+    voter: str
+    votes: int
+    skips: int
+    new: int
+
+
+def make_ballot(
+    live: LiveArena, key: bytes, *, pairs: int, days: float, question: str = QUESTION
+) -> str:
+    """A ballot as a page: so many matchups of the arena, which wait for its votes from now on.
+
+    Ids in it are random; what they stand for is in the store only.
+    """
+    there = _cells(live.texts)
+    if pairs > there:
+        raise DataError(
+            f"a ballot of {pairs:,} pairs cannot be filled: two responses to one prompt are there "
+            f"{there:,} times only"
+        )
+    ballot = secrets.token_hex(12)
+    try:
+        shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
+    except NothingLeftError as error:
+        raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
+    rows = [shown_pair(s.ticket, s.digest, s.prompt, s.left, s.right) for s in shown]
+    return ballot_page(ballot, lambda content: _seal(key, ballot, content), rows, question).html
+
+
+def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
+    """Check a returned file and store its votes: all of them, or none."""
+    returned = _read(path)
+    if not returned.is_sealed_by(key):
+        raise DataError(
+            f"{path}: its votes do not fit its seal: the file or the page was changed, or the "
+            "ballot was made with another store"
+        )
+    tickets = [vote.ticket for vote in returned.votes]
+    if len({*tickets}) < len(tickets):
+        raise DataError(f"{path}: has two votes on one pair; allowed is one on each")
+    answers = [
+        BallotVote(ticket=v.ticket, choice=v.choice, digest=v.digest, seconds=v.seconds)
+        for v in returned.votes
+    ]
+    voter = voter_id(returned.voter) or returned.copy_id
+    before = _count(live)
+    try:
+        live.cast_ballot(answers, session=returned.copy_id, voter=voter)
+    except RefusalError as error:
+        raise DataError(f"{path}: {error}; nothing of this file was stored") from None
+    skips = sum(vote.choice is Choice.SKIP for vote in returned.votes)
+    return Taken(voter=voter, votes=len(answers) - skips, skips=skips, new=_count(live) - before)
+
+
+def voter_id(name: str) -> str:
+    """A name that somebody typed, so that `Ann ` and `ann` are one voter; what cannot be seen in
+    it is left out.
+    """
+    seen = "".join(each for each in " ".join(name.split()) if each.isprintable())
+    return seen.casefold().strip()
+
+
+def self_naming(texts: ArenaTexts) -> Iterator[tuple[str, str]]:
+    """Model and prompt of responses that name a model of the arena, which no page can hide."""
+    names = {part for model in texts.models for part in (model, model.rpartition("/")[2])}
+    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
+    for (model, prompt), text in texts.responses.items():
+        if pattern.search(text):
+            yield model, prompt
+
+
+def _read(path: Path) -> ReturnedBallot:
+    if path.is_file() and path.stat().st_size > LARGEST_FILE:
+        raise DataError(f"{path}: has over {LARGEST_FILE:,} bytes, so it is no file of votes")
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise DataError(
+            f"{path}: expected the object that a ballot saves, got {type(values).__name__}"
+        )
+    return validated(ReturnedBallot, values, str(path), strict=True)
+
+
+def _seal(key: bytes, ballot: str, content: str) -> str:
+    """What a page seals its votes with; another content would have another one."""
+    return signature(key, "ballot", ballot, content)[:32]
+
+
+def _cells(texts: ArenaTexts) -> int:
+    """How many pairs of responses to the same prompt there are."""
+    answered = texts.available().sum(axis=0)
+    return int((answered * (answered - 1) // 2).sum())
+
+
+def _count(live: LiveArena) -> int:
+    arena = live.store.arena()
+    return 0 if arena is None else arena.votes

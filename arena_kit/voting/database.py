@@ -1,0 +1,148 @@
+"""Opening a vote store's database: durable, migrated, and refused where it is too new."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from arena_kit.files import DataError
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
+#: Seconds for which another process's lock is waited for.
+_LOCK_TIMEOUT = 60
+
+
+def database_url(where: str | Path) -> URL:
+    """The address of a store: a path is a SQLite file, `postgresql://…` a PostgreSQL database."""
+    if "://" not in str(where):
+        return URL.create("sqlite", database=str(Path(where)))
+    try:
+        url = make_url(str(where))
+    except ArgumentError:
+        raise DataError("the address of a vote store is not a URL that can be read") from None
+    if url.drivername in _POSTGRES:
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername == "sqlite" and url.database not in (None, "", ":memory:"):
+        return url
+    raise DataError(f"a vote store is a path or a postgresql:// address, not {url.drivername}://")
+
+
+def opened(url: URL, *, create: bool = True) -> Engine:
+    """An engine on a store of this version; an older store is migrated, an empty one made."""
+    if url.drivername == "sqlite":
+        _check_file(Path(str(url.database)), create=create)
+    try:
+        engine = create_engine(url, pool_pre_ping=url.drivername != "sqlite")
+    except (ImportError, NoSuchModuleError):
+        raise DataError(
+            "votes in PostgreSQL need the extra postgres: pip install 'arena-kit[postgres]'"
+        ) from None
+    _make_durable(engine)
+    try:
+        _migrate(engine, create=create)
+    except DBAPIError as error:
+        engine.dispose()
+        why = str(error.orig).strip().partition("\n")[0]
+        raise DataError(f"{shown(url)}: cannot be opened as a vote store ({why})") from None
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def shown(url: URL) -> str:
+    """The address as it may be printed: without a password."""
+    if url.drivername == "sqlite":
+        return str(url.database)
+    return url.set(drivername="postgresql").render_as_string(hide_password=True)
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that no other writer overlaps on SQLite; it is durable when the block ends."""
+    with (
+        engine.connect().execution_options(arena_kit_writes=True) as connection,
+        connection.begin(),
+    ):
+        yield connection
+
+
+def _check_file(path: Path, *, create: bool) -> None:
+    if path.is_dir():
+        raise DataError(f"{path}: a vote store is a file, not a folder")
+    if not path.exists():
+        if not create:
+            raise DataError(f"{path}: no such vote store")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)  # it says which model is which, and who voted
+
+
+def _make_durable(engine: Engine) -> None:
+    """A commit returns only when it would outlive a loss of power."""
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _durable_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    else:
+        event.listen(engine, "connect", _durable_postgres)
+
+
+def _durable_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin where `_begin_sqlite` says
+    connection.execute(f"PRAGMA busy_timeout = {1000 * _LOCK_TIMEOUT}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("arena_kit_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _durable_postgres(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = on")
+        cursor.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}s'")
+        fsync = cursor.execute("SHOW fsync").fetchone()[0]
+    connection.commit()
+    if fsync != "on":
+        raise DataError("the PostgreSQL server has fsync off, so no vote on it would be durable")
+
+
+def _migrate(engine: Engine, *, create: bool) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    scripts = ScriptDirectory.from_config(config)
+    with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(7236014290)"))
+        revision = MigrationContext.configure(connection).get_current_revision()
+        if revision == scripts.get_current_head():
+            return
+        if revision is None and not create:
+            raise DataError(f"{shown(engine.url)}: holds no votes of arena_kit")
+        if revision is None and (others := inspect(connection).get_table_names()):
+            raise DataError(
+                f"{shown(engine.url)}: holds other tables ({', '.join(sorted(others)[:3])}), and a "
+                "vote store needs a file or database of its own"
+            )
+        known = {script.revision for script in scripts.walk_revisions()}
+        if revision is not None and revision not in known:
+            raise DataError(
+                f"{shown(engine.url)}: was written by a newer arena_kit (schema {revision}; this "
+                f"one knows up to {scripts.get_current_head()}); install that one to open it"
+            )
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

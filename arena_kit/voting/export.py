@@ -1,0 +1,87 @@
+"""Votes as battles that every notebook reads, with their voters or without."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from arena_kit.battles.battle import OUTCOMES, Source
+from arena_kit.battles.log import BattleLog, Labels
+from arena_kit.voting.records import StoredVote
+from arena_kit.voting.store import VoteStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """The battles of a store, and how many votes are none: skips, and those removed."""
+
+    battles: BattleLog
+    skips: int
+    removed: int
+
+
+def exported(store: VoteStore, *, deidentified: bool = False) -> Export:
+    """The votes of a store as battles, in their order; removed ones are left out."""
+    votes = store.votes()
+    kept = [vote for vote in votes if not vote.removed]
+    counted = [vote for vote in kept if vote.choice.outcome is not None]
+    log = battle_log(counted)
+    return Export(
+        battles=without_identities(log) if deidentified else log,
+        skips=len(kept) - len(counted),
+        removed=len(votes) - len(kept),
+    )
+
+
+def battle_log(votes: Sequence[StoredVote]) -> BattleLog:
+    """Votes that are battles, in their order; the left side is the first."""
+    tickets = [vote.ticket for vote in votes]
+    sides = Labels.of([each.model_a for each in tickets] + [each.model_b for each in tickets])
+    a, b = np.split(sides.codes, 2)
+    code = {outcome: n for n, outcome in enumerate(OUTCOMES)}
+    outcomes = [vote.choice.outcome for vote in votes]
+    return BattleLog(
+        models=tuple(sides.names),
+        a=a,
+        b=b,
+        outcome=np.array([code[each] for each in outcomes if each is not None], np.int8),
+        source=Labels.of([str(Source.HUMAN)] * len(votes)),
+        question_id=Labels.of(each.prompt for each in tickets),
+        dimension=_labels(each.dimension for each in tickets),
+        session=Labels.of(vote.session for vote in votes),
+        voter=Labels.of(vote.voter for vote in votes),
+        lane=Labels.of(each.lane for each in tickets),
+        battle_id=np.array([each.ticket for each in tickets], object),
+        timestamp=np.array([vote.cast_at for vote in votes], "datetime64[us]"),
+    )
+
+
+def without_identities(log: BattleLog) -> BattleLog:
+    """The same battles, nobody to be told from them: voters and sessions are numbered by chance
+    and anew in every export, times are days, and ids say only the order of votes.
+    """
+    width = max(6, len(str(len(log))))
+    ids = [f"vote-{n:0{width}}" for n in range(1, len(log) + 1)]
+    times = log.timestamp
+    return replace(
+        log,
+        voter=_renamed(log.voter, "voter"),
+        session=_renamed(log.session, "session"),
+        battle_id=np.array(ids, object),
+        timestamp=None if times is None else times.astype("datetime64[D]").astype("datetime64[us]"),
+    )
+
+
+def _renamed(column: Labels | None, what: str) -> Labels | None:
+    if column is None:
+        return None
+    ids = [f"{what}-{secrets.token_hex(8)}" for _ in column.names]
+    return Labels.sorted([*ids, None], column.codes)
+
+
+def _labels(values: Iterable[str | None]) -> Labels | None:
+    column = Labels.of(values)
+    return column if len(column.names) else None

@@ -1,0 +1,158 @@
+"""What is kept of a vote, and what a voter is told; times are microseconds since 1970 (UTC)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from arena_kit.battles.battle import Outcome
+from arena_kit.voting.refusals import BadInputError
+
+#: Where a vote was cast: the live page, a ballot file, or a notebook.
+VoteSource = Literal["page", "ballot", "lab"]
+#: What can be removed: all votes of a voter, all of a session, or a single one by its ticket.
+RemovalKind = Literal["voter", "session", "vote"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Choice(StrEnum):
+    """What a voter says of two responses; A is the left one. A skip is kept and is no battle."""
+
+    A = "A"
+    B = "B"
+    TIE = "TIE"
+    BOTH_BAD = "BOTH_BAD"
+    SKIP = "SKIP"
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the battle ends in, None where there is none."""
+        return _OUTCOMES.get(self)
+
+
+_OUTCOMES = {
+    Choice.A: Outcome.MODEL_A,
+    Choice.B: Outcome.MODEL_B,
+    Choice.TIE: Outcome.TIE,
+    Choice.BOTH_BAD: Outcome.BOTH_BAD,
+}
+
+
+def read_choice(label: object) -> Choice:
+    """The choice that a label stands for."""
+    try:
+        return Choice(str(label))
+    except ValueError:
+        raise BadInputError(
+            f"unknown choice {str(label)[:40]!r}; allowed: {', '.join(Choice)}"
+        ) from None
+
+
+def moment(microseconds: int) -> datetime:
+    """A time of the store as people read it."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+class Ticket(NamedTuple):
+    """A matchup as it was handed out. `model_a` stands left, `model_b` right; `digest` is of the
+    prompt and both responses as they were shown. `copy_of` names the ticket of a ballot that
+    several voters got the same of.
+    """
+
+    number: int
+    ticket: str
+    copy_of: str | None
+    session: str
+    voter: str | None
+    model_a: str
+    model_b: str
+    prompt: str
+    dimension: str | None
+    lane: str
+    reason: str
+    digest: str
+    issued_at: int
+    expires_at: int | None
+
+
+class StoredVote(NamedTuple):
+    """A vote with the ticket that it was cast on; `number` is its place in the order of votes.
+
+    `seconds` is how long the voter looked. `removed` says whether it is left out of battles.
+    """
+
+    number: int
+    ticket: Ticket
+    voter: str
+    session: str
+    choice: Choice
+    cast_at: int
+    seconds: float | None
+    source: VoteSource
+    removed: bool
+
+
+class Voter(NamedTuple):
+    """Somebody who was shown a matchup or voted: how often, and whether all of it is removed."""
+
+    voter: str
+    first_seen: int
+    votes: int
+    skips: int
+    removed: bool
+
+
+class Removal(NamedTuple):
+    """A line of the log of removals; `undone` takes an earlier one back. Nothing is deleted."""
+
+    number: int
+    kind: RemovalKind
+    target: str
+    undone: bool
+    why: str
+    by: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a voter may see before the vote: no model, no rating, and no id made from one.
+
+    `count` is how many votes the voter has cast so far; `digest` is of the three texts, and comes
+    back with the vote.
+    """
+
+    ticket: str
+    prompt: str
+    left: str
+    right: str
+    digest: str
+    dimension: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a voter is told once the vote is durable: who stood where (None after a skip), and how
+    many votes the voter has cast.
+    """
+
+    ticket: str
+    choice: Choice
+    left: str | None
+    right: str | None
+    count: int
+    cast_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BallotVote:
+    """One answer of a ballot that came back."""
+
+    ticket: str
+    choice: Choice
+    digest: str
+    seconds: float | None = None

@@ -1,0 +1,203 @@
+"""The server: the voting page live, and the researcher's board."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from arena_kit.voting.board_view import board_view
+from arena_kit.voting.entrance import Access, Door, Guard, TurnedAwayError, answer, read_body
+from arena_kit.voting.page import QUESTION, Opaque, Page, board_page, live_page, shown_pair
+from arena_kit.voting.refusals import NothingLeftError, RefusalError, TooFastError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from arena_kit.voting.live import LiveArena
+
+_BOARD_EVERY = 2.0  # seconds
+_STATUS = {
+    "bad_input": 422,
+    "unknown_ticket": 404,
+    "nothing_left": 404,
+    "foreign_ticket": 403,
+    "changed_content": 409,
+    "already_voted": 409,
+    "expired_ticket": 410,
+    "too_fast": 429,
+}
+_ALL_SEEN = "You have seen every pair that you may be shown for now."
+
+Given = TypeVar("Given")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Entry(_Body):
+    """Asking to be let in; the token may be empty where none is needed."""
+
+    token: str = Field(max_length=256)
+
+
+class Nothing(_Body):
+    """A request that needs no words."""
+
+
+class Vote(_Body):
+    """A vote on a pair that was shown."""
+
+    ticket: Opaque
+    digest: Opaque
+    choice: Annotated[str, StringConstraints(pattern=r"^(A|B|TIE|BOTH_BAD|SKIP)$")]
+    seconds: float | None = Field(default=None, ge=0, le=1e6)
+
+
+def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASGIApp:
+    """The server as an ASGI application; its pages that document it are turned off."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    _pages(app, question)
+    _voting(app, live, access)
+    _board(app, live, access)
+    _errors(app)
+    return Guard(app, access.hosts)
+
+
+def _pages(app: FastAPI, question: str) -> None:
+    for path, page in (("/", live_page(question)), ("/board", board_page(question))):
+        app.add_api_route(path, _sends(page), methods=["GET"])
+
+
+def _sends(page: Page) -> Callable[[], Awaitable[Response]]:
+    policy = f"{page.policy}; frame-ancestors 'none'"
+
+    async def send() -> Response:
+        return HTMLResponse(page.html, headers={"content-security-policy": policy})
+
+    return send
+
+
+def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
+    door, turns = Door(), _Turns()
+
+    @app.post("/api/enter", response_model=None)
+    async def enter(request: Request) -> Response:
+        """Let a voter in: who has no session yet gets one as a cookie."""
+        entry = await read_body(request, Entry)
+        if not access.is_admitted(request, "voter"):
+            door.check(request)
+        return access.enter(request, "voter", entry.token)
+
+    @app.post("/api/matchup", response_model=None)
+    async def matchup(request: Request) -> dict[str, Any]:
+        """The next pair, without names."""
+        await read_body(request, Nothing)
+        session = access.name_of(request, "voter")
+        shown = await turns.take(live.issue, session=session, voter=session)
+        pair = shown_pair(shown.ticket, shown.digest, shown.prompt, shown.left, shown.right)
+        return pair | {"votes": shown.count}
+
+    @app.post("/api/vote", response_model=None)
+    async def vote(request: Request) -> dict[str, Any]:
+        """Store a vote, then say who wrote the two responses."""
+        ballot = await read_body(request, Vote)
+        session = access.name_of(request, "voter")
+        receipt = await turns.take(
+            live.cast,
+            ballot.ticket,
+            session=session,
+            choice=ballot.choice,
+            digest=ballot.digest,
+            seconds=ballot.seconds,
+        )
+        return {"model_a": receipt.left, "model_b": receipt.right, "votes": receipt.count}
+
+
+def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
+    door, seen = Door(), _Board(live)
+
+    @app.post("/api/board/enter", response_model=None)
+    async def enter(request: Request) -> Response:
+        """Let the researcher in."""
+        entry = await read_body(request, Entry)
+        door.check(request)
+        return access.enter(request, "board", entry.token)
+
+    @app.post("/api/board", response_model=None)
+    async def board(request: Request) -> Any:
+        """The board as the votes stand now."""
+        await read_body(request, Nothing)
+        access.name_of(request, "board")
+        return await run_in_threadpool(seen.view)
+
+
+class _Turns:
+    """Lets voters at the arena one after the other, in the order in which they came: it has one
+    lock, and threads that wait for a lock may wait for ever.
+    """
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="arena")
+
+    async def take(self, call: Callable[..., Given], *args: Any, **named: Any) -> Given:
+        """What a call gives, when its turn has come."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._worker, partial(call, *args, **named))
+
+
+class _Board:
+    """The board as it is shown; making it anew takes at most a tenth of the time."""
+
+    def __init__(self, live: LiveArena) -> None:
+        self._live, self._lock = live, Lock()
+        self._next = 0.0
+        self._view: dict[str, Any] = {}
+
+    def view(self) -> dict[str, Any]:
+        """The board now, or a moment ago."""
+        with self._lock:
+            begin = time.monotonic()
+            if begin >= self._next:
+                voters = sum(bool(each.votes) for each in self._live.store.voters())
+                self._view = board_view(self._live.board(), voters)
+                done = time.monotonic()
+                self._next = done + max(_BOARD_EVERY, 9 * (done - begin))
+            return self._view
+
+
+# What goes out
+
+
+def _errors(app: FastAPI) -> None:
+    @app.exception_handler(TurnedAwayError)
+    async def turned_away(_: Request, error: TurnedAwayError) -> Response:
+        return answer(error.status, error.code, str(error), error.retry_after)
+
+    @app.exception_handler(RefusalError)
+    async def refused(_: Request, error: RefusalError) -> Response:
+        wait = error.retry_after if isinstance(error, TooFastError) else 0
+        told = _ALL_SEEN if isinstance(error, NothingLeftError) else str(error)
+        return answer(_STATUS.get(error.code, 400), error.code, told, wait)
+
+    @app.exception_handler(HTTPException)
+    async def missing(_: Request, error: HTTPException) -> Response:
+        return answer(error.status_code, "no_such_page", f"{error.detail}.")
+
+    @app.exception_handler(SQLAlchemyError)
+    async def no_store(_: Request, error: SQLAlchemyError) -> Response:
+        logging.getLogger(__name__).error("the store failed: %s", error)
+        return answer(503, "no_store", "The vote could not be stored; try again in a moment.", 5)

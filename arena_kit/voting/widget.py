@@ -1,0 +1,216 @@
+"""Voting in a notebook, on the same store and as blind as on the page.
+
+Until a vote is stored, nothing that the browser gets says which models are shown: the ticket
+stays in the kernel, and the widgets hold the texts alone.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+import secrets
+import time
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from arena_kit.files import DataError
+from arena_kit.runs.record import find_root
+from arena_kit.runs.settings import DEFAULT_TOURNAMENT
+from arena_kit.site.texts import plain, safe_html
+from arena_kit.voting.live import LiveArena
+from arena_kit.voting.records import Choice, Receipt, Shown
+from arena_kit.voting.refusals import RefusalError
+
+DEFAULT_STORE = ".arena_kit/votes.sqlite"
+QUESTION = "Which response is better?"
+_BUTTONS = (
+    (Choice.A, "A is better", "a"),
+    (Choice.B, "B is better", "b"),
+    (Choice.TIE, "Tie", "t"),
+    (Choice.BOTH_BAD, "Both bad", "x"),
+    (Choice.SKIP, "Skip", "s"),
+)
+_NEXT = "n"
+_KEYS = "One key each: a, b, t (tie), x (both bad), s (skip), n (next)"
+_CARD = (
+    "border: 1px solid #d8dee4; border-radius: 8px; padding: 4px 14px; overflow-wrap: anywhere; "
+    "line-height: 1.5"
+)
+
+
+def vote(
+    store: str | Path = DEFAULT_STORE,
+    tournament: str | Path = DEFAULT_TOURNAMENT,
+    *,
+    voter: str = "",
+    dimension: str | None = None,
+    question: str = QUESTION,
+    goal: int = 0,
+) -> VotingWidget:
+    """A widget to vote with, on the prompts and responses of a tournament; leave it as the last
+    line of a cell. Paths are relative to the workspace.
+
+    Parameters
+    ----------
+    store
+        Where votes are kept: a SQLite file, or a `postgresql://` address.
+    voter
+        Who votes, by default the user's name here.
+    goal
+        How many votes are wanted; 0 shows a count without an end.
+    """
+    root = find_root()
+    where = store if "://" in str(store) else root / store
+    live = LiveArena.open(where, Path(tournament), root=root, dimension=dimension)
+    return VotingWidget(live, voter=voter or _user(), question=question, goal=goal)
+
+
+class VotingWidget:
+    """Two anonymous responses with buttons under them, and who they were once the vote is stored.
+
+    Buttons can be reached with the tab key; in the field under them one letter votes. `box` is the
+    widget that a notebook shows, `session` what the store knows this one by.
+    """
+
+    def __init__(
+        self, arena: LiveArena, *, voter: str, question: str = QUESTION, goal: int = 0
+    ) -> None:
+        widgets = _ipywidgets()
+        self.arena, self.voter, self.goal = arena, voter, goal
+        self.session = f"lab-{secrets.token_urlsafe(12)}"
+        self._shown: Shown | None = None
+        self._since = 0.0
+        self._heading = widgets.HTML(f"<h3>{escape(plain(question))}</h3>")
+        self._prompt, self._left, self._right, self._message = (widgets.HTML() for _ in range(4))
+        self._buttons = {choice: _button(label, key) for choice, label, key in _BUTTONS}
+        self._next = _button("Next", _NEXT)
+        self._keys = widgets.Text(
+            placeholder=_KEYS, description="Keys", continuous_update=True, layout={"width": "46em"}
+        )
+        for choice, button in self._buttons.items():
+            button.on_click(lambda _, choice=choice: self.cast(choice))
+        self._next.on_click(lambda _: self.show_next())
+        self._keys.observe(self._typed, names="value")
+        self._progress = widgets.HTML()
+        half = {"flex": "1 1 22em", "min_width": "0"}
+        for side in (self._left, self._right):
+            side.layout = half
+        row = {"flex_flow": "row wrap", "align_items": "stretch", "grid_gap": "10px"}
+        self.box: Any = widgets.VBox(
+            [
+                self._heading,
+                self._prompt,
+                widgets.Box([self._left, self._right], layout=row),
+                widgets.Box([*self._buttons.values(), self._next], layout=row),
+                self._keys,
+                self._message,
+                self._progress,
+            ]
+        )
+        self.show_next()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return self.box._repr_mimebundle_(**kwargs)
+
+    def show_next(self) -> None:
+        """Show the next pair."""
+        try:
+            self._shown = self.arena.issue(session=self.session, voter=self.voter)
+        except RefusalError as error:
+            self._shown = None
+            self._say(str(error))
+            self._enable(voting=False, following=True)
+            return
+        self._prompt.value = _card("Prompt", self._shown.prompt)
+        self._left.value = _card("A", self._shown.left)
+        self._right.value = _card("B", self._shown.right)
+        self._message.value = ""
+        self._count(self._shown.count)
+        self._enable(voting=True, following=False)
+        self._since = time.monotonic()
+
+    def cast(self, choice: Choice) -> None:
+        """Vote on the pair that is shown, and say who they were once the vote is stored."""
+        shown = self._shown
+        if shown is None:
+            return
+        self._enable(voting=False, following=False)
+        try:
+            receipt = self.arena.cast(
+                shown.ticket,
+                session=self.session,
+                choice=choice,
+                digest=shown.digest,
+                seconds=time.monotonic() - self._since,
+                source="lab",
+            )
+        except RefusalError as error:
+            self._say(f"Not stored: {error}")
+        else:
+            self._say(_revealed(receipt))
+            self._count(receipt.count)
+        self._shown = None
+        self._enable(voting=False, following=True)
+
+    def close(self) -> None:
+        """Take the widget off the page and let go of the store."""
+        self.box.close()
+        self.arena.close()
+
+    def _typed(self, change: dict[str, Any]) -> None:
+        """One letter votes, or goes on; the field is then empty again."""
+        key = str(change["new"]).strip().lower()[-1:]
+        if not key:
+            return
+        self._keys.value = ""
+        choices = {letter: choice for choice, _, letter in _BUTTONS}
+        if key in choices:
+            self.cast(choices[key])
+        elif key == _NEXT and self._shown is None:
+            self.show_next()
+
+    def _enable(self, *, voting: bool, following: bool) -> None:
+        for button in self._buttons.values():
+            button.disabled = not voting
+        self._next.disabled = not following
+
+    def _say(self, sentence: str) -> None:
+        self._message.value = f'<p role="status">{escape(plain(sentence))}</p>'
+
+    def _count(self, votes: int) -> None:
+        of = f" of {self.goal}" if self.goal else ""
+        self._progress.value = f"<small>Votes of {escape(self.voter)}: {votes}{of}</small>"
+
+
+def _revealed(receipt: Receipt) -> str:
+    if receipt.left is None or receipt.right is None:
+        return "Skipped: it does not count."
+    return f"Stored. A was {receipt.left}, B was {receipt.right}."
+
+
+def _card(title: str, text: str) -> str:
+    """A text with its title; Markdown becomes safe HTML."""
+    heading = f'<h4 style="margin: 6px 0">{title}</h4>'
+    return f'<section style="{_CARD}">{heading}{safe_html(text)}</section>'
+
+
+def _button(label: str, key: str) -> Any:
+    return _ipywidgets().Button(
+        description=f"{label} ({key})", tooltip=f"key {key}", layout={"width": "auto"}
+    )
+
+
+def _ipywidgets() -> Any:
+    try:
+        import ipywidgets
+    except ImportError:
+        raise DataError(
+            "voting in a notebook needs the extra lab: pip install 'arena-kit[lab,vote]'"
+        ) from None
+    return ipywidgets
+
+
+def _user() -> str:
+    """The user's name as an id."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", getpass.getuser()).strip(".-") or "me"

@@ -1,0 +1,176 @@
+"""Battles that stay on disk: 1, 10 and 100 million, 200 models, from Parquet files.
+
+    python benchmarks/out_of_core.py                 # 1 and 10 million
+    python benchmarks/out_of_core.py 1 10 100        # needs about 1 GB in --folder
+    python benchmarks/out_of_core.py --intervals     # Poisson against multinomial resamples
+
+Every step runs in a process of its own: its wall time, its CPU time (which a busy machine changes
+little) and its peak memory. DuckDB's own group-by of models and winner stands beside the counting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MODELS = 200
+PER_FILE = 10_000_000
+PER_QUESTION = 5
+RESAMPLES = 200
+STEPS = ("group-by", "count", "fit", "resamples", "sandwich")
+
+
+def generate(folder: Path, millions: int) -> None:
+    """Battles of random pairs, a fifth of them ties, five to a question in no order; files after
+    the first have its battles on questions of their own.
+    """
+    import duckdb
+
+    rows = min(millions * 1_000_000, PER_FILE)
+    con = duckdb.connect()
+    con.execute("SET memory_limit = '2GB'")
+    first = folder / "000.parquet"
+    con.execute(f"""COPY (
+        WITH drawn AS (
+            SELECT range AS n, (hash(range) % {MODELS})::INT AS a,
+                (hash(range + 1000000007) % {MODELS - 1})::INT AS other,
+                hash(range + 77777777777) AS luck FROM range({rows})),
+        sides AS (SELECT n, a, other + (other >= a)::INT AS b, luck FROM drawn)
+        SELECT 'model-' || lpad(a::VARCHAR, 3, '0') AS model_a,
+            'model-' || lpad(b::VARCHAR, 3, '0') AS model_b,
+            CASE WHEN luck % 5 = 0 THEN 'tie'
+                WHEN (luck // 5 % 100000) / 1e5 < 1 / (1 + exp((b - a) * 0.02)) THEN 'model_a'
+                ELSE 'model_b' END AS winner,
+            'q' || (hash(n + 5) % {rows // PER_QUESTION}) AS question_id FROM sides
+        ) TO '{first}' (FORMAT parquet)""")
+    for number in range(1, millions * 1_000_000 // rows):
+        other = f"SELECT * REPLACE ('{number}' || question_id AS question_id) FROM '{first}'"
+        con.execute(f"COPY ({other}) TO '{folder / f'{number:03}.parquet'}' (FORMAT parquet)")
+
+
+def step(name: str, folder: Path) -> None:
+    """One step, and what it took, as a line of JSON."""
+    began = time.perf_counter()
+    if name == "group-by":
+        import duckdb
+
+        query = f"SELECT model_a, model_b, winner, count(*) FROM '{folder}/*.parquet' GROUP BY ALL"
+        duckdb.connect().execute(query).fetchall()
+    else:
+        rate(name, folder)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    took = {
+        "wall": time.perf_counter() - began,
+        "cpu": used.ru_utime + used.ru_stime,
+        "mb": used.ru_maxrss / 1024,
+    }
+    print(json.dumps(took))
+
+
+def rate(name: str, folder: Path) -> None:
+    from arena_kit.battles.streams import BattleFiles
+    from arena_kit.rating.bradley_terry import BradleyTerry
+    from arena_kit.rating.streamed import rate_boards
+
+    stream = BattleFiles.of(folder)
+    if name == "count":
+        return
+    method = {
+        "fit": BradleyTerry(cluster="battle"),
+        "resamples": BradleyTerry(interval="percentile", resamples=RESAMPLES, cluster="question"),
+        "sandwich": BradleyTerry(cluster="question"),
+    }[name]
+    rated, _ = rate_boards(method, stream)
+    assert len(rated[""].models) == MODELS
+
+
+def measured(name: str, folder: Path) -> dict[str, float]:
+    command = [sys.executable, __file__, "--step", name, "--folder", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def intervals() -> None:
+    """Streamed intervals (each question a Poisson number of times) against those of the bootstrap
+    in memory (as many questions as there are, with replacement) and of the sandwich, on battles of
+    12 models that share questions of one to thirty battles.
+    """
+    import numpy as np
+
+    from arena_kit.battles.files import write_battles
+    from arena_kit.battles.log import BattleLog, Labels
+    from arena_kit.battles.streams import BattleFiles
+    from arena_kit.rating.bradley_terry import BradleyTerry
+    from arena_kit.rating.streamed import rate_boards
+
+    rng = np.random.default_rng(0)
+    n, models, ratios = 20_000, 12, []
+    for _ in range(4):
+        a = rng.integers(0, models, n)
+        b = (a + rng.integers(1, models, n)) % models
+        question = np.minimum(rng.geometric(1 / 1500, n), 4000)
+        lean = rng.normal(0, 0.8, (4001, models))[question]  # what a question does to a model
+        each = np.arange(n)
+        gap = (a - b) * 0.15 + lean[each, a] - lean[each, b]
+        log = BattleLog(
+            models=tuple(f"m{i:02}" for i in range(models)),
+            a=a.astype(np.int32), b=b.astype(np.int32),
+            outcome=(rng.random(n) > 1 / (1 + np.exp(-gap))).astype(np.int8),
+            question_id=Labels.of([f"q{k}" for k in question]),
+        )  # fmt: skip
+        method = BradleyTerry(interval="percentile", resamples=2000)
+        with tempfile.TemporaryDirectory() as folder:
+            write_battles(Path(folder) / "battles.parquet", log)
+            on_disk = rate_boards(method, BattleFiles.of(folder))[0][""]
+        for other in (method(log), BradleyTerry()(log)):
+            ratios += [[_width(on_disk[m]) / _width(other[m]) for m in log.models]]
+    table = np.array(ratios)
+    for name, rows in (("multinomial", table[::2]), ("sandwich", table[1::2])):
+        low, high = rows.min(), rows.max()
+        print(f"width to {name}: mean {rows.mean():.3f}, from {low:.3f} to {high:.3f}")
+
+
+def _width(row: object) -> float:
+    return row.ci_high - row.ci_low  # type: ignore[attr-defined, no-any-return]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("millions", nargs="*", type=int, default=[1, 10])
+    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--step", choices=STEPS)
+    parser.add_argument("--intervals", action="store_true")
+    given = parser.parse_args()
+    if given.intervals:
+        intervals()
+        return
+    if given.step:
+        step(given.step, given.folder)
+        return
+    print(f"{'millions':>8} {'step':<10} {'wall s':>8} {'CPU s':>8} {'peak MB':>8} CPU s a million")
+    for millions in given.millions:
+        folder = Path(tempfile.mkdtemp(dir=given.folder, prefix="arena-kit-battles-"))
+        try:
+            generate(folder, millions)
+            took = {}
+            for name in STEPS:
+                took[name] = each = measured(name, folder)
+                figures = f"{each['wall']:8.1f} {each['cpu']:8.1f} {each['mb']:8.0f}"
+                per_million = f"{each['cpu'] / millions:8.3f}"
+                print(f"{millions:8} {name:<10} {figures} {per_million}", flush=True)
+        finally:
+            shutil.rmtree(folder)
+        for clock in ("wall", "cpu"):
+            ratio = took["count"][clock] / took["group-by"][clock]
+            print(f"{millions:8} count takes {ratio:.2f} x DuckDB's group-by ({clock})", flush=True)
+
+
+if __name__ == "__main__":
+    main()

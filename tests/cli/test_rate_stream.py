@@ -1,0 +1,106 @@
+"""`rate` on folders, patterns and large files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from arena_kit import BradleyTerry, PermutationElo
+from arena_kit.battles import streams
+from arena_kit.battles.files import write_battles
+from arena_kit.cli.main import main
+from arena_kit.cli.rate_stream import streams as is_streamed
+from tests.samples import asked
+
+LOG = asked(600, models=4)
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A log in two Parquet files of a folder, and whole beside it."""
+    votes = tmp_path / "votes"
+    votes.mkdir()
+    write_battles(votes / "may.parquet", LOG.select(np.arange(250)))
+    write_battles(votes / "june.parquet", LOG.select(np.arange(250, 600)))
+    write_battles(tmp_path / "all.parquet", LOG)
+    return votes
+
+
+def test_a_folder_and_a_pattern_are_rated_like_one_file(folder: Path) -> None:
+    """The board, the claims and the counts are those of the file that holds all battles."""
+    whole = call("rate", folder.parent / "all.parquet", "--json")
+    assert whole.exit_code == 0
+    expected = json.loads(whole.stdout)
+    for words in ((folder,), (folder / "*.parquet",), (folder.parent / "all.parquet", "--stream")):
+        told = json.loads(call("rate", *words, "--json").stdout)
+        assert told["n_battles"] == expected["n_battles"]
+        assert told["dropped"] == expected["dropped"]
+        assert told["claims"]["tiers"] == expected["claims"]["tiers"]
+        for mine, theirs in zip(told["ratings"], expected["ratings"], strict=True):
+            assert mine["model"] == theirs["model"]
+            assert mine["rating"] == pytest.approx(theirs["rating"], abs=1e-7)
+            assert mine["ci_low"] == pytest.approx(theirs["ci_low"], abs=1e-7)
+
+
+def test_elo_in_order_is_streamed_and_shuffled_elo_is_refused(folder: Path) -> None:
+    """Shuffling needs all battles at once; the sentence says what to set."""
+    refused = call("rate", folder, "--method", "elo")
+    assert refused.exit_code == 2
+    assert "set shuffle=false and n_perms=1" in refused.stderr
+    settings = ("shuffle=false", "n_perms=1", "evidence_replicates=0")
+    words = [word for each in settings for word in ("--set", each)]
+    told = json.loads(call("rate", folder, "--method", "elo", *words, "--json").stdout)
+    july = LOG.select(np.r_[250:600, 0:250])  # files come in the order of their names
+    method = PermutationElo(shuffle=False, n_perms=1, evidence_replicates=0)
+    for row in told["ratings"]:
+        assert row["rating"] == pytest.approx(method(july)[row["model"]].rating, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--also", "x.csv"), "--also and --panel hold all battles"),
+        (("--dimension", "tone"), "no dimension 'tone'; found: none"),
+        (("--set", "covariates=length"), "covariates are not streamed"),
+    ],
+)
+def test_what_cannot_be_streamed_is_refused(
+    folder: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    """One sentence, and exit code 2."""
+    refused = call("rate", folder, *words)
+    assert refused.exit_code == 2
+    assert sentence in refused.stderr
+
+
+def test_large_files_are_streamed_by_themselves(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From so many rows on, unless the method or --no-stream says otherwise."""
+    file, method = folder.parent / "all.parquet", BradleyTerry()
+    assert not is_streamed(method, file, None, alone=True)
+    monkeypatch.setattr(streams, "STREAM_FROM", 600)
+    assert is_streamed(method, file, None, alone=True)
+    assert not is_streamed(method, file, False, alone=True)
+    assert not is_streamed(PermutationElo(), file, None, alone=True)
+    assert not is_streamed(method, file, None, alone=False)
+    assert is_streamed(method, folder, None, alone=True)
+
+
+def test_a_cluster_that_is_not_there_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address stands in the sentence."""
+    from arena_kit import fanout
+
+    monkeypatch.setattr(fanout, "_PATIENCE", 0.5)
+    words = ("--set", "interval=percentile", "--cluster", "tcp://127.0.0.1:9")
+    refused = call("rate", folder, *words)
+    assert refused.exit_code == 2
+    assert "cluster tcp://127.0.0.1:9: no Dask scheduler answers" in refused.stderr

@@ -1,0 +1,269 @@
+"""Ratings of battles that stay on disk are those of the same battles in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena_kit import (
+    BattleLog,
+    BradleyTerry,
+    Glicko2,
+    PermutationElo,
+    RatingError,
+    Ratings,
+    rate_files,
+)
+from arena_kit.battles import streams
+from arena_kit.battles.files import read_battles, write_battles
+from arena_kit.battles.log import Labels
+from arena_kit.battles.streams import BattleFiles
+from arena_kit.rating import streamed
+from arena_kit.rating.poisson_weights import PoissonWeights, poisson_table
+from arena_kit.rating.sketch import KEPT, Sketch
+from arena_kit.rating.streamed import rate_boards
+from arena_kit.rating.streamed_replays import replay_boards
+from tests.samples import asked, expanded
+
+BOOTSTRAP = BradleyTerry(interval="percentile", resamples=200)
+
+
+def on_disk(log: BattleLog, path: Path, parts: int = 2) -> BattleFiles:
+    path.mkdir()
+    for n, rows in enumerate(np.array_split(np.arange(len(log)), parts)):
+        write_battles(path / f"{n}.parquet", log.select(rows))
+    return BattleFiles.of(path)
+
+
+def rows_of(ratings: Ratings) -> dict[str, list[float]]:
+    return {
+        row.model: [row.rating, row.ci_low or 0, row.ci_high or 0, row.extra["se"] or 0]
+        for row in ratings.ratings
+    }
+
+
+def assert_same(mine: Ratings, theirs: Ratings, tolerance: float = 1e-7) -> None:
+    assert mine.order == theirs.order
+    for model, expected in rows_of(theirs).items():
+        assert rows_of(mine)[model] == pytest.approx(expected, abs=tolerance)
+    assert mine.n_battles == theirs.n_battles
+    assert mine.dropped == theirs.dropped
+
+
+def weighted(log: BattleLog) -> BattleLog:
+    return replace(log, weight=np.random.default_rng(1).uniform(0.5, 2, len(log)))
+
+
+@pytest.mark.parametrize(
+    ("log", "method"),
+    [
+        (asked(), BradleyTerry()),
+        (asked(voters=90), BradleyTerry()),
+        (asked(voters=90), BradleyTerry(cluster="voter")),
+        (asked(voters=5), BradleyTerry()),
+        (asked(), BradleyTerry(cluster="battle", both_bad="exclude")),
+        (weighted(asked()), BradleyTerry(baseline="m02")),
+        (weighted(asked()), BradleyTerry(cluster="battle")),
+        (asked(), BradleyTerry(ties="davidson")),
+        (replace(asked(), question_id=None), BOOTSTRAP),
+    ],
+    ids=["question", "two-way", "voter", "few voters", "battle", "weights", "weights alone",
+         "davidson", "counts"],
+)  # fmt: skip
+def test_the_sandwich_is_that_of_memory(
+    tmp_path: Path, log: BattleLog, method: BradleyTerry
+) -> None:
+    """Ratings, standard errors and intervals agree with those of the log in memory."""
+    rated, unrated = rate_boards(method, on_disk(log, tmp_path / "votes"))
+    assert not unrated
+    assert_same(rated[""], method(log))
+
+
+def test_dimensions_are_rated_one_by_one(tmp_path: Path) -> None:
+    """Each dimension has its board, and one that cannot be rated says why."""
+    log = asked(2000)
+    codes = np.arange(len(log)) % 2
+    log = replace(log, dimension=Labels.of(np.array(["facts", "style"], object)[codes]))
+    alone = asked(20).select([0])
+    alone = replace(alone, models=("x", "y"), dimension=Labels.of(["tone"]))
+    both = BattleLog.joined(log, replace(alone, outcome=np.array([3], np.int8)))
+    method = BradleyTerry(both_bad="exclude")
+    rated, unrated = rate_boards(method, on_disk(both, tmp_path / "votes"))
+    for name in ("facts", "style"):
+        assert_same(rated[name], method(log.by_dimension()[name]))
+    assert "all were dropped (1 both_bad)" in unrated["tone"]
+    only, _ = rate_boards(method, on_disk(both, tmp_path / "again"), only="facts")
+    assert list(only) == ["facts"]
+
+
+def test_order_and_chunks_change_no_resample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shuffled rows in other files, read in other chunks and in several passes, give the same
+    resamples to the last bit.
+    """
+    log = asked(5000)
+    first, _ = rate_boards(BOOTSTRAP, on_disk(log, tmp_path / "one", parts=1))
+    monkeypatch.setattr(streams, "_CHUNK", 2048)
+    monkeypatch.setattr(streamed, "MOST_BYTES", 4 * 8 * 45 * 30)
+    shuffled = log.select(np.random.default_rng(5).permutation(len(log)))
+    second, _ = rate_boards(BOOTSTRAP, on_disk(shuffled, tmp_path / "two", parts=3))
+    assert np.array_equal(first[""].replicates, second[""].replicates)
+
+
+def test_poisson_resamples_spread_as_the_sandwich_says(tmp_path: Path) -> None:
+    """Drawing questions a Poisson number of times gives the clustered standard errors: over all
+    models, 1,000 resamples agree within their Monte-Carlo error.
+    """
+    log = asked(3000, questions=300)
+    method = replace(BOOTSTRAP, resamples=1000)
+    rated, _ = rate_boards(method, on_disk(log, tmp_path / "votes"))
+    mine, exact = (rows_of(each) for each in (rated[""], BradleyTerry()(log)))
+    ratio = np.array([mine[model][3] / exact[model][3] for model in mine])
+    assert ratio.mean() == pytest.approx(1, abs=0.05)
+    assert np.all(np.abs(ratio - 1) < 0.12)
+
+
+def test_two_way_resamples_have_the_width_of_the_two_way_sandwich(tmp_path: Path) -> None:
+    """With voters as well as questions, drawn intervals are stretched to both."""
+    log = asked(3000, questions=300, voters=60)
+    rated, _ = rate_boards(replace(BOOTSTRAP, resamples=1000), on_disk(log, tmp_path / "votes"))
+    mine, exact = (rows_of(each) for each in (rated[""], BradleyTerry()(log)))
+    ratio = np.array([mine[model][3] / exact[model][3] for model in mine])
+    assert ratio.mean() == pytest.approx(1, abs=0.05)
+
+
+def test_compiled_sums_are_those_of_numpy() -> None:
+    """The kernel and NumPy draw the same numbers and add them up alike."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 20, 5000).astype(np.int32)
+    clusters = rng.integers(0, 2**64, 5000, np.uint64)
+    weights = PoissonWeights.of(7, 30)
+    sums = np.zeros((2, 20, weights.lanes))
+    for engine, each in enumerate(sums):
+        weights.add(each, rows, clusters, np.ones(5000), compiled=bool(engine))
+    assert np.array_equal(sums[0], sums[1])
+    for number in (0, 5, 29):
+        times = weights.times(clusters, number)
+        assert np.bincount(rows, times, 20).tolist() == sums[0][:, number].tolist()
+
+
+def test_sixteen_bits_make_a_poisson_number() -> None:
+    """Mean 1, variance 1 (to 3 in 100,000), and the probability of none is 1/e."""
+    table = poisson_table()
+    assert table.mean() == 1
+    assert table.var() == pytest.approx(1, abs=5e-5)
+    assert np.mean(table == 0) == pytest.approx(np.exp(-1), abs=1e-5)
+
+
+def test_a_sketch_counts_what_it_saw() -> None:
+    """Few different hashes are counted exactly, many within a tenth, in whatever order and parts
+    they come.
+    """
+    rng = np.random.default_rng(0)
+    items = np.concatenate([np.zeros(5000), np.ones(90_000)]).astype(np.intp)
+    hashes = np.concatenate([rng.integers(0, 700, 5000), rng.integers(0, 40_000, 90_000)])
+    hashes = hashes.astype(np.uint64)
+    whole, parts = Sketch(3), Sketch(3)
+    whole.add(items, hashes)
+    order = rng.permutation(len(items))
+    for some in np.array_split(order, 4):
+        part = Sketch(3)
+        part.add(items[some], hashes[some])
+        parts.join(part)
+    counts = whole.counts()
+    assert counts.tolist() == parts.counts().tolist()
+    assert counts[0] == len(set(hashes[:5000].tolist())) < KEPT
+    assert counts[1] == pytest.approx(len(set(hashes[5000:].tolist())), rel=0.1)
+    assert counts[2] == 0
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        PermutationElo(shuffle=False, n_perms=1, evidence_replicates=0, ties="half"),
+        Glicko2(evidence_replicates=0),
+    ],
+    ids=["elo", "glicko2"],
+)
+def test_replays_in_order_are_those_of_memory(
+    tmp_path: Path, method: PermutationElo | Glicko2
+) -> None:
+    """A replay that carries its state from chunk to chunk ends where one replay of all does."""
+    log = asked(4000)
+    times = np.random.default_rng(2).permutation(4000).astype("timedelta64[s]")
+    log = replace(log, timestamp=np.datetime64("2026-01-01", "us") + times)
+    rated, _ = replay_boards(method, on_disk(log, tmp_path / "votes"))
+    expected = method(log)
+    for row in expected.ratings:
+        assert rated[""][row.model].rating == pytest.approx(row.rating, abs=1e-8)
+        assert rated[""][row.model].n_battles == row.n_battles
+    assert rated[""].dropped == expected.dropped
+
+
+def test_replayed_resamples_are_as_wide_as_those_of_memory(tmp_path: Path) -> None:
+    """Glicko-2's evidence intervals are those of the bootstrap in memory, within Monte-Carlo error;
+    a model seen on too few questions has none.
+    """
+    log = asked(1500, models=4, questions=200)
+    few = replace(asked(6, models=2, questions=6), models=("m00", "new"))
+    log = BattleLog.joined(log, few)
+    method = Glicko2(evidence_replicates=200)
+    rated, _ = replay_boards(method, on_disk(log, tmp_path / "votes"))
+    expected = method(log)
+    mine, theirs = (
+        np.array([each[m].extra["evidence_se"] for m in ("m00", "m01", "m02", "m03")], float)
+        for each in (rated[""], expected)
+    )
+    assert np.mean(mine / theirs) == pytest.approx(1, abs=0.15)
+    assert rated[""]["new"].no_interval == expected["new"].no_interval != ""
+
+
+def test_what_needs_all_battles_at_once_is_refused(tmp_path: Path) -> None:
+    """Shuffled orders, rating periods, weights in a replay, and covariates are refused."""
+    stream = on_disk(asked(200), tmp_path / "votes")
+    with pytest.raises(RatingError, match="set shuffle=false and n_perms=1"):
+        replay_boards(PermutationElo(), stream)
+    with pytest.raises(RatingError, match="set period_days=0"):
+        replay_boards(Glicko2(period_days=1), stream)
+    with pytest.raises(RatingError, match="covariates are not streamed"):
+        rate_boards(BradleyTerry(covariates=("length",)), stream)
+    with pytest.raises(RatingError, match="weights cannot be used"):
+        replay_boards(Glicko2(), on_disk(weighted(asked(200)), tmp_path / "weighted"))
+
+
+def test_files_are_rated_by_one_call(tmp_path: Path) -> None:
+    """In Python a folder is rated by one call, whatever the method."""
+    log = asked(600)
+    on_disk(log, tmp_path / "votes")
+    assert_same(rate_files(tmp_path / "votes")[""], BradleyTerry()(log))
+    method = Glicko2(evidence_replicates=0)
+    assert rate_files(tmp_path / "votes" / "*.parquet", method)[""].order == method(log).order
+
+
+def test_real_votes_give_the_same_board_streamed_and_in_memory(data: Path, tmp_path: Path) -> None:
+    """27,000 real votes by question: streamed from Parquet as from memory."""
+    log = read_battles(data / "chatbot_arena_27k" / "battles.csv.gz", winner="human")
+    rated, _ = rate_boards(BradleyTerry(), on_disk(log, tmp_path / "votes"))
+    assert_same(rated[""], BradleyTerry()(log))
+
+
+@pytest.mark.slow  # writes, reads and resamples 1.67 million rows: about a quarter of a minute
+def test_all_real_votes_give_the_same_board_streamed_and_in_memory(
+    data: Path, tmp_path: Path
+) -> None:
+    """1.67 million real votes as rows: the board of the counts, streamed and in memory."""
+    file = expanded(data, tmp_path / "votes.parquet")
+    log, stream = read_battles(file), BattleFiles.of(file)
+    assert len(stream) == len(log) > 1_600_000
+    rated, _ = rate_boards(BradleyTerry(), stream)
+    assert_same(rated[""], BradleyTerry()(log))
+    counts = read_battles(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
+    for row in BradleyTerry()(counts).ratings:
+        assert rated[""][row.model].rating == pytest.approx(row.rating, abs=1e-7)
+    drawn, _ = rate_boards(BOOTSTRAP, stream)
+    se = [drawn[""][m].extra["se"] / rated[""][m].extra["se"] for m in drawn[""].models]  # type: ignore[operator]
+    assert np.mean(se) == pytest.approx(1, abs=0.03)

@@ -1,0 +1,225 @@
+"""Reports in a real browser, on a phone and on a desk: they fit, and no text in them acts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena_kit import Source
+from arena_kit.battles.files import write_battles
+from arena_kit.battles.log import Labels
+from arena_kit.runs.notebooks import run_notebook
+from arena_kit.site.build import build_site
+from tests.browser import Browser, running_browser
+from tests.samples import (
+    HOSTILE,
+    all_pairs,
+    crowd,
+    drawn,
+    edited,
+    report_of,
+)
+
+PHONE, DESK = (390, 844), (1280, 800)
+#: Texts that act, mislead or do not fit where they are shown as they are.
+TEXTS = [
+    *HOSTILE,
+    "</script></style></textarea><script>document.title='PWNED'</script>",
+    "![x](http://127.0.0.1:9/remote.png) [x](javascript:document.title='PWNED')",
+    "user\u202egnp.exe \u2066x\u2069 \u200b\u2060\ufeff zero",
+    "W" * 5000,
+    r"$\frac{1}{0}$ \input{/etc/passwd} $$\sum$$",
+    "| a | b |\n|---|---|\n# heading\n- item",
+]
+ALL = " ".join(TEXTS)
+NOTEBOOKS = (
+    "pilot", "headline", "k_sweep", "adaptive", "judge_report", "placement", "policy_validity",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all reports."""
+    with running_browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+def wide(browser: Browser) -> list[str]:
+    """What reaches beyond the window and does not scroll in a container of its own."""
+    found: list[str] = browser.run(
+        """[...document.querySelectorAll('main *')].filter((e) => {
+          if (e.getBoundingClientRect().right <= innerWidth + 1) return false;
+          for (let p = e.parentElement; p; p = p.parentElement)
+            if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(p).overflowX)
+                && p.getBoundingClientRect().right <= innerWidth + 1) return false;
+          return true;
+        }).map((e) => e.outerHTML.slice(0, 120))"""
+    )
+    return found
+
+
+def opened(browser: Browser, page: Path, *, fold: bool) -> None:
+    """Go to a page, with all that is folded open or closed."""
+    browser.go(page)
+    browser.run(
+        f"document.querySelectorAll('details').forEach((d) => {{ d.open = {int(not fold)} }})"
+    )
+
+
+def check(browser: Browser, page: Path) -> None:
+    """A page runs nothing, asks nobody and fits both windows, also with everything unfolded."""
+    for width, height in (PHONE, DESK):
+        browser.size(width, height)
+        browser.forget()
+        for fold in (True, False):
+            opened(browser, page, fold=fold)
+            assert browser.overflow() <= 0, width
+            assert wide(browser) == [], width
+        assert browser.run("document.title") != "PWNED"
+        assert browser.run("document.scripts.length") == 0
+        asked = {url.split(":")[0] for url in browser.requests}
+        assert asked <= {"file", "about", "data"}, browser.requests
+        assert not browser.errors
+
+
+def first_screen(browser: Browser) -> str:
+    """What can be read without scrolling."""
+    text: str = browser.run(
+        """(() => { const seen = [];
+          const walk = document.createTreeWalker(document.querySelector('main'), 4);
+          while (walk.nextNode()) {
+            const r = document.createRange(); r.selectNode(walk.currentNode);
+            const b = r.getBoundingClientRect();
+            if (b.height && b.bottom <= innerHeight) seen.push(walk.currentNode.textContent); }
+          return seen.join(' '); })()"""
+    )
+    return " ".join(text.split())
+
+
+def test_a_hostile_tournament(browser: Browser, workspace: Path) -> None:
+    """Texts of prompts and responses act nowhere in its report or in the site's copy, and names of
+    128 characters, of an entrant, a stratum or the tournament, do not widen it.
+    """
+    names = ["ash", "b" * 128, "cherry"]
+    crowd(workspace, names, ["factuality", "d" * 60], prompts=3)
+    bank = workspace / "sample" / "prompts.jsonl"
+    rows = [json.loads(line) for line in bank.read_text().splitlines()]
+    for row in rows:
+        row |= {"text": ALL, "source": "s" * 128, "subject": ALL}
+    bank.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for file in (workspace / "sample" / "responses").glob("*.jsonl"):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        for n, row in enumerate(rows):
+            row["response_text"] += " " + ALL[n * 7 :]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    edited(workspace, name="n" * 128, elo__evidence_replicates=20)
+    page = report_of("headline", workspace, n_perms=20)
+    check(browser, page)
+    assert "PWNED" in browser.text()  # as text
+    build_site([page.parent], workspace / "site")
+    copied = workspace / "site" / page.parent.name / "report.html"
+    check(browser, copied)
+    assert browser.run("document.querySelector('p.site a').getAttribute('href')") == "index.html"
+
+
+def hostile_votes(path: Path) -> list[str]:
+    """A file of votes among models whose names are hostile, as far as names may be: one that does
+    not print is refused. Returns the names.
+    """
+    rng = np.random.default_rng(0)
+    names = [text[:250] for text in TEXTS if text.isprintable()]
+    skill = {name: 40.0 * n for n, name in enumerate(names)}
+    log = drawn(rng, skill, all_pairs(names), 800)
+    asked = Labels.of([TEXTS[n % 5] for n in range(len(log))])
+    write_battles(path, replace(log, question_id=asked))
+    return names
+
+
+def test_a_hostile_arena(browser: Browser, workspace: Path) -> None:
+    """Names of models and prompts, of the arena and a note act nowhere in a validity report."""
+    names = hostile_votes(workspace / "votes.jsonl")
+    given = {"battles": "votes.jsonl", "arena": ALL, "note": ALL, "detail": names[:3]}
+    check(browser, report_of("policy_validity", workspace, **given))
+    assert "PWNED" in browser.text()
+
+
+def test_a_hostile_placement(browser: Browser, workspace: Path) -> None:
+    """Names of models and judges and a note on the votes act nowhere in a placement's report."""
+    names = hostile_votes(workspace / "votes.jsonl")
+    rng = np.random.default_rng(1)
+    placed, others = names[1], names[2:9]
+    log = drawn(rng, dict.fromkeys([placed, *others], 0.0), [(placed, each) for each in others],
+                90, "j", Source.LLM_JUDGE)  # fmt: skip
+    judge = Labels.of([TEXTS[0]] * len(log))
+    write_battles(workspace / "judged.jsonl", replace(log, judge_model=judge))
+    given = {"model": placed, "human": "votes.jsonl", "human_note": ALL, "judged": "judged.jsonl",
+             "min_battles": 10, "n_bootstraps": 100, "soft": False}  # fmt: skip
+    check(browser, report_of("placement", workspace, **given))
+    assert "PWNED" in browser.text()
+
+
+def test_a_hostile_judge(browser: Browser, workspace: Path) -> None:
+    """Names of judges, models and dimensions act nowhere in a judge report."""
+    sides = ("ash", "beech")
+    lines = [
+        {"model_a": sides[n % 2], "model_b": sides[1 - n % 2], "winner": "model_a",
+         "question_id": f"q{n}", "dimension": TEXTS[n % 3], "judge_model": TEXTS[n % 4],
+         "source": "llm-judge"}
+        for n in range(48)
+    ]  # fmt: skip
+    file = workspace / "verdicts.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    check(browser, report_of("judge_report", workspace, verdicts="verdicts.jsonl"))
+    assert "PWNED" in browser.text()
+
+
+#: What the first screen of each sample report must say: an answer, and how sure it is.
+SAID = {
+    "pilot": ("usable with caution", "aspen"),
+    "headline": ("aspen is first (P > 99%)", "factuality"),
+    "k_sweep": ("No: every neighbour keeps its place", "not decided by the evidence"),
+    "adaptive": ("aspen is first (P > 99%)", "factuality"),
+    "judge_report": ("is not usable", "at least 70% is usable"),
+    "placement": ("dogwood is placed at rank 5 of 13", "1022 to 1074"),
+    "policy_validity": ("2 of 4 objectives are met", "officially stable"),
+}
+
+
+@pytest.mark.slow  # seven whole runs of the sample, a minute and a half
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_sample_report_answers_on_its_first_screen(
+    name: str, browser: Browser, workspace: Path
+) -> None:
+    """The answer and its certainty are read without scrolling, on a phone and on a desk; the page
+    fits both, and its pictures have a form for each.
+    """
+    page = run_notebook(name, root=workspace, progress=False).path / "report.html"
+    check(browser, page)
+    for width, height in (PHONE, DESK):
+        browser.size(width, height)
+        browser.go(page)
+        shown = first_screen(browser)
+        assert all(words in shown for words in SAID[name]), shown
+    pictures = browser.run("document.images.length")
+    assert browser.run("document.querySelectorAll('picture source').length") == pictures
+    assert f"arena-kit site {page.parent.name} --out site" in browser.text()
+
+
+@pytest.mark.slow  # 12 entrants on five dimensions are 3,300 verdicts and seven large figures
+def test_twelve_entrants_on_five_dimensions(browser: Browser, workspace: Path) -> None:
+    """The report of a large tournament stays within 12,000 pixels at 1280 and 3 MB."""
+    names = [f"entrant-{n:02d}" for n in range(1, 13)]
+    dimensions = ["factuality", "calibration", "clinical_utility", "tone", "brevity"]
+    crowd(workspace, names, dimensions, prompts=5)
+    given = {"n_perms": "50", "strata": "{}"}
+    page = run_notebook("headline", root=workspace, overrides=given, progress=False).path
+    check(browser, page / "report.html")
+    browser.size(*DESK)
+    browser.go(page / "report.html")
+    assert browser.run("document.documentElement.scrollHeight") <= 12_000
+    assert (page / "report.html").stat().st_size <= 3_000_000

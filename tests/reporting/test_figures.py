@@ -1,0 +1,93 @@
+"""Figures for a phone: as narrow as it is, stacked, with type that can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+
+from arena_kit import BradleyTerry, bradley_terry, tournament_plots
+from arena_kit.reporting.figures import Plot, plot, save_picture, shown_name
+from tests.samples import all_pairs, drawn
+
+NAMES = [f"entrant-{n:02d}" for n in range(12)]
+RNG = np.random.default_rng(0)
+STRENGTHS = {
+    name: BradleyTerry()(
+        drawn(RNG, {m: 30.0 * n for n, m in enumerate(NAMES)}, all_pairs(NAMES), 700)
+    )
+    for name in ("taste", "sight")
+}
+ROWS = [
+    {"dimension": name, "entrant_a": a, "entrant_b": b, "a_wins": 3, "b_wins": 2}
+    for name in STRENGTHS
+    for a, b in all_pairs(NAMES)
+]
+PLOTS: dict[str, Callable[[], Plot]] = {
+    "forest": lambda: tournament_plots.forest(STRENGTHS),
+    "winrates": lambda: tournament_plots.winrates(ROWS, STRENGTHS),
+    "above": lambda: bradley_terry.above(STRENGTHS),
+}
+#: A figure has 100 pixels per inch of a page; a phone of 390 leaves 360 for it.
+PIXELS, ROOM = 100, 360
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_narrow_figure_can_be_read(name: str) -> None:
+    """It fits a phone without being scaled, no type is under ten pixels, and every panel, one
+    below the other, has its names and its ticks.
+    """
+    figure = PLOTS[name]().narrow()
+    assert figure.get_figwidth() * PIXELS <= ROOM
+    shown = [text for text in figure.findobj(Text) if text.get_text()]
+    assert min(text.get_fontsize() for text in shown) / 72 * PIXELS >= 10
+    figure.draw_without_rendering()
+    boxes = [ax.get_position() for ax in figure.axes]
+    assert len(boxes) == 2
+    assert boxes[0].y0 > boxes[1].y1
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            labels = [tick.label1.get_visible() for tick in axis.get_major_ticks()]
+            assert labels
+            assert all(labels)
+
+
+def test_both_forms_are_saved(tmp_path: Path) -> None:
+    """A picture and its narrow form are files of their own, the same bytes each time."""
+    first = save_picture(PLOTS["forest"](), tmp_path / "a.png", tmp_path / "narrow" / "a.png")
+    again = save_picture(PLOTS["forest"](), tmp_path / "b.png", tmp_path / "narrow" / "b.png")
+    assert first.narrow is not None
+    assert again.narrow is not None
+    assert first.path.read_bytes() == again.path.read_bytes() != first.narrow.read_bytes()
+    assert first.narrow.read_bytes() == again.narrow.read_bytes()
+
+
+def test_a_rare_colour_stays(tmp_path: Path) -> None:
+    """One green mark among a thousand shades of red and blue is green in the file, too."""
+
+    @plot("rare", "One mark")
+    def rare(values: list[np.ndarray]) -> Figure:
+        figure = Figure(figsize=(6, 6), dpi=160)
+        ax = figure.subplots()
+        ax.imshow(values, cmap="RdBu")
+        ax.plot([3], [3], "o", color="#009e73", markersize=4)
+        return figure
+
+    saved = save_picture(rare([*RNG.random((12, 12))]), tmp_path / "rare.png")
+    colours = Image.open(saved.path).convert("RGB").getcolors(1 << 24)
+    assert colours is not None
+    assert min(max(abs(r - 0), abs(g - 158), abs(b - 115)) for _, (r, g, b) in colours) <= 4
+
+
+def test_a_long_name_is_shortened_in_the_middle() -> None:
+    """Both ends of a name tell it apart from others."""
+    assert shown_name("short") == "short"
+    long = shown_name(f"begins{'x' * 100}ends")
+    assert len(long) <= 44
+    assert long.startswith("begins")
+    assert long.endswith("ends")

@@ -1,0 +1,159 @@
+"""Fan-out: the same numbers from one process, from many, and from a cluster that loses a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arena_kit import BradleyTerry, DataError, Glicko2, PermutationElo, Policy, fanout
+from arena_kit.battles.files import write_battles
+from arena_kit.battles.streams import BattleFiles
+from arena_kit.cli.simulate import simulated
+from arena_kit.fanout import VARIABLE, fan_out, on_cluster, shares
+from arena_kit.matchmaking.world import World
+from arena_kit.rating.streamed import rate_boards
+from arena_kit.rating.streamed_replays import replay_boards
+from tests.samples import asked, expanded
+
+WORLD = World(models=6, prompts=12, matchups=150, newcomers=1)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A scheduler on loopback and two worker processes, of which one may be killed."""
+
+    address: str
+    cluster: Any
+
+    def pids(self) -> set[int]:
+        return {worker.pid for worker in self.cluster.workers.values() if worker.pid}
+
+    @contextmanager
+    def losing_a_worker(self) -> Iterator[list[int]]:
+        """Kill one worker as soon as it is at work; who was killed is listed."""
+        killed: list[int] = []
+        stop = threading.Event()
+
+        def strike() -> None:
+            while not stop.is_set():
+                busy = [w for w in self.cluster.scheduler.workers.values() if w.processing]
+                if busy:
+                    pid = self.cluster.workers[busy[0].name].pid
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+                    return
+                time.sleep(0.005)
+
+        thread = threading.Thread(target=strike)
+        thread.start()
+        try:
+            yield killed
+        finally:
+            stop.set()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A real scheduler, and two worker processes of one thread each."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+        silence_logs=50,
+    ) as running:  # fmt: skip
+        yield Cluster(running.scheduler_address, running)
+        fanout._client.cache_clear()
+
+
+def squared(n: int) -> int:
+    return n * n
+
+
+@pytest.mark.parametrize("by", ["here", "threads", "processes"])
+def test_results_come_in_the_order_of_tasks(by: fanout.By) -> None:
+    """Whoever computes them, in the order of the tasks."""
+    assert list(fan_out(squared, range(9), by=by, jobs=2)) == [n * n for n in range(9)]
+
+
+def test_shares_are_all_of_the_work() -> None:
+    """Every piece of work is in one share, however few there are."""
+    for n in (0, 1, 3, 100):
+        assert [k for some in shares(n) for k in range(n)[some]] == list(range(n))
+
+
+def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence, with the address."""
+    monkeypatch.setattr(fanout, "_PATIENCE", 0.5)
+    with (
+        on_cluster("tcp://127.0.0.1:9"),
+        pytest.raises(DataError, match=r"tcp://127\.0\.0\.1:9: no"),
+    ):
+        list(fan_out(squared, [1]))
+
+
+def test_a_bootstrap_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
+    """One of two worker processes is killed during the resamples; every number stays."""
+    method = BradleyTerry(interval="percentile", resamples=400, ties="davidson")
+    log = asked(4000, models=20, questions=500)
+    expected = method(log)
+    with on_cluster(cluster.address), cluster.losing_a_worker() as killed:
+        rated = method(log)
+    assert killed
+    assert np.array_equal(rated.replicates, expected.replicates)
+    assert rated.ratings == expected.ratings
+
+
+def test_a_simulation_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
+    """One of two worker processes is killed while it plays a world; every duel stays."""
+    expected = list(simulated(WORLD, Policy(), range(4), 75, 1))
+    with on_cluster(cluster.address), cluster.losing_a_worker() as killed:
+        duels = list(simulated(WORLD, Policy(), range(4), 75, 0))
+    assert killed
+    assert duels == expected
+
+
+def test_permutations_and_replays_are_the_same_on_a_cluster(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Elo over shuffled orders, Glicko-2's resamples and streamed battles, with the scheduler named
+    in the environment.
+    """
+    log = asked(1000)
+    elo = PermutationElo(n_perms=500, evidence_replicates=1000, ties="half")
+    glicko = Glicko2(evidence_replicates=20)
+    drawn = BradleyTerry(interval="percentile", resamples=100)
+    write_battles(tmp_path / "0.parquet", log.select(np.arange(400)))
+    write_battles(tmp_path / "1.parquet", log.select(np.arange(400, 1000)))
+    stream = BattleFiles.of(tmp_path)
+    here = [elo(log), glicko(log), rate_boards(drawn, stream)[0][""]]
+    here.append(replay_boards(glicko, stream)[0][""])
+    monkeypatch.setenv(VARIABLE, cluster.address)
+    there = [elo(log), glicko(log), rate_boards(drawn, stream)[0][""]]
+    there.append(replay_boards(glicko, stream)[0][""])
+    for mine, theirs in zip(here, there, strict=True):
+        assert np.array_equal(mine.replicates, theirs.replicates)
+        assert mine.ratings == theirs.ratings
+
+
+@pytest.mark.slow  # 1.67 million rows, resampled twice
+def test_all_real_votes_give_the_same_resamples_on_a_cluster(
+    cluster: Cluster, data: Path, tmp_path: Path
+) -> None:
+    """1.67 million real votes, streamed here and by workers of which one is lost."""
+    stream = BattleFiles.of(expanded(data, tmp_path / "votes.parquet"))
+    method = BradleyTerry(interval="percentile", resamples=100)
+    here, _ = rate_boards(method, stream)
+    with on_cluster(cluster.address), cluster.losing_a_worker() as killed:
+        there, _ = rate_boards(method, stream)
+    assert killed
+    assert np.array_equal(here[""].replicates, there[""].replicates)

@@ -1,0 +1,29 @@
+"""Databases for vote stores: a SQLite file, and a PostgreSQL server where one is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.voting.postgres import Postgres, binaries, running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server for all tests of a process."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed (Debian's package postgresql)")
+    with running(programs) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a new vote store is to be made, on either database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "votes.sqlite")
+    url: str = request.getfixturevalue("postgres").new_database()
+    return url

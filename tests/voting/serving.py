@@ -1,0 +1,170 @@
+"""A server on loopback with voters, a small arena, and what must never be seen before a vote."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+
+from arena_kit.policy.constants import Policy
+from arena_kit.voting.entrance import Access
+from arena_kit.voting.live import Limits, LiveArena
+from arena_kit.voting.server import voting_app
+from arena_kit.voting.store import VoteStore
+from arena_kit.voting.texts import ArenaTexts
+
+Row = dict[str, Any]
+
+KEY = bytes(range(32))
+BOARD_TOKEN = "the-board-token"
+#: Names that occur in no page by chance.
+MODELS = ("Zephyrine-9", "acme/Quillback.xl", "obsidian_40B", "Marlowe:v2")
+
+
+def arena_texts(models: Sequence[str] = MODELS, prompts: int = 12) -> ArenaTexts:
+    """Prompts with a response of every model, none of which names one."""
+    asked = {f"q{n}": f"What is **{n}** plus {n}?" for n in range(prompts)}
+    said = {
+        (model, prompt): f"Answer {place}.{n}: `{n}` and *more*."
+        for place, model in enumerate(models)
+        for n, prompt in enumerate(asked)
+    }
+    return ArenaTexts(name="sums", models=tuple(models), prompts=asked, responses=said)
+
+
+def live_arena(where: Path | str, texts: ArenaTexts | None = None, **limits: Any) -> LiveArena:
+    """An arena on a store; voters may be quick unless the test says otherwise."""
+    return LiveArena(
+        VoteStore.open(where),
+        texts or arena_texts(),
+        Policy(),
+        limits=Limits(**{"per_minute": 10_000, "per_day": 100_000} | limits),
+        seed=7,
+    )
+
+
+@dataclass
+class Voter:
+    """A browser without a screen: keeps its cookie, asks for pairs, votes."""
+
+    address: str
+    token: str = ""
+    bodies: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.client = httpx2.Client(
+            base_url=self.address,
+            trust_env=False,
+            timeout=60,
+            verify=False,  # no TLS on loopback
+        )
+
+    def ask(self, path: str, body: Any, **headers: str) -> httpx2.Response:
+        """Any request of the page's kind."""
+        answer = self.client.post(path, json=body, headers=headers)
+        self.bodies.append(answer.text + repr(sorted(answer.headers.items())))
+        return answer
+
+    def enter(self) -> httpx2.Response:
+        return self.ask("/api/enter", {"token": self.token})
+
+    def pair(self) -> dict[str, Any]:
+        answer = self.ask("/api/matchup", {})
+        assert answer.status_code == 200, answer.text
+        return answer.json()  # type: ignore[no-any-return]
+
+    def vote(self, pair: dict[str, Any], choice: str) -> httpx2.Response:
+        body = {"ticket": pair["ticket"], "digest": pair["digest"], "choice": choice}
+        return self.ask("/api/vote", body | {"seconds": 1.5})
+
+
+@contextmanager
+def serving(live: LiveArena, *, token: str = "", hosts: Sequence[str] = ()) -> Iterator[str]:
+    """The server in a thread on a free port of loopback; gives its address."""
+    access = Access(
+        hosts=frozenset({"127.0.0.1", *hosts}), token=token, board_token=BOARD_TOKEN, key=KEY
+    )
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(
+        uvicorn.Config(voting_app(live, access), log_level="error", access_log=False)
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=30)
+
+
+def leaks(text: str, models: Sequence[str] = MODELS) -> list[str]:
+    """Whatever of the models' names can be found in a text: as they are, in lower case, as a slug,
+    in base64 at any offset, or as the beginning of a hash.
+    """
+    low = text.lower()
+    found = [name for name in models if name.lower() in low]
+    for name in models:
+        for spelling in {name, name.lower(), re.sub(r"[^a-z0-9]+", "-", name.lower())}:
+            raw = spelling.encode()
+            found += [f"slug of {name}"] if spelling in low else []
+            for offset in range(3):
+                middle = base64.b64encode(b"\0" * offset + raw)[4 if offset else 0 : -4].decode()
+                if len(middle) >= 8 and (middle in text or middle.lower() in low):
+                    found.append(f"base64 of {name}")
+            for kind in ("md5", "sha1", "sha256"):
+                if hashlib.new(kind, raw).hexdigest()[:8] in low:
+                    found.append(f"{kind} of {name}")
+    return found
+
+
+def page_data(html: str) -> tuple[dict[str, Any], str, str]:
+    """The data of a ballot's page, their text as it stands there, and what votes are sealed by."""
+    found = re.search(r'id="data" data-seal="([0-9a-f]+)">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    return json.loads(found[2]), found[2], found[1]
+
+
+def filled(
+    html: str, *, voter: str = "Ann", copy: str = "c0", choices: str = "A B TIE BOTH_BAD SKIP A"
+) -> Row:
+    """The file that a page saves, by the rule that docs/votes.md states: HMAC-SHA-256, with the
+    page's seal, of all values in their order, a line each.
+    """
+    data, text, seal = page_data(html)
+    votes = [
+        {"ticket": pair["ticket"], "digest": pair["digest"], "choice": choice, "seconds": 2.5}
+        for pair, choice in zip(data["pairs"], choices.split(), strict=False)
+    ]
+    content = hashlib.sha256(text.encode()).hexdigest()
+    file = {"ballot": data["ballot"], "content": content, "copy": copy, "voter": voter}
+    return sealed({"format": "arena_kit votes", "version": 1, **file, "votes": votes}, seal)
+
+
+def sealed(file: Row, seal: str) -> Row:
+    lines = [file[name] for name in ("ballot", "content", "copy", "voter")]
+    for vote in file["votes"]:
+        lines += [vote["ticket"], vote["digest"], vote["choice"], f"{vote['seconds']:.1f}"]
+    digest = hmac.new(seal.encode(), "\n".join(lines).encode(), hashlib.sha256).hexdigest()
+    return file | {"seal": digest}
+
+
+def returned(folder: Path, file: object, name: str = "votes.json") -> Path:
+    path = folder / name
+    path.write_text(file if isinstance(file, str) else json.dumps(file))
+    return path
