@@ -18,8 +18,8 @@ _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
 
 def import_papermill() -> Any:
-    """Import papermill. Where JupyterLab is installed beside it, jsonschema would compile a grammar of
-    addresses on the way, for more than a second; no notebook needs it.
+    """Import papermill. Where JupyterLab is installed beside it, jsonschema would compile a grammar
+    of addresses on the way, for more than a second; no notebook needs it.
     """
     hidden = _GRAMMAR not in sys.modules
     if hidden:
