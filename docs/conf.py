@@ -21,6 +21,8 @@ myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["docs.css"]
 html_title = f"arena_kit {release}"
 html_show_sourcelink = False
 html_copy_source = False

@@ -29,7 +29,7 @@ from arena_kit.runs.settings import (
 )
 
 ROOT = Path(__file__).parents[1]
-WIDTH = 96
+WIDTH = 76
 EXIT_CODES = {
     0: "finished",
     FAILED: "failed, interrupted, or without one usable verdict; the record is kept",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,19 +13,34 @@ from typing import Any
 
 from arena_kit.runs.record import TOKEN_VARIABLE, Record
 
+_GRAMMAR = "rfc3987_syntax"
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
+
+
+def import_papermill() -> Any:
+    """Import papermill. Where JupyterLab is installed beside it, jsonschema would compile a grammar
+    of addresses on the way, for more than a second; no notebook needs it.
+    """
+    hidden = _GRAMMAR not in sys.modules
+    if hidden:
+        sys.modules[_GRAMMAR] = None  # type: ignore[assignment]  # as if it were not installed
+    try:
+        import papermill
+    finally:
+        if hidden:
+            del sys.modules[_GRAMMAR]
+    return papermill
 
 
 def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:
     """Run a notebook's cells with these parameters, in the workspace; leaves report.ipynb."""
-    import papermill
     from traitlets.config import Config
 
     folder = tempfile.TemporaryDirectory(prefix="arena-kit-")
     with _kernel_environment(record), folder as private, _kernel_errors(Path(private)) as quiet:
         short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
         manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
-        papermill.execute_notebook(
+        import_papermill().execute_notebook(
             str(notebook),
             str(record.path / "report.ipynb"),
             parameters=parameters,

@@ -15,7 +15,7 @@ from arena_kit.judging.records import Status
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.arena_plan import ArenaPlan
 from arena_kit.runs.inputs import replay_parameters
-from arena_kit.runs.kernel import execute
+from arena_kit.runs.kernel import execute, import_papermill
 from arena_kit.runs.parameters import PlacementParams, RunParams, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import status_line, watching
@@ -244,17 +244,13 @@ def _parameters(
 
 def notebook_parameters(notebook: Path) -> dict[str, str]:
     """Names and types that a notebook's parameters cell declares, as papermill sees them."""
-    import papermill
-
-    cell = papermill.inspect_notebook(str(notebook))
+    cell = import_papermill().inspect_notebook(str(notebook))
     return {name: each["inferred_type_name"] for name, each in cell.items()}
 
 
 def notebook_defaults(notebook: Path) -> dict[str, Any]:
     """What a notebook runs with where it is told nothing."""
-    import papermill
-
-    cell = papermill.inspect_notebook(str(notebook))
+    cell = import_papermill().inspect_notebook(str(notebook))
     return {name: literal_eval(each["default"]) for name, each in cell.items()}
 
 
