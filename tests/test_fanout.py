@@ -91,6 +91,15 @@ def test_shares_are_all_of_the_work() -> None:
         assert [k for some in shares(n) for k in range(n)[some]] == list(range(n))
 
 
+def test_what_holds_a_worker_sends_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work within a block that stays here goes to no cluster, and neither do its processes."""
+    monkeypatch.setenv(VARIABLE, "tcp://127.0.0.1:9")
+    with fanout.work_stays_here():
+        assert list(fan_out(squared, range(3))) == [0, 1, 4]
+        assert os.environ[VARIABLE] == ""
+    assert fanout.cluster() == "tcp://127.0.0.1:9"
+
+
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence, with the address."""
     monkeypatch.setattr(fanout, "_PATIENCE", 0.5)

@@ -31,6 +31,7 @@ from arena_kit.battles.readers.rows import text_columns, used
 from arena_kit.battles.tabular import (
     SUFFIXES,
     check_json,
+    columns_of,
     connection,
     kind_of,
     place_of,
@@ -84,6 +85,17 @@ def _one_kind(path: Path, files: Sequence[Path]) -> tuple[Path, ...]:
     if len(kinds) > 1:
         raise DataError(f"{path}: holds {' and '.join(kinds)} files; allowed: one kind")
     return tuple(files)
+
+
+def streamable(
+    files: tuple[Path, ...], name: str | None = None, columns: Columns | None = None
+) -> bool:
+    """Whether files can be streamed, by their format and columns."""
+    try:
+        _streamable(files, name, columns)
+    except DataError:
+        return False
+    return not any("share_a" in columns_of(each) for each in files)
 
 
 def large(files: Sequence[Path]) -> bool:

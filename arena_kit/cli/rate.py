@@ -152,7 +152,9 @@ def rate(
     spec = _method(file, method, changes)
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
-    if not isinstance(spec, JudgeAware) and streams(spec, file, stream, alone=not (also or voting)):
+    if not isinstance(spec, JudgeAware) and streams(
+        spec, file, how, stream, alone=not (also or voting)
+    ):
         rated = rate_stream(spec, file, how, dimension)
         _show(rated.results, rated.unrated, rated.logs, margin or 0.0, as_json=as_json)
         return

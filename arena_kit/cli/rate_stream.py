@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arena_kit.battles.streams import Meter, battle_files, large
+from arena_kit.battles.streams import Meter, battle_files, large, streamable
 from arena_kit.cli.imports import HowToRead
 from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.runs.stream import Method, RatedFiles, rated_files
 
 
-def streams(method: Method, file: Path, wanted: bool | None, *, alone: bool) -> bool:
+def streams(
+    method: Method, file: Path, how: HowToRead, wanted: bool | None, *, alone: bool
+) -> bool:
     """Whether battles are streamed: as `--stream` says, else a folder or pattern, and a file that
     is large and rated in a way that can be streamed.
     """
     if wanted is not None and not wanted:
         return False
     record = (file / "battles.jsonl").is_file() or file.name == "battles.jsonl"
-    if wanted is None and (record or (file.is_file() and not _large(method, file, alone=alone))):
+    small = file.is_file() and not (alone and _large(method, file, how))
+    if wanted is None and (record or small):
         return False
     if not file.exists() and not set(str(file)) & set("*?["):
         return False
@@ -30,9 +33,12 @@ def streams(method: Method, file: Path, wanted: bool | None, *, alone: bool) -> 
     return True
 
 
-def _large(method: Method, file: Path, *, alone: bool) -> bool:
-    plain = isinstance(method, BradleyTerry) and not method.covariates
-    return alone and plain and large(battle_files(file))
+def _large(method: Method, file: Path, how: HowToRead) -> bool:
+    """Whether a file is large, and rated in a way that can be streamed."""
+    if not isinstance(method, BradleyTerry) or method.covariates:
+        return False
+    files = battle_files(file)
+    return large(files) and streamable(files, how.format, how.columns)
 
 
 def rate_stream(method: Method, file: Path, how: HowToRead, dimension: str | None) -> RatedFiles:

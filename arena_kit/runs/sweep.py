@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from arena_kit.fanout import fan_out
+from arena_kit.fanout import fan_out, work_stays_here
 from arena_kit.files import DataError, LockedError, read_json, read_yaml, write_json, write_text
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.sweep import SweepIndex, SweptRun
@@ -149,13 +149,14 @@ def _one_run(
     if record.is_dir() and _status(record) == "":
         shutil.rmtree(record)  # stopped before its manifest, so nothing was asked
     try:
-        if record.is_dir():
-            resume_notebook(record, root=root, progress=False)
-        else:
-            given = overrides | {"run_dir": str(record)}
-            run_notebook(
-                notebook, root=root, params_file=params_file, overrides=given, progress=False
-            )
+        with work_stays_here():
+            if record.is_dir():
+                resume_notebook(record, root=root, progress=False)
+            else:
+                given = overrides | {"run_dir": str(record)}
+                run_notebook(
+                    notebook, root=root, params_file=params_file, overrides=given, progress=False
+                )
     except RunFailedError as error:
         locked = str(error.record.read().get("error", "")).startswith(LockedError.__name__)
         return Ended(str(error), locked)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import BradleyTerry, PermutationElo
+from arena_kit import BradleyTerry, Columns, PermutationElo
 from arena_kit.battles import streams
 from arena_kit.battles.files import write_battles
+from arena_kit.cli.imports import HowToRead
 from arena_kit.cli.main import main
 from arena_kit.cli.rate_stream import streams as is_streamed
 from tests.samples import asked
 
 LOG = asked(600, models=4)
+HOW = HowToRead(None, Columns())
 
 
 def call(*words: object) -> Result:
@@ -86,13 +89,16 @@ def test_large_files_are_streamed_by_themselves(
 ) -> None:
     """From so many rows on, unless the method or --no-stream says otherwise."""
     file, method = folder.parent / "all.parquet", BradleyTerry()
-    assert not is_streamed(method, file, None, alone=True)
+    assert not is_streamed(method, file, HOW, None, alone=True)
     monkeypatch.setattr(streams, "STREAM_FROM", 600)
-    assert is_streamed(method, file, None, alone=True)
-    assert not is_streamed(method, file, False, alone=True)
-    assert not is_streamed(PermutationElo(), file, None, alone=True)
-    assert not is_streamed(method, file, None, alone=False)
-    assert is_streamed(method, folder, None, alone=True)
+    assert is_streamed(method, file, HOW, None, alone=True)
+    assert not is_streamed(method, file, HOW, False, alone=True)
+    assert not is_streamed(PermutationElo(), file, HOW, None, alone=True)
+    assert not is_streamed(method, file, HOW, None, alone=False)
+    assert is_streamed(method, folder, HOW, None, alone=True)
+    soft = folder.parent / "soft.parquet"
+    write_battles(soft, replace(LOG, share_a=np.full(len(LOG), 0.5)))
+    assert not is_streamed(method, soft, HOW, None, alone=True)
 
 
 def test_a_cluster_that_is_not_there_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
