@@ -44,6 +44,7 @@ from arena_kit.reporting import placement as placement
 from arena_kit.reporting import tables as tables
 from arena_kit.reporting import tournament_plots as tournament_plots
 from arena_kit.reporting import tournament_tables as tournament_tables
+from arena_kit.reporting import vote_review as vote_review
 from arena_kit.reporting import weekly_plots as weekly_plots
 from arena_kit.reporting import weekly_tables as weekly_tables
 from arena_kit.runs.adaptive import AdaptiveStudy as AdaptiveStudy
@@ -58,6 +59,10 @@ from arena_kit.runs.tournament import Study as Study
 from arena_kit.runs.validity import PolicyStudy as PolicyStudy
 from arena_kit.validity.leaderboard import Leaderboard as Leaderboard
 from arena_kit.validity.leaderboard import leaderboard as leaderboard
+from arena_kit.validity.voters import voter_tests as voter_tests
 from arena_kit.validity.weekly import weekly_report as weekly_report
+from arena_kit.voting.live import LiveArena as LiveArena
+from arena_kit.voting.review import ReviewStudy as ReviewStudy
+from arena_kit.voting.widget import vote as vote
 
 __version__: str
