@@ -141,7 +141,8 @@ def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
         drawn = votes.with_weights(times)
         cells = drawn if votes.x.shape[1] else pairs.pooled(drawn)
         whole = cells.and_also(priors.always)
-        took = Pairs.of(whole, fit.n_models).taken(whole, half=fit.ties.start is None)
+        met = Pairs.of(whole, fit.n_models)
+        took = met.taken(met.pooled(whole), half=fit.ties.start is None)
         if not strongly_connected(fit.n_models, *took):
             return _with_prior(fit, whole, priors.spare)
         return refitted(fit, whole, inverse)
@@ -213,7 +214,7 @@ def _with_prior(fit: Fit, cells: Cells, spare: Cells) -> Floats:
     if not len(spare.a):
         return np.full(len(fit.theta), np.nan)
     pairs = Pairs.of(cells, fit.n_models)
-    divided = pairs.divided(cells, half=fit.ties.start is None)
+    divided = pairs.divided(pairs.pooled(cells), half=fit.ties.start is None)
     return _newton(fit, cells.and_also(spare.at(divided)))
 
 
