@@ -64,7 +64,7 @@ class Kernel:
 
 @cache
 def _tell() -> None:
-    said = "compiling kernels for this environment; this takes a few seconds, once"
+    said = "preparing kernels: they are compiled once in an environment, which takes a few seconds"
     logging.getLogger("arena_kit").warning(said)
 
 
