@@ -35,7 +35,7 @@ from arena_kit.rating.tie_models import Floats
 #: Pairs times resamples from which compiled code pays for its start.
 COMPILED_FROM = 1_000_000
 _MOST_STEPS = 60
-_TOLERANCE = 1e-10
+_TOLERANCE = 1e-11
 _MOST_DENSE = 400  # models, above which conjugate gradients beat the inverse
 _CHUNK = 4096  # clusters summed at once
 _FEW = 8  # a cluster with fewer scores than this part of the parameters is summed by products
