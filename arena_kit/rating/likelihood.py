@@ -65,10 +65,8 @@ class Cells:
         return self.won, self.tied, self.lost
 
     @classmethod
-    def counted(cls, log: BattleLog) -> tuple[Cells, Floats]:
-        """A cell for a single vote of each pair and outcome, and how many there were; for logs of
-        plain wins, losses and ties.
-        """
+    def summed(cls, log: BattleLog) -> Cells:
+        """A cell per pair, the lower number first; for logs of plain wins, losses and ties."""
         n = len(log.models)
         key: NDArray[Any] = log.outcome.astype(np.int32 if 4 * n * n < 2**31 else np.int64)
         for column in (log.a, log.b):
@@ -77,7 +75,7 @@ class Cells:
         wins, ties = table[A_WINS] + table[B_WINS].T, table[TIE] + table[BOTH_BAD]
         ties = ties + ties.T
         low, high = np.nonzero(np.triu(wins + wins.T + ties, 1))
-        pooled = cls(
+        return cls(
             a=low,
             b=high,
             won=wins[low, high],
@@ -85,7 +83,13 @@ class Cells:
             lost=wins[high, low],
             x=np.zeros((len(low), 0)),
         )
-        return pooled.single_votes()
+
+    @classmethod
+    def counted(cls, log: BattleLog) -> tuple[Cells, Floats]:
+        """A cell for a single vote of each pair and outcome, and how many there were; for logs of
+        plain wins, losses and ties.
+        """
+        return cls.summed(log).single_votes()
 
     def with_weights(self, weights: Floats) -> Cells:
         """The same cells, each outcome times a weight."""

@@ -274,6 +274,8 @@ def _meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32],
     column = np.concatenate([cells.a, cells.b, others])
     value = np.concatenate([scores[0], -scores[0], *scores[1:]])
     many = (np.bincount(owner) > size // _FEW)[owner]
+    if not many.any():
+        return _of_few(owner, column, value, size)
     few = ~many
     return _of_few(owner[few], column[few], value[few], size) + _of_many(
         owner[many], column[many], value[many], size
@@ -282,7 +284,7 @@ def _meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32],
 
 def _of_few(owner: Codes, column: Codes, value: Floats, size: int) -> Floats:
     """The sum over owners of the products of any two of their values, at their columns."""
-    order = np.argsort(owner, kind="stable")
+    order = np.sort(owner * len(owner) + np.arange(len(owner))) % max(1, len(owner))
     owner, column, value = owner[order], column[order], value[order]
     half = np.diag(np.bincount(column, value**2, size) / 2)
     apart = 1
