@@ -101,7 +101,7 @@ gallery: .venv/base  ## take the pictures of docs/gallery.md anew (needs chromiu
 
 bench: .venv/bench  ## time this package against its peers
 	-@$(MAKE) --no-print-directory .venv/peers/ready
-	@failed=0; for each in bench ledger; do $(BIN)/python benchmarks/$$each.py || failed=1; done; exit $$failed
+	@failed=0; for each in bench scale ledger; do $(BIN)/python benchmarks/$$each.py || failed=1; done; exit $$failed
 
 clean:  ## remove the environment and caches; records and verdicts stay
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -38,7 +38,7 @@ from arena_kit.judging.terms import AskingTerms, Pace  # noqa: E402
 from arena_kit.judging.tournament import Material, judge_pairs  # noqa: E402
 
 N_PAIRS = int(os.environ.get("ARENA_KIT_BENCH_PAIRS", "50000"))
-MICROSECONDS, GIGABYTES = 150.0, 2.0
+MICROSECONDS, GIGABYTES = 120.0, 2.0
 ENTRANTS = [f"entrant-{i:02d}" for i in range(26)]
 WORDS = "calcium renal dose repeat advise monitor review potassium bleed stop within hours".split()
 
@@ -54,22 +54,25 @@ SDK_CALLS = [
 
 
 class Outside:
-    """Adds up the time spent in other people's code and in pauses."""
+    """Adds up the time spent in other people's code and in pauses, by the clock and by the
+    processor.
+    """
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.seconds = self.cpu = 0.0
         self._inside = False
 
     def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             if self._inside:
                 return call(*args, **kwargs)
-            self._inside, start = True, time.perf_counter()
+            self._inside, start, cpu = True, time.perf_counter(), time.thread_time()
             try:
                 return call(*args, **kwargs)
             finally:
                 self._inside = False
                 self.seconds += time.perf_counter() - start
+                self.cpu += time.thread_time() - cpu
 
         return wrapped
 
@@ -145,10 +148,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             first, second = (Ledger(Path(folder) / name) for name in ("first", "second"))
             judge_pairs(pairs[:1], material, judge, first, terms=terms)  # the SDK loads lazily
-            outside.seconds = 0.0
-            start = time.perf_counter()
+            outside.seconds = outside.cpu = 0.0
+            start, cpu = time.perf_counter(), time.thread_time()
             judgments = judge_pairs(pairs, material, judge, second, terms=terms)
-            total = time.perf_counter() - start
+            total, cpu = time.perf_counter() - start, time.thread_time() - cpu
     finally:
         process.terminate()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -156,7 +159,9 @@ def main() -> None:
     each = (total - outside.seconds) / n * 1e6
     ok = [each <= MICROSECONDS, peak <= GIGABYTES]
     print(f"{n} requests in {total:.1f} s, of which {outside.seconds:.1f} s in the SDK and pauses")
-    print(f"our own code: {each:.0f} µs a request (bar {MICROSECONDS:.0f}): {_met(ok[0])}")
+    own = (cpu - outside.cpu) / n * 1e6
+    print(f"our own code: {each:.0f} µs a request (bar {MICROSECONDS:.0f}): {_met(ok[0])}; "
+          f"{own:.0f} µs of the processor")  # fmt: skip
     print(f"peak memory: {peak:.2f} GB (bar {GIGABYTES:.0f}): {_met(ok[1])}")
     sys.exit(not all(ok))
 

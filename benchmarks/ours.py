@@ -135,6 +135,14 @@ def bradley_terry(data: str, *, by_question: bool = False, **settings: Any) -> C
     return prepared
 
 
+def strengths(folder: Path) -> Call:
+    """The strengths alone, without intervals."""
+    from arena_kit import BradleyTerry
+
+    log = columns(folder, "arena")
+    return lambda: BradleyTerry().strengths(_log(log))
+
+
 def bradley_terry_frame(**settings: Any) -> Callable[..., Call]:
     """Bradley–Terry from a frame of names."""
 
@@ -166,6 +174,7 @@ def read(folder: Path) -> Call:
 BOOTSTRAP: dict[str, Any] = {"interval": "percentile", "resamples": 1000}
 WORKS: dict[str, Callable[[Path], Call]] = {
     "elo": elo,
+    "strengths": strengths,
     "fit": bradley_terry("arena"),
     "fit_frame": bradley_terry_frame(),
     "bootstrap": bradley_terry("arena", **BOOTSTRAP),
@@ -187,7 +196,7 @@ def main() -> None:
     call = WORKS[name](folder)
     call()
     first = time.perf_counter() - start
-    print(json.dumps({"seconds": best(call), "first": first, "peak_mb": peak_mb()}))
+    print(json.dumps(best(call) | {"first": first, "peak_mb": peak_mb()}))
 
 
 if __name__ == "__main__":

@@ -26,14 +26,15 @@ Measured = dict[str, Any]
 def whole(call: Callable[[], object]) -> Measured:
     """The time of a work done in full."""
     call()
-    return {"seconds": best(call)}
+    return best(call)
 
 
 def part(call: Callable[[int], object], few: int, many: int, of: int, repeats: int = 3) -> Measured:
     """The time that `call(of)` would take, from `call(few)` and `call(many)`."""
     call(few)
     low, high = (best(lambda n=n: call(n), at_least=repeats, seconds=0) for n in (few, many))
-    return {"seconds": low + (high - low) * (of - few) / (many - few), "measured": many, "of": of}
+    times = {name: low[name] + (high[name] - low[name]) * (of - few) / (many - few) for name in low}
+    return times | {"measured": many, "of": of}
 
 
 def codes(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -123,7 +124,9 @@ def bootstrap_large(folder: Path) -> Measured:
     """FastChat's public method, written anew: a multinomial draw of the (pair, outcome) cells
     per resample, each fitted by SciPy's L-BFGS-B in a pool of two processes.
     """
-    return part(partial(_multinomial, *codes(folder, "large")), 2, 10, of=100, repeats=1)
+    found = part(partial(_multinomial, *codes(folder, "large")), 2, 10, of=100, repeats=1)
+    del found["cpu"]  # that of the pool is not counted
+    return found
 
 
 def _multinomial(a: np.ndarray, b: np.ndarray, outcome: np.ndarray, n: int) -> np.ndarray:

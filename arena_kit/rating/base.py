@@ -180,8 +180,9 @@ def questions_seen(
     """On how many questions each model was seen."""
     n = int(clusters.max()) + 1
     sides = np.concatenate([a, b]).astype(np.int64)
-    cells = np.unique(sides * n + np.tile(clusters, 2))
-    return np.bincount(cells // n, minlength=n_models)
+    cells = np.sort(sides * n + np.tile(clusters, 2))
+    new = np.append(True, cells[1:] != cells[:-1])  # quicker than np.unique
+    return np.bincount(cells[new] // n, minlength=n_models)
 
 
 def why_no_interval(

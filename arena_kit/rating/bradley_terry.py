@@ -132,24 +132,26 @@ class BradleyTerry:
         check_counted(battles, log, dropped)
         evidence = Evidence.of(log, self._x(log), self.cluster)
         pairs = Pairs.of(evidence.rows, len(log.models))
-        check_connected(log.models, pairs.low, pairs.high)
-        fit, priors = self.peak(log, evidence.rows, pairs)
+        pooled = pairs.pooled(evidence.rows)
+        same = unanimous(evidence.rows, pairs, pooled)
+        if same.any():  # else wins connect all
+            check_connected(log.models, pairs.low, pairs.high)
+        fit, priors = self.peak(log, evidence.rows, pairs, pooled)
         n, draws = fit.n_models, np.empty((0, fit.n_models))
         if self.interval != "sandwich":
             draws = self.resampled(fit, evidence.votes(self.seed), priors)
-        same = unanimous(evidence.rows, pairs, n)
         spread = covariance(fit, evidence, same)
         if len(draws) and evidence.voters is not None:
             one_way = covariance(fit, replace(evidence, voters=None), same)
             draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
-        return self.told(log, dropped, evidence, pairs, fit, spread, draws, same)
+        return self.told(log, dropped, evidence, pooled, fit, spread, draws, same)
 
     def told(
         self,
         log: BattleLog,
         dropped: dict[str, int],
         evidence: Evidence,
-        pairs: Pairs,
+        pooled: Cells,
         fit: Fit,
         spread: Floats,
         draws: Floats,
@@ -167,15 +169,13 @@ class BradleyTerry:
             method="bradley-terry",
             settings=asdict(self),
             ratings=self._ranked(log, evidence, rating, shown_spread, shown_draws, same),
-            n_battles=round(log.weights().sum()),
+            n_battles=round(sum(each.sum() for each in pooled.outcomes)),
             dropped=dropped,
             models=log.models,
             traces=np.empty((0, len(log.models))),
             replicates=shown_draws,
             covariance=shown_spread,
-            fit=self._beside(
-                evidence.rows if self.covariates else pairs.pooled(evidence.rows), fit, spread
-            ),
+            fit=self._beside(evidence.rows if self.covariates else pooled, fit, spread),
         )
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
@@ -218,16 +218,16 @@ class BradleyTerry:
             columns.append(given[name] / np.sqrt(np.average(given[name] ** 2, weights=weight)))
         return np.array(columns).reshape(len(columns), len(log)).T
 
-    def peak(self, log: BattleLog, rows: Cells, pairs: Pairs) -> tuple[Fit, Priors]:
+    def peak(self, log: BattleLog, rows: Cells, pairs: Pairs, pooled: Cells) -> tuple[Fit, Priors]:
         """The fit to all battles that count, and the prior it took."""
         self._check(log)
         n = len(log.models)
         if not self.prior:
-            check_separation(log.models, *pairs.taken(rows, half=self.ties == "half"))
+            check_separation(log.models, *pairs.taken(pooled, half=self.ties == "half"))
         if self.covariates:
             check_identified(rows, n)
-        priors = self.priors(rows, pairs)
-        cells = rows if self.covariates else pairs.pooled(rows)
+        priors = self.priors(pooled, pairs)
+        cells = rows if self.covariates else pooled
         return fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties]), priors
 
     def resampled(self, fit: Fit, votes: Votes, priors: Priors) -> Floats:
@@ -237,21 +237,22 @@ class BradleyTerry:
             raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
         return draws
 
-    def priors(self, rows: Cells, pairs: Pairs) -> Priors:
+    def priors(self, pooled: Cells, pairs: Pairs) -> Priors:
         """The prior that all battles need, and the one that a resample may need."""
         spare = pairs.prior(self.prior, len(self.covariates))
         if self.prior_when == "always":
             return Priors(always=spare, spare=spare)
-        divided = pairs.divided(rows, half=self.ties == "half")[: len(spare.a)]
+        divided = pairs.divided(pooled, half=self.ties == "half")[: len(spare.a)]
         return Priors(always=spare.at(divided), spare=spare)
 
     def strengths(self, log: BattleLog) -> Floats:
         """Strengths as log odds with mean 0, without intervals or checks; quicker than rating."""
-        rows = Evidence.of(replace(log, question_id=None, voter=None), self._x(log), "battle").rows
-        n = len(log.models)
+        n, plain = len(log.models), log.share_a is None and not self.covariates
+        rows = Cells.summed(log) if plain else Cells.of(log, self._x(log))
         pairs = Pairs.of(rows, n)
-        cells = rows if self.covariates else pairs.pooled(rows)
-        always = self.priors(rows, pairs).always
+        pooled = rows if plain else pairs.pooled(rows)
+        cells = rows if self.covariates else pooled
+        always = self.priors(pooled, pairs).always
         with one_thread():
             return fitted(cells.and_also(always), n, TIE_MODELS[self.ties]).strength
 
@@ -265,7 +266,8 @@ class BradleyTerry:
 
     def _anchors(self, log: BattleLog) -> list[int]:
         """The models whose mean is the center."""
-        return [log.models.index(model) for model in self._named_anchors() or log.models]
+        named = self._named_anchors()
+        return [log.models.index(model) for model in named] or list(range(len(log.models)))
 
     def _named_anchors(self) -> tuple[str, ...]:
         """The models that are named as the center; none means all."""

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 
 _STEP = 0.02
 _STEPS = 6
+_SETTLED = 1e-14
 
 
 def normal_score(t: ArrayLike, df: ArrayLike) -> Floats:
@@ -43,7 +44,10 @@ def t_score(z: float, df: ArrayLike) -> Floats:
     for _ in range(_STEPS):
         root = np.sqrt((nu - 0.5) * np.log1p(t**2 / nu))
         slope = (nu - 0.5) * t / (root * (nu + t**2))
-        t = t + (z - normal_score(t, nu)) / slope
+        change = (z - normal_score(t, nu)) / slope
+        t = t + change
+        if np.all(np.abs(change) < _SETTLED):
+            break
     return np.where(np.isfinite(few), t, z)[at].reshape(given.shape)
 
 

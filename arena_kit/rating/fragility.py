@@ -122,7 +122,7 @@ class _Board:
         n = len(log.models)
         pairs = Pairs.of(votes, n)
         pooled = pairs.pooled(votes.with_weights(counts))
-        prior = method.priors(votes.with_weights(counts), pairs).always
+        prior = method.priors(pooled, pairs).always
         fit = fitted(pooled.and_also(prior), n, TIE_MODELS["half"])
         slope = fit.terms(votes).eta
         return cls(log.models, fit, fit.inverse(), votes, counts, slope, pairs, pooled, prior)

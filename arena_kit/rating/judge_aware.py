@@ -126,7 +126,7 @@ class _Model:
             raise TypeError("no judges")
         names, judge = np.unique(log.judge_model.values().astype(str), return_inverse=True)
         pairs = Pairs.of(evidence.rows, len(log.models))
-        prior = plain.priors(evidence.rows, pairs).always
+        prior = plain.priors(pairs.pooled(evidence.rows), pairs).always
         wins = prior.won + prior.tied / 2
         games = prior.won + prior.tied + prior.lost
         return cls(

@@ -46,9 +46,10 @@ class Kernel:
         self.compiled = njit(
             function, nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath)
         )
+        self.ready = False
 
     def __call__(self, *args: Any) -> Any:
-        if not self.compiled.signatures:
+        if not self.ready:
             self._compile(args)
         return self.compiled(*args)
 
@@ -60,11 +61,12 @@ class Kernel:
             self.compiled.compile(tuple(map(typeof, args)))
         finally:
             told.cancel()
+        self.ready = True
 
 
 @cache
 def _tell() -> None:
-    said = "compiling kernels for this environment; this takes a few seconds, once"
+    said = "preparing kernels: they are compiled once in an environment, which takes a few seconds"
     logging.getLogger("arena_kit").warning(said)
 
 

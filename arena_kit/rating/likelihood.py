@@ -16,7 +16,9 @@ from arena_kit.rating.tie_models import Floats, Terms, TieModel
 Codes = NDArray[np.intp]
 
 _MOST_STEPS = 100
-_FARTHEST_START = 1.5  # log odds from which Newton's method surely finds the way
+_NEWMAN_STEPS = 3
+_LEAST = 1e-2  # odds that these stay within
+_FAR = 0.5  # a first step from which their start is no good
 _TOLERANCE = 1e-11
 _NEAR = 1e-4  # a step from which convergence is quadratic
 _SAME = 1e-9  # a share of the whole that counts as nothing left
@@ -63,10 +65,8 @@ class Cells:
         return self.won, self.tied, self.lost
 
     @classmethod
-    def counted(cls, log: BattleLog) -> tuple[Cells, Floats]:
-        """A cell for a single vote of each pair and outcome, and how many there were; for logs of
-        plain wins, losses and ties.
-        """
+    def summed(cls, log: BattleLog) -> Cells:
+        """A cell per pair, the lower number first; for logs of plain wins, losses and ties."""
         n = len(log.models)
         key: NDArray[Any] = log.outcome.astype(np.int32 if 4 * n * n < 2**31 else np.int64)
         for column in (log.a, log.b):
@@ -75,7 +75,7 @@ class Cells:
         wins, ties = table[A_WINS] + table[B_WINS].T, table[TIE] + table[BOTH_BAD]
         ties = ties + ties.T
         low, high = np.nonzero(np.triu(wins + wins.T + ties, 1))
-        pooled = cls(
+        return cls(
             a=low,
             b=high,
             won=wins[low, high],
@@ -83,7 +83,13 @@ class Cells:
             lost=wins[high, low],
             x=np.zeros((len(low), 0)),
         )
-        return pooled.single_votes()
+
+    @classmethod
+    def counted(cls, log: BattleLog) -> tuple[Cells, Floats]:
+        """A cell for a single vote of each pair and outcome, and how many there were; for logs of
+        plain wins, losses and ties.
+        """
+        return cls.summed(log).single_votes()
 
     def with_weights(self, weights: Floats) -> Cells:
         """The same cells, each outcome times a weight."""
@@ -156,12 +162,11 @@ class Pairs:
             x=np.zeros((n, 0)),
         )
 
-    def taken(self, cells: Cells, *, half: bool) -> tuple[Codes, Codes]:
+    def taken(self, pooled: Cells, *, half: bool) -> tuple[Codes, Codes]:
         """Who took a win from whom, or part of one. Where ties are an outcome of their own rather
         than `half` a win, they hold two models together only if wins both ways somewhere say how
         rare ties are.
         """
-        pooled = self.pooled(cells)
         if half:
             return self.winners(pooled.won + pooled.tied, pooled.lost + pooled.tied)
         by_wins = self.winners(pooled.won, pooled.lost)
@@ -177,9 +182,9 @@ class Pairs:
             np.concatenate([self.high[low], self.low[high]]),
         )
 
-    def divided(self, cells: Cells, *, half: bool) -> NDArray[np.bool_]:
+    def divided(self, pooled: Cells, *, half: bool) -> NDArray[np.bool_]:
         """Pairs of which one never beat the other, not even through others."""
-        group = strong_groups(self.n_models, *self.taken(cells, half=half))
+        group = strong_groups(self.n_models, *self.taken(pooled, half=half))
         return np.asarray(group[self.low] != group[self.high])
 
     def prior(self, wins: float, n_covariates: int) -> Cells:
@@ -229,7 +234,7 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
     """The strengths that explain the cells best; raises where Newton's method finds none."""
     theta = _start(cells, n_models, ties) if start is None else start.copy()
     before = np.inf
-    for _ in range(_MOST_STEPS):
+    for number in range(_MOST_STEPS):
         terms = _terms(theta, cells, n_models, ties)
         information = _information(terms, cells, n_models, ties)
         rise = slope(terms, cells, n_models, ties)
@@ -238,6 +243,9 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
         except np.linalg.LinAlgError:
             raise RatingError(_unsettled(cells)) from None
         largest = float(np.abs(step).max())
+        if number == 0 and start is None and not largest < _FAR:
+            theta = _level(cells, n_models, ties)
+            continue
         theta = moved(theta, step * min(1.0, 4.0 / max(largest, 1e-300)), n_models, ties)
         next_step = largest * (largest / before) ** 2  # as Newton's method converges
         done = largest < _TOLERANCE or (largest < _NEAR and next_step < _TOLERANCE / 100)
@@ -269,13 +277,27 @@ def gradient(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> Floa
 
 
 def _start(cells: Cells, n_models: int, ties: TieModel) -> Floats:
-    """The log odds of each model's wins, which one half more on either side keeps finite."""
-    wins, losses = cells.won + cells.tied / 2, cells.lost + cells.tied / 2
-    won = _sums(cells.a, wins, n_models) + _sums(cells.b, losses, n_models)
-    lost = _sums(cells.a, losses, n_models) + _sums(cells.b, wins, n_models)
-    odds = np.clip(np.log((won + 0.5) / (lost + 0.5)), -_FARTHEST_START, _FARTHEST_START)
+    """Close to the peak: a few of Newman's (2023) iterations, each a pass over the cells where one
+    of Newton's solves for all models at once.
+    """
+    won, lost = cells.won + cells.tied / 2, cells.lost + cells.tied / 2
+    side, other = np.append(cells.a, cells.b), np.append(cells.b, cells.a)
+    wins, losses = np.append(won, lost), np.append(lost, won)
+    q = np.ones(n_models)
+    for _ in range(_NEWMAN_STEPS):
+        share = 1 / (q[side] + q[other])
+        gained = _sums(side, wins * share * q[other], n_models)
+        q = gained / np.maximum(_sums(side, losses * share, n_models), _LEAST)
+        q = np.clip(q / np.exp(np.log(np.maximum(q, _LEAST)).mean()), _LEAST, 1 / _LEAST)
+    theta = _level(cells, n_models, ties)
+    theta[:n_models] = np.log(q)
+    return theta
+
+
+def _level(cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """All models alike, which Newton's method starts from where nothing better is known."""
     extra = [] if ties.start is None else [ties.start]
-    return np.concatenate([odds - odds.mean(), extra, np.zeros(cells.x.shape[1])])
+    return np.concatenate([np.zeros(n_models), extra, np.zeros(cells.x.shape[1])])
 
 
 def moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:
@@ -369,15 +391,16 @@ def check_identified(cells: Cells, n_models: int) -> None:
         )
 
 
-def unanimous(cells: Cells, pairs: Pairs, n_models: int) -> NDArray[np.bool_]:
+def unanimous(cells: Cells, pairs: Pairs, pooled: Cells) -> NDArray[np.bool_]:
     """Models whose battles all ended alike (won, lost, or shared alike), so that their spread says
     nothing; and those that all, or none, of the largest group with wins both ways is above.
     """
+    n_models = pairs.n_models
     games = cells.won + cells.tied + cells.lost
     share = np.divide(cells.won + cells.tied / 2, games)
     side, value = np.append(cells.a, cells.b), np.append(share, 1 - share)
     some = np.zeros(n_models)
     some[side] = value
     alike = np.bincount(side, value != some[side], n_models) == 0
-    group = strong_groups(n_models, *pairs.taken(cells, half=True))
+    group = strong_groups(n_models, *pairs.taken(pooled, half=True))
     return np.asarray(alike | (group != np.argmax(np.bincount(group))))

@@ -107,6 +107,7 @@ class ClusterRedraw:
     several: NDArray[np.bool_] | None
     by_vote: PoissonRedraw
     cells: NDArray[np.int32]
+    n_clusters: int
     n_cells: int
 
     @classmethod
@@ -120,14 +121,15 @@ class ClusterRedraw:
         several = counts != 1
         by_vote = PoissonRedraw.of(counts, seed)
         cells = np.arange(len(clusters), dtype=np.int32) if cells is None else cells
+        sizes = int(clusters.max()) + 1, int(cells.max()) + 1
         if several.any():
-            return cls(clusters, seed, several, by_vote, cells, int(cells.max()) + 1)
+            return cls(clusters, seed, several, by_vote, cells, *sizes)
         order = np.argsort(clusters, kind="stable")  # memory is read along, not across
-        return cls(clusters[order], seed, None, by_vote, cells[order], int(cells.max()) + 1)
+        return cls(clusters[order], seed, None, by_vote, cells[order], *sizes)
 
     def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
         """The multiplicity of each cell."""
-        n = int(self.clusters.max()) + 1
+        n = self.n_clusters
         drawn = np.bincount(drawn_clusters(child_generator(self.seed, number), n), minlength=n)
         if compiled and self.several is None:
             from arena_kit.rating import kernels

@@ -76,6 +76,11 @@ class Board:
     def pairs(self) -> Pairs:
         return Pairs.of(self.votes, self.n)
 
+    @property
+    def pooled(self) -> Cells:
+        """One cell per pair."""
+        return self.pairs.pooled(self.rows)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamedEvidence(Evidence):
@@ -215,7 +220,7 @@ def _by_rows(
 ) -> Iterator[tuple[str, Ratings]]:
     """Ratings whose certainty comes from the rows: from resamples, from a sandwich, or both."""
     every = list(boards.values())
-    peaks = [method.peak(board.log, board.rows, board.pairs) for board in every]
+    peaks = [method.peak(each.log, each.rows, each.pairs, each.pooled) for each in every]
     sums: Floats | None = None
     passes: list[tuple[int, list[Passed]]] = []
     if method.interval != "sandwich":
@@ -257,8 +262,8 @@ def _told(
         seen=np.min([each.seen for each in added], axis=0),
         n_pieces=min(each.pieces for each in added),
     )
-    pairs, n = board.pairs, board.n
-    same = unanimous(board.rows, pairs, n)
+    pooled, n = board.pooled, board.n
+    same = unanimous(board.rows, board.pairs, pooled)
     draws = np.empty((0, n))
     if sums is not None:
         draws = method.resampled(fit, Votes(board.votes, SummedRedraw(sums)), priors)
@@ -267,7 +272,7 @@ def _told(
     if meat and len(draws):
         one_way = sandwiched(fit, meat[:1], same)
         draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
-    return method.told(board.log, board.dropped, evidence, pairs, fit, spread, draws, same)
+    return method.told(board.log, board.dropped, evidence, pooled, fit, spread, draws, same)
 
 
 def _covariance(draws: Floats, fit: Fit) -> Floats:

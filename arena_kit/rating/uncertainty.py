@@ -35,7 +35,7 @@ from arena_kit.rating.tie_models import Floats
 #: Pairs times resamples from which compiled code pays for its start.
 COMPILED_FROM = 1_000_000
 _MOST_STEPS = 60
-_TOLERANCE = 1e-10
+_TOLERANCE = 1e-11
 _MOST_DENSE = 400  # models, above which conjugate gradients beat the inverse
 _CHUNK = 4096  # clusters summed at once
 _FEW = 8  # a cluster with fewer scores than this part of the parameters is summed by products
@@ -146,7 +146,8 @@ def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
         drawn = votes.with_weights(times)
         cells = drawn if votes.x.shape[1] else pairs.pooled(drawn)
         whole = cells.and_also(priors.always)
-        took = Pairs.of(whole, fit.n_models).taken(whole, half=fit.ties.start is None)
+        met = Pairs.of(whole, fit.n_models)
+        took = met.taken(met.pooled(whole), half=fit.ties.start is None)
         if not strongly_connected(fit.n_models, *took):
             return _with_prior(fit, whole, priors.spare)
         return refitted(fit, whole, inverse)
@@ -218,7 +219,7 @@ def _with_prior(fit: Fit, cells: Cells, spare: Cells) -> Floats:
     if not len(spare.a):
         return np.full(len(fit.theta), np.nan)
     pairs = Pairs.of(cells, fit.n_models)
-    divided = pairs.divided(cells, half=fit.ties.start is None)
+    divided = pairs.divided(pairs.pooled(cells), half=fit.ties.start is None)
     return _newton(fit, cells.and_also(spare.at(divided)))
 
 
@@ -278,6 +279,8 @@ def meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], 
     column = np.concatenate([cells.a, cells.b, others])
     value = np.concatenate([scores[0], -scores[0], *scores[1:]])
     many = (np.bincount(owner) > size // _FEW)[owner]
+    if not many.any():
+        return _of_few(owner, column, value, size)
     few = ~many
     return _of_few(owner[few], column[few], value[few], size) + _of_many(
         owner[many], column[many], value[many], size
@@ -286,7 +289,7 @@ def meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], 
 
 def _of_few(owner: Codes, column: Codes, value: Floats, size: int) -> Floats:
     """The sum over owners of the products of any two of their values, at their columns."""
-    order = np.argsort(owner, kind="stable")
+    order = np.sort(owner * len(owner) + np.arange(len(owner))) % max(1, len(owner))
     owner, column, value = owner[order], column[order], value[order]
     half = np.diag(np.bincount(column, value**2, size) / 2)
     apart = 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
@@ -145,6 +145,7 @@ def test_the_place_solves_its_equation(
     st.lists(st.integers(-1200, 1200), min_size=3, max_size=5),
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=5, max_size=5),
 )
+@example(at=[296, -4, 12, -540], results=[(0, 0), (0, 0), (0, 1), (0, 0), (0, 0)])
 def test_opponents_far_apart(at: list[int], results: list[tuple[int, int]]) -> None:
     """Against opponents up to 2,400 points apart, all won or all lost, the place is found."""
     names = [f"m{i}" for i in range(len(at))]

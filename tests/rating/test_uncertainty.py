@@ -294,6 +294,48 @@ def test_compiled_and_plain_agree(case: str, method: BradleyTerry) -> None:
         np.testing.assert_array_equal(votes.redraw(number, compiled=True), votes.redraw(number))
 
 
+@pytest.mark.parametrize("case", ENGINES)
+def test_conjugate_gradients_agree_with_the_inverse(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With many models resamples are refitted another way; it finds the same to 1e-9 points, also
+    where votes are so few that resamples need the prior.
+    """
+    pytest.importorskip("numba")
+    for log in (ENGINES[case](), simulated(9, 2, models=6, seed=1)):
+        _, _, dense = refits(log, BradleyTerry(), 40, compiled=True)
+        with monkeypatch.context() as patched:
+            patched.setattr(uncertainty, "_MOST_DENSE", 0)
+            _, _, many = refits(log, BradleyTerry(), 40, compiled=True)
+        assert np.isfinite(many).all()
+        np.testing.assert_allclose(UNIT * many, UNIT * dense, rtol=0, atol=1e-9)
+
+
+def test_clusters_large_and_small_are_summed_alike() -> None:
+    """The spread between clusters is that of a loop over them, whether a cluster has scores of few
+    models, of most, or both kinds occur; with a covariate beside.
+    """
+    rng = np.random.default_rng(3)
+    n, rows = 24, 300
+    a = rng.integers(0, n, rows)
+    b = (a + rng.integers(1, n, rows)) % n
+    clusters = np.concatenate([rng.integers(0, 200, 180), np.full(120, 200)]).astype(np.int32)
+    clusters = np.unique(clusters, return_inverse=True)[1].astype(np.int32)
+    none = np.zeros(rows)
+    cells = Cells(a=a, b=b, won=none, tied=none, lost=none, x=np.zeros((rows, 1)))
+    scores = rng.normal(size=(2, rows))
+    expected = np.zeros((n + 1, n + 1))
+    for cluster in range(clusters.max() + 1):
+        summed = np.zeros(n + 1)
+        for row in np.flatnonzero(clusters == cluster):
+            summed[a[row]] += scores[0, row]
+            summed[b[row]] -= scores[0, row]
+            summed[n] += scores[1, row]
+        expected += np.outer(summed, summed)
+    found = uncertainty._meat_of_clusters(cells, scores, clusters, n)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_resample_is_at_its_peak(compiled: bool) -> None:
     """Every resample of sparse votes is where each model has as many wins as its odds against its
