@@ -332,7 +332,7 @@ def test_clusters_large_and_small_are_summed_alike() -> None:
             summed[b[row]] -= scores[0, row]
             summed[n] += scores[1, row]
         expected += np.outer(summed, summed)
-    found = uncertainty._meat_of_clusters(cells, scores, clusters, n)
+    found = uncertainty.meat_of_clusters(cells, scores, clusters, n)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
