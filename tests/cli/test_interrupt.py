@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import signal
 import struct
 import sys
@@ -15,6 +16,7 @@ from arena_kit import write_battles
 from tests.samples import ROOT, log_of, won
 
 CTRL_C = b"\x03"
+_PATIENCE = 120  # seconds, on a machine that others load
 SLOWLY = ("--method", "elo", "--set", "n_perms=900000")
 
 
@@ -49,6 +51,10 @@ class Terminal:
         return os.waitstatus_to_exitcode(status), self.shown.decode()
 
     def _read(self) -> bytes:
+        ready, _, _ = select.select([self.keys], [], [], _PATIENCE)
+        if not ready:
+            os.kill(self.pid, signal.SIGKILL)
+            raise AssertionError(f"nothing for {_PATIENCE} s after {self.shown!r}")
         try:
             return os.read(self.keys, 65_536)
         except OSError:  # on Linux the end of a terminal
