@@ -35,13 +35,13 @@ def test_rates_match_a_hand_calculation() -> None:
 def test_the_interval_knows_that_verdicts_on_one_question_go_together() -> None:
     """Four pairs named twice A, twice B, by turns: on four questions the means are 1, 0, 1, 0, and
     the t interval of four such means is 0.5 ± 3.182 x 0.577 / 2; on two questions, A and B each, it
-    is wider than anything.
+    is all that a share can be.
     """
     said = [(A, A), (B, B), (A, A), (B, B)]
     four = position_bias(settled(*said))["tone"].slot_a
     assert four.ci_high == pytest.approx(min(1.0, 0.5 + 3.182446 * 0.57735 / 2))
     two = position_bias(settled(*said, questions=2))["tone"].slot_a
-    assert (two.value, two.ci_low, two.ci_high) == (0.5, -1.0, 1.0)
+    assert (two.value, two.ci_low, two.ci_high) == (0.5, 0.0, 1.0)
 
 
 def test_a_judge_that_always_names_slot_a_flips_every_pair() -> None:
