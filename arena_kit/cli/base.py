@@ -47,6 +47,8 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             _stop(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), WRONG_INPUT)
         except KeyboardInterrupt as error:
+            if sys.stderr.isatty():
+                click.echo("\r\x1b[K", err=True, nl=False)  # a bar may stand in the line
             _stop(str(error) or "interrupted", FAILED)
         except RuntimeError as error:
             _stop(str(error), _service_code(error))

@@ -78,7 +78,7 @@ def test_workers_are_interrupted(tmp_path: Path) -> None:
     command.wait_for(b"0/4")
     code, shown = command.end()
     assert code == 1
-    assert shown.splitlines()[-1] == "error: interrupted"
+    assert shown.endswith("\r\x1b[Kerror: interrupted\r\n")
     assert "Traceback" not in shown
     assert "Warning" not in shown
 
