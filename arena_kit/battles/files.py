@@ -190,11 +190,6 @@ def write_battles(
     write_columns(Path(path), columns | dict(texts or {}))
 
 
-def write_pair_counts(path: str | Path, log: BattleLog) -> None:
-    """Write the counts of every pair of a log, as `read_battles` reads them."""
-    write_columns(Path(path), log.pair_counts())
-
-
 def _log(con: duckdb.DuckDBPyConnection, path: Path | None, covariates: Sequence[str]) -> BattleLog:
     """The log of the table `raw`, once every value in it has been checked."""
     name = str(path) if path else "the frame"

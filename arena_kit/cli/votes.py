@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
 
 
-def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
+def options_of(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Several options as one decorator."""
+
     def added(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
@@ -34,7 +36,7 @@ store_option = click.option(
     help=f"Where votes are kept: a SQLite file, or postgresql://… (default: {DEFAULT_STORE} in the "
     "workspace).",
 )  # fmt: skip
-arena_options = _options(
+arena_options = options_of(
     click.option("--tournament", type=click.Path(path_type=Path), default="params/tournament.yaml",
                  show_default=True, help="Whose prompts and responses are voted on."),
     click.option("--policy", type=click.Path(path_type=Path), default="params/policy.yaml",

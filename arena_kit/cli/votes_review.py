@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from arena_kit.cli.base import echo, plain_errors
-from arena_kit.cli.votes import kept_store, store_option, votes
+from arena_kit.cli.votes import kept_store, options_of, store_option, votes
 
 if TYPE_CHECKING:
     from arena_kit.voting.store import VoteStore
 
-_kind = click.option(
-    "--what", "kind", type=click.Choice(["voter", "session", "vote"]), default="voter",
-    show_default=True, help="What the names are: voters, sessions, or votes by their battle_id.",
+_change_options = options_of(
+    click.argument("names", metavar="NAME...", nargs=-1, required=True),
+    click.option("--why", required=True, help="The reason, which the log keeps."),
+    click.option("--what", "kind", type=click.Choice(["voter", "session", "vote"]), default="voter",
+                 show_default=True,
+                 help="What the names are: voters, sessions, or votes by their battle_id."),
+    click.option("--by", default="", help="Who decides (default: the user's name here)."),
+    store_option,
 )  # fmt: skip
-_by = click.option("--by", default="", help="Who decides (default: the user's name here).")
 
 
 @votes.command()
@@ -51,11 +55,7 @@ def review(level: float, as_json: bool, store: str) -> None:
 
 
 @votes.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--why", required=True, help="The reason, which the log keeps.")
-@_kind
-@_by
-@store_option
+@_change_options
 @plain_errors
 def remove(names: tuple[str, ...], why: str, kind: Any, by: str, store: str) -> None:
     """Leave votes out of the board and of every export; `restore` takes that back.
@@ -67,11 +67,7 @@ def remove(names: tuple[str, ...], why: str, kind: Any, by: str, store: str) -> 
 
 
 @votes.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--why", required=True, help="The reason, which the log keeps.")
-@_kind
-@_by
-@store_option
+@_change_options
 @plain_errors
 def restore(names: tuple[str, ...], why: str, kind: Any, by: str, store: str) -> None:
     """Take removals back: the votes count again, in their old places."""

@@ -22,10 +22,10 @@ from arena_kit.battles.files import (
     battles_from_frame,
     read_battles,
     write_battles,
-    write_pair_counts,
 )
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
+from arena_kit.battles.tabular import write_columns
 from arena_kit.files import DataError
 
 KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
@@ -569,7 +569,7 @@ def test_pair_counts_survive_their_file(kind: str, tmp_path: Path) -> None:
             battle("ash", "樺", winner="tie", weight=0.1),
         ]
     )
-    write_pair_counts(tmp_path / f"counts{kind}", log)
+    write_columns(tmp_path / f"counts{kind}", log.pair_counts())
     back = read_battles(tmp_path / f"counts{kind}", format="pair-counts").pair_counts()
     for name, column in log.pair_counts().items():
         assert back[name].tolist() == column.tolist()
@@ -856,7 +856,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(kind: str, tmp_path: Path) -> None:
 def test_formulas_survive_a_table_of_counts(tmp_path: Path) -> None:
     """Names that begin as formulas do are read back from a CSV table of pair counts."""
     log = BattleLog.from_battles([battle("=1+1", "@x"), battle("'=x", "-x")])
-    write_pair_counts(tmp_path / "counts.csv", log)
+    write_columns(tmp_path / "counts.csv", log.pair_counts())
     assert read_battles(tmp_path / "counts.csv", format="pair-counts").models == log.models
     assert "\n=" not in (tmp_path / "counts.csv").read_text()
 
