@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -23,10 +24,20 @@ Lists = dict[str, list[tuple[str, str]]]
 
 FAILED, WRONG_INPUT, REFUSED = 1, 2, 3
 
+#: Types of arguments and options that are paths.
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
 
 def echo(text: object, *, err: bool = False) -> None:
     """Print a line; what came from a server or a file cannot steer the terminal."""
     click.echo(visible(str(text)), err=err)
+
+
+def echo_json(values: object, **how: Any) -> None:
+    """Print what a program reads; `how` as `json.dumps` takes it."""
+    echo(json.dumps(values, indent=2, allow_nan=False, **how))
 
 
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
@@ -105,11 +116,14 @@ def json_option(printed: str = "JSON instead of a table") -> Decorator:
 
 def runs_folder_option(described: str) -> Decorator:
     """The option `--runs-dir`: where records are, or go to."""
-    return click.option(
-        "--runs-dir",
-        type=click.Path(path_type=Path, file_okay=False),
-        help=f"{described} (default: runs/ in the workspace).",
-    )
+    described = f"{described} (default: runs/ in the workspace)."
+    return click.option("--runs-dir", type=FOLDER, help=described)
+
+
+def params_option(described: str) -> Decorator:
+    """The option `--params`: a file of a notebook's parameters."""
+    described = f"{described} (default: params/NAME.yaml)."
+    return click.option("--params", "params_file", type=FILE, help=described)
 
 
 def cluster_option(command: Callable[P, R]) -> Callable[P, R]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import echo, json_option, main, plain_errors
+from arena_kit.cli.base import FILE, PATH, echo, echo_json, json_option, main, plain_errors
 
 
 @main.command()
-@click.argument("cheap", type=click.Path(path_type=Path))
-@click.argument("dear", type=click.Path(path_type=Path))
-@click.option("--people", required=True, type=click.Path(path_type=Path),
+@click.argument("cheap", type=PATH)
+@click.argument("dear", type=PATH)
+@click.option("--people", required=True, type=PATH,
               help="Battles that people decided, on the same models and questions.")  # fmt: skip
 @click.option("--target", default=0.8, show_default=True,
               help="The agreement with people that is promised.")  # fmt: skip
@@ -22,8 +21,7 @@ from arena_kit.cli.base import echo, json_option, main, plain_errors
 @click.option("--coverage", default=0.75, show_default=True,
               help="The share of battles that should be answered.")  # fmt: skip
 @click.option("--dimension", default="", help="Calibrate on this dimension of the judges.")
-@click.option("--out", default=Path("cascade.json"), show_default=True,
-              type=click.Path(path_type=Path, dir_okay=False),
+@click.option("--out", default=Path("cascade.json"), show_default=True, type=FILE,
               help="The file that rejudge --cascade takes.")  # fmt: skip
 @json_option("the file instead of sentences")
 @plain_errors
@@ -62,7 +60,7 @@ def cascade(
     )
     calibration.write(out)
     if as_json:
-        echo(json.dumps(calibration.model_dump(mode="json"), indent=2))
+        echo_json(calibration.model_dump(mode="json"))
         return
     for sentence in calibration.sentences:
         echo(sentence)

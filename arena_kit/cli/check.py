@@ -6,15 +6,14 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import echo, main, params_option, plain_errors
 from arena_kit.cli.ledger import verify_ledger, with_tournament
 from arena_kit.cli.runs import Overrides, with_overrides
 
 
 @main.command()
 @click.argument("what", default="", metavar="[NAME | LEDGER]")
-@click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
-              help="YAML file of the run's parameters (default: params/NAME.yaml).")  # fmt: skip
+@params_option("YAML file of the run's parameters")
 @with_overrides
 @with_tournament
 @click.option("--forget-damaged", "forget", is_flag=True,

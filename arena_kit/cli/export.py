@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import PATH, echo, main, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate import METHODS
 from arena_kit.files import DataError
@@ -26,7 +26,7 @@ _RELATIONSHIPS = get_args(Relationship)
               type=click.Choice(["fastchat", "every-eval-ever", "csv"]),
               help="fastchat: battles, as FastChat and arena-rank read them; csv: all ratings in "
               "one table; every-eval-ever: a document per model.")  # fmt: skip
-@click.option("--out", required=True, type=click.Path(path_type=Path),
+@click.option("--out", required=True, type=PATH,
               help="File to write; for every-eval-ever, a folder.")  # fmt: skip
 @click.option("--dimension", help="Only this dimension.")
 @click.option("--method", "methods", multiple=True, type=click.Choice(list(METHODS)),

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import FOLDER, echo, main, plain_errors
 from arena_kit.files import DataError
 
 
 @main.command("import-responses")
 @click.argument("logs", nargs=-1, required=True, metavar="[NAME=]LOG...")
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False),
+@click.option("--out", required=True, type=FOLDER,
               help="Folder for prompts.jsonl, responses/ and scores.csv.")  # fmt: skip
 @plain_errors
 def import_responses(logs: tuple[str, ...], out: Path) -> None:

@@ -15,7 +15,7 @@ from arena_kit.battles.files import Reading, read_file, write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.readers.formats import FORMATS, format_of
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import FILE, PATH, echo, main, plain_errors
 from arena_kit.files import DataError
 
 _OPTIONS = (
@@ -67,8 +67,8 @@ def _label(text: str) -> tuple[str, str]:
 
 
 @main.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False),
+@click.argument("file", type=PATH)
+@click.option("--out", required=True, type=FILE,
               help="Where the battles go: .parquet, .jsonl, .csv or one of their .gz.")  # fmt: skip
 @click.option("--texts/--no-texts", default=True,
               help="Whether prompts and answers go along, where FILE has them.")  # fmt: skip

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import WRONG_INPUT, echo, main, plain_errors
+from arena_kit.cli.base import FILE, WRONG_INPUT, echo, main, plain_errors
 
 with_tournament = click.option(
-    "--tournament", type=click.Path(path_type=Path, dir_okay=False),
-    help="Tournament file whose ledger is meant.",
-)  # fmt: skip
+    "--tournament", type=FILE, help="Tournament file whose ledger is meant."
+)
 
 
 @main.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=FILE)
 @with_tournament
 @plain_errors
 def backup(file: Path, tournament: Path | None) -> None:
@@ -27,7 +26,7 @@ def backup(file: Path, tournament: Path | None) -> None:
     """
     from arena_kit.judging.ledger_upkeep import back_up
 
-    back_up(_ledger_path(tournament), file)
+    back_up(ledger_path(tournament), file)
     _verify(file)
 
 
@@ -37,7 +36,7 @@ def verify_ledger(file: Path | None, tournament: Path | None, *, forget: bool) -
     from arena_kit.judging.ledger import Ledger
     from arena_kit.judging.ledger_upkeep import forget_damaged
 
-    path = file or _ledger_path(tournament)
+    path = file or ledger_path(tournament)
     if forget:
         forgotten = forget_damaged(Ledger(path))
         echo(
@@ -68,7 +67,7 @@ def _verify(path: Path) -> None:
     sys.exit(WRONG_INPUT)
 
 
-def _ledger_path(tournament: Path | None) -> Path:
+def ledger_path(tournament: Path | None) -> Path:
     """Where the ledger of a tournament file is."""
     from arena_kit.runs.record import find_root
     from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament

@@ -25,7 +25,7 @@ from arena_kit.cli import (
     votes,
     votes_review,
 )
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli.base import PATH, echo, main, plain_errors
 
 __all__ = [
     "cascade", "check", "export", "import_responses", "imports", "lab", "ledger", "main",
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @main.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @plain_errors
 def init(folder: Path) -> None:
     """Make a workspace in FOLDER: notebooks, parameters and the sample tournament.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -13,10 +12,12 @@ import click
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.streams import STREAM_FROM
 from arena_kit.cli.base import (
+    PATH,
     Listing,
     Lists,
     cluster_option,
     echo,
+    echo_json,
     json_option,
     main,
     plain_errors,
@@ -73,7 +74,7 @@ def _default(value: object, kind: object) -> str:
 
 
 @main.command(cls=Listing, lists=_settings)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--method", type=click.Choice([*METHODS, *_SHORT]),
               help=f"How battles become ratings (default: {DEFAULT_METHOD}; elo is "
               "permutation-elo).")  # fmt: skip
@@ -83,13 +84,13 @@ def _default(value: object, kind: object) -> str:
 @click.option("--margin", type=click.FloatRange(min=0), metavar="POINTS",
               help="Call neighbours equivalent whose gap surely lies within so many points "
               "(bradley-terry; default: a record's own, else 0).")  # fmt: skip
-@click.option("--also", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--also", multiple=True, type=PATH, metavar="FILE",
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
 @click.option("--panel", "voting", type=click.Choice(["majority", "weighted"]),
               help="Let the judges in the files vote on every pair, and rate what they say "
               "together; --method judge-aware fits them jointly instead.")  # fmt: skip
-@click.option("--verdicts", type=click.Path(path_type=Path), metavar="VERDICTS",
+@click.option("--verdicts", type=PATH, metavar="VERDICTS",
               help="A judge's battles file or run record: people's votes in FILE and these make "
               "one board.")  # fmt: skip
 @click.option("--verdicts-winner", default="winner", metavar="COLUMN",
@@ -202,7 +203,7 @@ def _show(
         claims = _claims(results, logs, margin, judged=judged)
     if as_json:
         told = _rated_json(results, unrated, claims) | ({"panel": jury.as_dict()} if jury else {})
-        echo(json.dumps(told, indent=2, allow_nan=False))
+        echo_json(told)
         return
     for sentence in jury.sentences if jury else ():
         echo(sentence)
@@ -334,6 +335,6 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
 
     comparison = compare_records(before, after)
     if as_json:
-        echo(json.dumps(comparison.as_dict(), indent=2, allow_nan=False))
+        echo_json(comparison.as_dict())
     else:
         terminal.show_comparison(comparison)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.readers.format import Columns
-from arena_kit.cli.base import Lists, echo
+from arena_kit.cli.base import Lists, echo, echo_json
 from arena_kit.cli.imports import HowToRead
 from arena_kit.files import DataError
 from arena_kit.rating.hybrid import Hybrid, HybridRatings
@@ -51,7 +50,7 @@ def rate_together(
     )
     boards, unrated = both.rated(spec)
     if as_json:
-        echo(json.dumps(_as_json(boards, unrated), indent=2, allow_nan=False))
+        echo_json(_as_json(boards, unrated))
         return
     for name, why in unrated.items():
         echo(f"{name} is not rated: {why}", err=True)

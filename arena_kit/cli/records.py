@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,7 +9,10 @@ from pathlib import Path
 import click
 
 from arena_kit.cli.base import (
+    FILE,
+    PATH,
     echo,
+    echo_json,
     json_option,
     main,
     plain_errors,
@@ -47,7 +49,7 @@ def list_runs(runs_dir: Path | None, as_json: bool) -> None:
 
     runs_there = overviews(_folder(runs_dir))
     if as_json:
-        echo(json.dumps([each.as_dict() for each in runs_there], indent=2, allow_nan=False))
+        echo_json([each.as_dict() for each in runs_there])
     else:
         terminal.show_runs(runs_there)
 
@@ -103,9 +105,9 @@ def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool)
 
 @main.command()
 @click.argument("records", metavar="[RUN]...", nargs=-1, type=record_folder)
-@click.option("--out", required=True, type=click.Path(path_type=Path),
+@click.option("--out", required=True, type=PATH,
               help="Folder of the site: new, empty, or a site that is made again.")  # fmt: skip
-@click.option("--people", type=click.Path(path_type=Path, dir_okay=False),
+@click.option("--people", type=FILE,
               help="Battles file of people's votes on the same prompts, to find where they and the "
               "judge disagree.")  # fmt: skip
 @_runs_dir
@@ -117,12 +119,12 @@ def site(records: tuple[Path, ...], out: Path, people: Path | None, runs_dir: Pa
     needs no server: open its index.html, or publish the folder. Its path is the last line printed.
     """
     from arena_kit.runs.battles import human_votes
+    from arena_kit.runs.record import open_record
     from arena_kit.site.build import build_site
     from arena_kit.site.overview import records_in
 
     for record in records:
-        if not (record / "manifest.json").is_file():
-            raise DataError(f"{record}: not a run record (no manifest.json)")
+        open_record(record)
     chosen = list(records) or records_in(_folder(runs_dir))
     if not chosen:
         raise DataError(f"{_folder(runs_dir)}: holds no record; arena-kit run pilot makes one")

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import echo, json_option, main, plain_errors, runs_folder_option
-from arena_kit.cli.runs import Overrides, finish, say, with_overrides
+from arena_kit.cli.base import (
+    FILE,
+    FOLDER,
+    echo_json,
+    json_option,
+    main,
+    plain_errors,
+    runs_folder_option,
+)
+from arena_kit.cli.runs import Overrides, finish, with_overrides
 
 _JUDGES = ["baseline", "anthropic", "openai_compatible"]
 
 
 @main.command()
-@click.argument("record", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("record", type=FOLDER)
 @click.option("--judge", required=True, type=click.Choice(_JUDGES), help="Who judges the pairs.")
 @click.option("--judge-model", default="", help="Its model, as the parameter judge_model.")
 @click.option("--max-cost-usd", default="", help="The most that this may cost; refused above it.")
 @click.option("--only-unsure", is_flag=True,
               help="Ask only about pairs of which the record's judge was unsure; its other "
               "verdicts stand (a cascade).")  # fmt: skip
-@click.option("--cascade", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+@click.option("--cascade", type=FILE, metavar="FILE",
               help="Ask only about pairs of which a cascade, calibrated by arena-kit cascade, is "
               "unsure.")  # fmt: skip
 @with_overrides
@@ -65,22 +72,12 @@ def rejudge(
         plan = planned(name, root=root, from_record=record, overrides=given)
         cost = plan.forecast
         if as_json:
-            echo(json.dumps(cost and cost.as_dict(), indent=2))
-            return
-        terminal.show_forecast(cost, title=f"Forecast of {len(plan.asked)} pairs in both orders")
-        if cost:
-            terminal.show_cap(cost.usd_no_hits, plan.params.max_cost_usd)
+            echo_json(cost and cost.as_dict())
+        else:
+            title = f"Forecast of {len(plan.asked)} pairs in both orders"
+            terminal.show_forecasts({title: cost} if cost else {}, plan.params.max_cost_usd)
         return
-    finish(
-        lambda: run_notebook(
-            name,
-            root=root,
-            from_record=record,
-            overrides=given,
-            runs_dir=runs_dir,
-            say=say,
-            progress=sys.stderr.isatty() and not as_json,
-        ),
-        as_json=as_json,
-        shown=ARTIFACT,
+    again = partial(
+        run_notebook, name, root=root, from_record=record, overrides=given, runs_dir=runs_dir
     )
+    finish(again, as_json=as_json, shown=ARTIFACT)

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from arena_kit.cli.base import (
+    FILE,
+    FOLDER,
     WRONG_INPUT,
     Listing,
     Lists,
     echo,
+    echo_json,
     json_option,
     main,
+    params_option,
     plain_errors,
     runs_folder_option,
 )
+from arena_kit.cli.ledger import ledger_path, with_tournament
 
 if TYPE_CHECKING:
     from arena_kit.judging.cost import Forecast
     from arena_kit.runs.plan import Plan
+    from arena_kit.runs.record import Record
 
 with_overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
@@ -62,9 +68,8 @@ def _notebooks() -> Lists:
 
 @main.command(cls=Listing, lists=_notebooks)
 @click.argument("name")
-@click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
-              help="YAML file of parameters (default: params/NAME.yaml).")  # fmt: skip
-@click.option("--from-record", type=click.Path(path_type=Path, file_okay=False),
+@params_option("YAML file of parameters")
+@click.option("--from-record", type=FOLDER,
               help="Repeat the verdicts of a record on the inputs that it kept.")  # fmt: skip
 @with_overrides
 @click.option("--offline", is_flag=True,
@@ -94,25 +99,21 @@ def run(
     from arena_kit.runs.notebooks import run_notebook
     from arena_kit.runs.record import find_root
 
-    given = dict(overrides) | ({"offline": "true"} if offline else {})
-    finish(
-        lambda: run_notebook(
-            name,
-            root=find_root(),
-            params_file=params_file,
-            from_record=from_record,
-            overrides=given,
-            runs_dir=runs_dir,
-            ask_again=Status(ask_again) if ask_again else None,
-            say=say,
-            progress=sys.stderr.isatty() and not as_json,
-        ),
-        as_json=as_json,
+    start = partial(
+        run_notebook,
+        name,
+        root=find_root(),
+        params_file=params_file,
+        from_record=from_record,
+        overrides=dict(overrides) | ({"offline": "true"} if offline else {}),
+        runs_dir=runs_dir,
+        ask_again=Status(ask_again) if ask_again else None,
     )
+    finish(start, as_json=as_json)
 
 
 @main.command()
-@click.argument("record", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("record", type=FOLDER)
 @with_overrides
 @_ask_again
 @json_option("the manifest instead of the table")
@@ -127,46 +128,38 @@ def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: b
     from arena_kit.runs.notebooks import resume_notebook
     from arena_kit.runs.record import find_root
 
-    finish(
-        lambda: resume_notebook(
-            record,
-            root=find_root(),
-            overrides=dict(overrides),
-            ask_again=Status(ask_again) if ask_again else None,
-            say=say,
-            progress=sys.stderr.isatty() and not as_json,
-        ),
-        as_json=as_json,
+    go_on = partial(
+        resume_notebook,
+        record,
+        root=find_root(),
+        overrides=dict(overrides),
+        ask_again=Status(ask_again) if ask_again else None,
     )
+    finish(go_on, as_json=as_json)
 
 
-def say(text: str) -> None:
-    """Tell the user what is not a result."""
-    echo(text, err=True)
-
-
-def finish(work: Callable[[], object], *, as_json: bool, shown: str = "manifest.json") -> None:
+def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest.json") -> None:
     """Run a notebook and print its board, or one of its artifacts as JSON; or why there is none
     and how to go on.
     """
     from arena_kit.cli import terminal
     from arena_kit.files import read_json
     from arena_kit.runs.notebooks import RunFailedError
-    from arena_kit.runs.record import Record
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # leaves a failed record
     try:
-        record = work()
+        record = work(say=partial(echo, err=True), progress=sys.stderr.isatty() and not as_json)
     except RunFailedError as error:
         echo(f"error: {error}", err=True)
         if error.exit_code != WRONG_INPUT:
             echo(f"go on with: arena-kit resume {error.record.path}", err=True)
-        echo(json.dumps(error.record.read(), indent=2) if as_json else error.record.path)
+        if as_json:
+            echo_json(error.record.read())
+        else:
+            echo(error.record.path)
         sys.exit(error.exit_code)
-    if not isinstance(record, Record):
-        raise TypeError(record)
     if as_json:
-        echo(json.dumps(read_json(record.path / shown), indent=2, sort_keys=True))
+        echo_json(read_json(record.path / shown), sort_keys=True)
         return
     terminal.show_board(record.path)
     echo(f"report: {record.path / 'report.html'}")
@@ -175,9 +168,8 @@ def finish(work: Callable[[], object], *, as_json: bool, shown: str = "manifest.
 
 @main.command()
 @click.argument("name", default="")
-@click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
-              help="YAML file of a run's parameters (default: params/NAME.yaml).")  # fmt: skip
-@click.option("--from", "record", type=click.Path(path_type=Path, file_okay=False),
+@params_option("YAML file of a run's parameters")
+@click.option("--from", "record", type=FOLDER,
               help="Earlier run record by which to say what is expected to be decided (default: "
               "the latest of the same tournament).")  # fmt: skip
 @with_overrides
@@ -215,14 +207,9 @@ def cost(
     if as_json:
         told = {"expected": {name: each.as_dict() for name, each in expected.items()}}
         figures = {"forecast": values, "max_cost_usd": cap} | (told if expected else {})
-        echo(json.dumps(figures, indent=2))
+        echo_json(figures)
         return
-    if not parts:
-        terminal.show_forecast(None)
-    for title, part in parts.items():
-        terminal.show_forecast(part, title=title)
-    if parts:
-        terminal.show_cap(sum(part.usd_no_hits for part in parts.values()), cap)
+    terminal.show_forecasts(parts, cap)
     terminal.show_expected({name: each.sentence for name, each in expected.items()})
 
 
@@ -252,8 +239,7 @@ def _forecasts(
 
 
 @main.command()
-@click.option("--tournament", type=click.Path(path_type=Path, dir_okay=False),
-              help="Tournament file whose ledger is meant.")  # fmt: skip
+@with_tournament
 @click.option("--look", is_flag=True, help="Ask the service how far they are.")
 @click.option("--cancel", metavar="BATCH",
               help="Ask the service to stop a batch; what it has answered is billed.")  # fmt: skip
@@ -275,11 +261,9 @@ def batches(
     from arena_kit.judging.ledger import Ledger
     from arena_kit.runs.batches import Batches
     from arena_kit.runs.record import find_root
-    from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament
 
-    root = find_root()
-    file = read_tournament(root / (tournament or DEFAULT_TOURNAMENT))
-    sent = Batches(ledger=Ledger(root / file.verdicts), root=root, key_variable=key_variable)
+    ledger = Ledger(ledger_path(tournament))
+    sent = Batches(ledger=ledger, root=find_root(), key_variable=key_variable)
     if cancel:
         batch = sent.cancel(cancel)
         echo(f"batch {batch.batch_id} is {batch.status}; the next run collects its results")
@@ -290,14 +274,13 @@ def batches(
         asdict(i) | (asdict(sent.look(i)) if look and i.batch_id else {}) for i in sent.under_way()
     ]
     if as_json:
-        echo(json.dumps(rows, indent=2, default=str))
+        echo_json(rows, default=str)
     elif not (cancel or give_up):
         terminal.show_batches(rows)
 
 
 @main.command()
-@click.option("--params", "params_file", required=True,
-              type=click.Path(path_type=Path, dir_okay=False),
+@click.option("--params", "params_file", required=True, type=FILE,
               help="YAML file: tournament, entrants, max_cost_usd, strata.")  # fmt: skip
 @click.option("--forecast", is_flag=True, help="Only say what it would cost.")
 @click.option("--offline", is_flag=True, help="Write files from the ledger alone.")
@@ -310,27 +293,22 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
     was paid for is in the ledger. Responses of a changed definition are made anew.
     """
     from arena_kit.cli import terminal
-    from arena_kit.files import read_yaml
     from arena_kit.runs.generation import Generation
-    from arena_kit.runs.record import find_root
+    from arena_kit.runs.plan import read_file
 
-    file = params_file if params_file.is_file() else find_root() / params_file
-    given = read_yaml(file) | ({"offline": True} if offline else {})
+    given = read_file(params_file) | ({"offline": True} if offline else {})
     generation = Generation.read(given, str(params_file))
     if forecast:
         forecasts = generation.forecasts()
         if as_json:
-            echo(json.dumps({e: f.as_dict() for e, f in forecasts.items()}, indent=2))
-            return
-        for entrant, one in forecasts.items():
-            terminal.show_forecast(one, title=entrant)
-        total = sum(one.usd_no_hits for one in forecasts.values())
-        terminal.show_cap(total, generation.params.max_cost_usd)
+            echo_json({e: f.as_dict() for e, f in forecasts.items()})
+        else:
+            terminal.show_forecasts(forecasts, generation.params.max_cost_usd)
         return
     record = generation.run()
     manifest = record.read()
     if as_json:
-        echo(json.dumps(manifest, indent=2, sort_keys=True))
+        echo_json(manifest, sort_keys=True)
         return
     terminal.show_generated(manifest)
     echo(record.path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import warnings
@@ -16,9 +15,17 @@ from typing import Any
 import click
 import numpy as np
 
-from arena_kit.cli.base import cluster_option, echo, main, plain_errors
+from arena_kit.cli.base import (
+    FILE,
+    cluster_option,
+    echo,
+    echo_json,
+    json_option,
+    main,
+    plain_errors,
+)
 from arena_kit.fanout import fan_out
-from arena_kit.files import DataError, visible
+from arena_kit.files import DataError
 from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
 from arena_kit.matchmaking.simulation import EVERY, duel
 from arena_kit.matchmaking.world import World
@@ -55,7 +62,7 @@ def _world_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @main.command()
 @_world_options
-@click.option("--policy", "policy_file", type=click.Path(path_type=Path, dir_okay=False),
+@click.option("--policy", "policy_file", type=FILE,
               help="Policy file (default: params/policy.yaml where there is one, else the policy "
               "as written).")  # fmt: skip
 @click.option("--seeds", default=5, show_default=True, help="Worlds to draw.")
@@ -63,9 +70,9 @@ def _world_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--every", default=EVERY, show_default=True, help="Votes between measurements.")
 @click.option("--jobs", default=0, help="Processes at once (default: as many as there are cores).")
 @cluster_option
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.png",
+@click.option("--plot", type=FILE, metavar="FILE.png",
               help="Also draw what votes buy.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@json_option("JSON instead of tables")
 @plain_errors
 def simulate(
     policy_file: Path | None,
@@ -103,7 +110,7 @@ def simulate(
         save_picture(against_votes(duels, policy), plot)
     if as_json:
         results = _as_dict(world, policy, numbers, every, duels)
-        echo(json.dumps(results, indent=2, sort_keys=True, allow_nan=False))
+        echo_json(results, sort_keys=True)
     else:
         _show(world, policy, duels)
 
@@ -214,16 +221,13 @@ def _run_dict(run: Run) -> dict[str, Any]:
 
 
 def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
+    from arena_kit.cli import terminal
     from arena_kit.reporting import simulation
     from arena_kit.reporting.tables import Table
 
-    console = Console(highlight=False)
     drawn = f"{world.models} models, {world.prompts} prompts, {world.matchups} votes"
     title = f"{drawn}: mean ± SD of {len(duels)} seeds"
-    console.print(Table(rows=simulation.table_rows(duels), title=title, left=["what"]))
+    terminal.show_table(Table(rows=simulation.table_rows(duels), title=title, left=["what"]))
     kept = [
         {
             "what": row["promise"],
@@ -234,7 +238,7 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
         for row in simulation.promises(policy, duels)
     ]
     title = "What the policy promises of its matchups, worst seed"
-    console.print(Table(rows=kept, title=title, left=["what"]))
-    for limit in simulation.limits(policy, world.models, world.prompts):
-        console.print(Text(visible(limit)), soft_wrap=True)
-    console.print(Text(visible(simulation.sentence(duels, policy))), soft_wrap=True)
+    terminal.show_table(Table(rows=kept, title=title, left=["what"]))
+    limits = simulation.limits(policy, world.models, world.prompts)
+    for sentence in (*limits, simulation.sentence(duels, policy)):
+        echo(sentence)

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import FAILED, cluster_option, echo, json_option, main, plain_errors
+from arena_kit.cli.base import (
+    FAILED,
+    FILE,
+    FOLDER,
+    cluster_option,
+    echo,
+    echo_json,
+    json_option,
+    main,
+    params_option,
+    plain_errors,
+)
 
 
 @main.command()
 @click.argument("name")
-@click.option("--grid", "grid_file", required=True,
-              type=click.Path(path_type=Path, dir_okay=False),
+@click.option("--grid", "grid_file", required=True, type=FILE,
               help="YAML file: a list of values for each parameter that varies.")  # fmt: skip
-@click.option("--params", "params_file", type=click.Path(path_type=Path, dir_okay=False),
-              help="YAML file of what all runs are told (default: params/NAME.yaml).")  # fmt: skip
-@click.option("--into", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+@params_option("YAML file of what all runs are told")
+@click.option("--into", type=FOLDER, metavar="DIR",
               help="Folder for records and index; one that a sweep of the same grid has begun "
               "goes on (default: a new one in runs/).")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=0), default=0,
@@ -58,7 +66,7 @@ def sweep(
     for index in tqdm(steps, total=len(grid.runs), desc="runs", unit="run", disable=hidden):
         last = index
     if as_json:
-        echo(json.dumps(last.as_dict(), indent=2, allow_nan=False))
+        echo_json(last.as_dict())
     else:
         for sentence in last.sentences:
             echo(sentence)

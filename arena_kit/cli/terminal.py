@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
-from arena_kit.files import read_json, visible
+from arena_kit.cli.base import echo
+from arena_kit.files import read_json
 from arena_kit.judging.cost import Forecast, dollars
 from arena_kit.judging.quality.statuses import served_sentence
 from arena_kit.policy.constants import Phase
@@ -63,9 +63,9 @@ def show_board(record: Path) -> None:
         _show_tournament(record)
     if answer is not None:
         for sentence in ("", answer["question"], *answer["said"]):
-            _say(sentence)
+            echo(sentence)
     elif (record / "judge_gate.json").is_file():  # records before had no answer
-        _say(read_json(record / "judge_gate.json")["sentence"])
+        echo(read_json(record / "judge_gate.json")["sentence"])
 
 
 def _show_placement(record: Path, *, answered: bool) -> None:
@@ -88,7 +88,7 @@ def _show_placement(record: Path, *, answered: bool) -> None:
     _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
     for sentence in (board["caution"], worth):
         if sentence and not answered:
-            _say(sentence)
+            echo(sentence)
 
 
 def _show_policy(board: Mapping[str, Any]) -> None:
@@ -104,15 +104,15 @@ def _show_policy(board: Mapping[str, Any]) -> None:
     ]
     _print(Table(rows=rows, title=board["arena"], left=["model", "badge"]))
     if not phase.shows_diagnostics:
-        _say(f"Phase {int(phase)}: confidence, coverage, badges and status are in the record only.")
+        echo(f"Phase {int(phase)}: confidence, coverage, badges and status are in the record only.")
         return
     status = board["status"]
     aside = "" if status["published"] else " (computed, not published)"
-    _say(f"Rules kept: {status['status']}{aside}: {'; '.join(status['reasons'])}")
+    echo(f"Rules kept: {status['status']}{aside}: {'; '.join(status['reasons'])}")
     if "order_decided" in board:  # records of earlier versions do not have it
-        _say(f"Order decided{aside}: {board['order_decided']['sentence']}")
+        echo(f"Order decided{aside}: {board['order_decided']['sentence']}")
     if board.get("tiers"):
-        _say(f"Tiers, each decidedly above all later ones: {'; '.join(map(_tier, board['tiers']))}")
+        echo(f"Tiers, each decidedly above all later ones: {'; '.join(map(_tier, board['tiers']))}")
 
 
 def _tier(models: Sequence[str]) -> str:
@@ -139,9 +139,9 @@ def _show_tournament(record: Path) -> None:
             title = f"{dimension} ({rated['n_battles']} battles), by Bradley–Terry"
             _print(Table(rows=rows, title=title, left=["entrant"], nowrap=["entrant"]))
         else:
-            _say(f"{dimension}: not rated; the report says why.")
+            echo(f"{dimension}: not rated; the report says why.")
     if any(strengths.values()):
-        _say(SCALES)
+        echo(SCALES)
     sentences = (
         *_cautions(results),
         *_claimed(strengths),
@@ -149,7 +149,7 @@ def _show_tournament(record: Path) -> None:
         *_left_out(manifest),
     )
     for sentence in sentences:
-        _say(sentence)
+        echo(sentence)
 
 
 def _board_rows(
@@ -239,16 +239,16 @@ def show_ratings(results: Mapping[str, Ratings], claimed: Mapping[str, Mapping[s
         _print(Table(rows=rows, title=f"{name or ratings.method} ({counted})", left=["model"]))
         for rating in ratings.ratings:
             if rating.no_interval:
-                _say(f"  {rating.model} has no interval: {rating.no_interval}")
+                echo(f"  {rating.model} has no interval: {rating.no_interval}")
         for note in ratings.notes:
-            _say(f"  {note}")
+            echo(f"  {note}")
         if name in claimed:
             _show_claims(claimed[name])
         for parameter, value in ratings.fit.items():
             if not parameter.endswith("_se"):
                 error = ratings.fit.get(f"{parameter}_se")
                 label = "mean negative log-likelihood" if parameter == "nll" else parameter
-                _say(f"  {label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
+                echo(f"  {label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
 
 
 def _show_claims(said: Mapping[str, Any]) -> None:
@@ -256,21 +256,21 @@ def _show_claims(said: Mapping[str, Any]) -> None:
     fragile = said["fragility"]
     rests_on = [fragile["sentence"]] if fragile else []
     for sentence in (*said["sentences"], *rests_on, ABOUT[said["about"]]):
-        _say(f"  {sentence}")
+        echo(f"  {sentence}")
     waiting = sum(pair["state"] == "open" for pair in said["neighbours"])
     if waiting:
         shown = neighbours.table({"": said["neighbours"]}, only_open=True, most=_SHOWN_ORDERS)
         title = "Open orders: votes that would turn them round, and how many more would decide them"
         _print(replace(shown, title=title))
     if waiting > _SHOWN_ORDERS:
-        _say(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
+        echo(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
 
 
 def show_table(table: Table) -> None:
     """A table, and its notes as sentences under it."""
     _print(table)
     for sentence in table.notes:
-        _say(f"  {sentence}")
+        echo(f"  {sentence}")
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -278,7 +278,7 @@ def show_comparison(comparison: Comparison) -> None:
     decided in one record only.
     """
     for warning in comparison.warnings:
-        _say(warning)
+        echo(warning)
     if comparison.settings:
         settings = [
             {"key": key, "before": str(old), "after": str(new)}
@@ -286,26 +286,26 @@ def show_comparison(comparison: Comparison) -> None:
         ]
         _print(Table(rows=settings, title="Settings and inputs that differ", left=["key"]))
     else:
-        _say("Settings and inputs: no difference.")
+        echo("Settings and inputs: no difference.")
     _show_flips(comparison)
     _show_moves(comparison.deltas)
-    _say("Who is above whom, by Bradley–Terry (--json lists all orders):")
+    echo("Who is above whom, by Bradley–Terry (--json lists all orders):")
     for orders in comparison.orders:
-        _say(f"  {orders.sentence}")
+        echo(f"  {orders.sentence}")
 
 
 def _show_flips(comparison: Comparison) -> None:
     """The verdicts that changed, some of them by name."""
     flips = comparison.flips
-    _say(
+    echo(
         f"Verdicts: {len(flips)} of {comparison.n_shared} shared presentations changed; "
         f"{comparison.only_before} only before, {comparison.only_after} only after."
     )
     for flip in flips[:_SHOWN_FLIPS]:
         shown = f"{flip.dimension} {flip.prompt_id} {flip.first} | {flip.second}"
-        _say(f"  {shown}: {flip.before} → {flip.after}")
+        echo(f"  {shown}: {flip.before} → {flip.after}")
     if len(flips) > _SHOWN_FLIPS:
-        _say(f"  … and {len(flips) - _SHOWN_FLIPS} more (--json lists all)")
+        echo(f"  … and {len(flips) - _SHOWN_FLIPS} more (--json lists all)")
 
 
 def _show_moves(deltas: Sequence[Delta]) -> None:
@@ -327,32 +327,30 @@ def _show_moves(deltas: Sequence[Delta]) -> None:
     left = ["entrant", "that is"]
     _print(Table(rows=moved, title=title, columns=columns, group="dimension", left=left))
     if any(delta.says == "other battles" for delta in deltas):
-        _say("Other battles: no shared verdict changed; prompts, pairs or settings did.")
+        echo("Other battles: no shared verdict changed; prompts, pairs or settings did.")
 
 
-def show_forecast(forecast: Forecast | None, title: str = "Forecast") -> None:
-    """What a run would cost."""
-    if forecast is None:
-        _say("This run costs nothing: nobody is asked over the network.")
+def show_forecasts(forecasts: Mapping[str, Forecast], cap: float) -> None:
+    """What a run would cost, under their titles, and whether a cap allows that."""
+    if not forecasts:
+        echo("This run costs nothing: nobody is asked over the network.")
         return
-    _print(replace(facts(forecast_rows(forecast), name="forecast"), title=title, labels=True))
-
-
-def show_cap(usd: float, cap: float) -> None:
-    """Whether a cap allows what is forecast."""
+    for title, each in forecasts.items():
+        _print(replace(facts(forecast_rows(each), name="forecast"), title=title, labels=True))
+    usd = sum(each.usd_no_hits for each in forecasts.values())
     if not cap:
-        _say(f"{dollars(usd)}, and no max_cost_usd is set: such a run is refused.")
+        echo(f"{dollars(usd)}, and no max_cost_usd is set: such a run is refused.")
     elif usd > cap:
-        _say(f"{dollars(usd)} is more than max_cost_usd {cap:g} allows: such a run is refused.")
+        echo(f"{dollars(usd)} is more than max_cost_usd {cap:g} allows: such a run is refused.")
     else:
-        _say(f"{dollars(usd)} is within max_cost_usd {cap:g}.")
+        echo(f"{dollars(usd)} is within max_cost_usd {cap:g}.")
 
 
 def show_expected(sentences: Mapping[str, str]) -> None:
     """What a run is expected to decide; dimensions of which the same is said stand together."""
     for sentence in dict.fromkeys(sentences.values()):
         names = ", ".join(name for name, each in sentences.items() if each == sentence)
-        _say(f"{names}: {sentence}")
+        echo(f"{names}: {sentence}")
 
 
 def show_generated(manifest: Mapping[str, Any]) -> None:
@@ -372,13 +370,13 @@ def show_generated(manifest: Mapping[str, Any]) -> None:
     _print(Table(rows=rows, title="Responses", columns=columns, left=["entrant", "model", "file"]))
     cost = manifest["cost"]
     unknown = f", and about ${cost['usd_unknown']:.4f} not told by the service"
-    _say(f"spent ${cost['usd_spent']:.4f}{unknown if cost['usd_unknown'] else ''}")
+    echo(f"spent ${cost['usd_spent']:.4f}{unknown if cost['usd_unknown'] else ''}")
 
 
 def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
     """Batches under way."""
     if not rows:
-        _say("No batch is under way.")
+        echo("No batch is under way.")
         return
     shown = [
         {
@@ -397,7 +395,7 @@ def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
 def show_runs(runs: Sequence[Overview]) -> None:
     """Records, each with its facts and its answer."""
     if not runs:
-        _say("No record is here; arena-kit run pilot makes one.")
+        echo("No record is here; arena-kit run pilot makes one.")
         return
     shown = [
         {"run": _facts(run), "answer": "\n".join(run.answer) or run.why_not or None} for run in runs
@@ -420,7 +418,3 @@ def _print(table: Table) -> None:
 
 def _longest(table: Table, column: str) -> int:
     return max((len(str(row.get(column, ""))) for row in table.rows), default=0)
-
-
-def _say(text: str) -> None:
-    Console(highlight=False).print(Text(visible(text)), soft_wrap=True)
