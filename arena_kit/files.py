@@ -154,7 +154,7 @@ def read_json(path: Path) -> Any:
     """A whole JSON file."""
     try:
         text = read_text(path)
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=refuse_constant)
     except DataError:
         raise
     except RecursionError:
@@ -252,7 +252,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
+        row = json.loads(line.decode("utf-8"), parse_constant=refuse_constant)
     except UnicodeDecodeError:
         raise DataError(f"{where}: not UTF-8 text") from None
     except RecursionError:
@@ -276,7 +276,8 @@ def _mended(value: Any) -> Any:
     return value
 
 
-def _refuse_constant(name: str) -> None:
+def refuse_constant(name: str) -> None:
+    """Refuse what JSON does not know: NaN and infinities."""
     raise ValueError(f"{name} is not a JSON number")
 
 

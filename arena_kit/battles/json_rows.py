@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from arena_kit.files import DataError, read_lines
+from arena_kit.files import DataError, read_lines, refuse_constant
 
 #: The longest row, in bytes.
 LONGEST = 67_108_864
@@ -30,13 +30,13 @@ def is_array(path: Path) -> bool:
         return False
 
 
-def first_keys(path: Path, *, array: bool, n: int = 100) -> tuple[str, ...]:
-    """All keys of the first `n` rows that can be read, in the order of their first appearance."""
+def first_keys(path: Path, *, array: bool) -> tuple[str, ...]:
+    """All keys of the first 100 rows that can be read, in the order of their first appearance."""
     keys: dict[str, None] = {}
     try:
         with opened(path) as text:
             rows = (row for _, row in elements(text)) if array else _whole_lines(text)
-            for row in islice(rows, n):
+            for row in islice(rows, 100):
                 keys |= dict.fromkeys(row if isinstance(row, dict) else ())
     except BROKEN:
         pass
@@ -59,7 +59,7 @@ def check_json(path: Path, *, array: bool) -> None:
         return
     try:
         with opened(path) as text:
-            json.loads(text.read(), parse_constant=_refuse_constant)
+            json.loads(text.read(), parse_constant=refuse_constant)
             text.seek(0)
             strangers = ((n, row) for n, row in elements(text) if not isinstance(row, dict))
             line, row = next(strangers, (0, {}))
@@ -71,10 +71,10 @@ def check_json(path: Path, *, array: bool) -> None:
         raise DataError(f"{path}:{line}: expected a JSON object, got {type(row).__name__}")
 
 
-def elements(text: IO[str], size: int = 1 << 20) -> Iterator[tuple[int, Any]]:
+def elements(text: IO[str]) -> Iterator[tuple[int, Any]]:
     """The elements of a JSON array, each with the line it begins on; read piece by piece."""
     decoder, line, rest, between = json.JSONDecoder(), 1, "", "[, \t\r\n"
-    while piece := text.read(size):
+    while piece := text.read(1 << 20):
         rest += piece
         while (skipped := len(rest) - len(rest.lstrip(between))) < len(rest):
             try:
@@ -104,7 +104,3 @@ def _whole_lines(text: IO[str]) -> Iterator[Any]:
             yield json.loads(line)
         except (ValueError, RecursionError):
             continue
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")

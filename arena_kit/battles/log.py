@@ -184,6 +184,11 @@ class BattleLog:
         """The weight of each battle, 1 where none was given."""
         return np.ones(len(self)) if self.weight is None else self.weight
 
+    def per_model(self, values: NDArray[Any] | None = None) -> NDArray[np.float64]:
+        """Values of battles, by default their weights, added up for both of their models."""
+        sides, each = np.append(self.a, self.b), self.weights() if values is None else values
+        return np.bincount(sides, np.tile(each, 2), len(self.models)).astype(float)
+
     def flags(self) -> NDArray[np.bool_]:
         """Which battles are inconsistent judgments."""
         return np.zeros(len(self), bool) if self.inconsistent is None else self.inconsistent
@@ -192,6 +197,13 @@ class BattleLog:
     def prompts(self) -> tuple[str, ...]:
         """The questions that battles name, sorted."""
         return () if self.question_id is None else tuple(map(str, self.question_id.names))
+
+    def compared(self) -> Iterator[tuple[str | None, str, str]]:
+        """The question of each battle, None where it has none, and its models in name order."""
+        names = np.array(self.models, object)
+        asked = np.full(len(self), None) if self.question_id is None else self.question_id.values()
+        low, high = names[np.minimum(self.a, self.b)], names[np.maximum(self.a, self.b)]
+        return zip(asked, low, high, strict=True)
 
     def repeat(self) -> tuple[int, int] | None:
         """The rows of the first battle that comes twice (the same id, source, judge and

@@ -176,10 +176,10 @@ def _csv_line(path: Path, row: int) -> int:
         csv.field_size_limit(longest)
 
 
-def listed(names: Iterable[str], most: int = 12) -> str:
+def listed(names: Iterable[str]) -> str:
     """Names of columns as an error lists them; a wide table is cut."""
     every = list(names)
-    return ", ".join(every[:most]) + (", …" if len(every) > most else "")
+    return ", ".join(every[:12]) + (", …" if len(every) > 12 else "")
 
 
 def column_name(name: str) -> str:

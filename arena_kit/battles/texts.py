@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.files import read_file
 from arena_kit.battles.log import BattleLog, Strings
-from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.files import DataError
 
@@ -35,19 +34,14 @@ class BattleTexts:
         return len(self.prompt)
 
 
-def read_battle_texts(
-    path: str | Path,
-    *,
-    format: str | None = None,  # noqa: A002 (what --format takes)
-    columns: Columns | None = None,
-) -> tuple[BattleLog, BattleTexts]:
+def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
     """The battles of a file and what was said in each.
 
-    Takes what `read_battles` takes; the format has to have the texts. In our own, they are the
+    The format, which is seen from the columns, has to have the texts. In our own, they are the
     columns prompt, response_a, response_b and, where present, language and turns.
     """
     path = Path(path)
-    reading = read_file(path, format_of(path, format, columns), texts=True)
+    reading = read_file(path, format_of(path), texts=True)
     said, n = reading.texts, len(reading.log)
     if missing := [name for name in _NEEDED if n and name not in said]:
         raise DataError(f"{path}: no texts of battles: missing column {', '.join(missing)}")

@@ -19,7 +19,6 @@ from arena_kit.files import DataError
 
 Floats = NDArray[np.float64]
 Ties = Literal["counted", "left out"]
-Level = Literal["nominal", "ordinal"]
 #: What a verdict may say, in the order of the tables: the first side, neither, the second.
 LABELS = ("model_a", "tie", "model_b")
 
@@ -45,6 +44,14 @@ class Share:
         if self.ci_low is None or self.ci_high is None:
             return f"{self.value:.1%}"
         return f"{self.value:.1%} ({self.ci_low:.1%} to {self.ci_high:.1%})"
+
+    @property
+    def coefficient(self) -> str:
+        """The same as a number, not as a percentage."""
+        if self.value is None:
+            return "–"
+        ends = "" if self.ci_low is None else f" ({self.ci_low:.2f} to {self.ci_high:.2f})"
+        return f"{self.value:.2f}{ends}"
 
 
 #: A share that could not be measured.
@@ -119,27 +126,19 @@ def share_of(named: ArrayLike, clusters: ArrayLike | None = None) -> Share:
     return _shared(_tables(np.where(flags, 0, 1), np.zeros(len(flags), int), groups), _firsts)
 
 
-def alpha(ratings: ArrayLike, *, level: Level = "nominal") -> float:
+def alpha(ratings: ArrayLike) -> float:
     """Krippendorff's alpha of several voters (rows) on the same units (columns), NaN where a voter
-    said nothing: 1 is full agreement, 0 what chance would give.
-
-    Values of an `ordinal` alpha are ordered by size. NaN where no two voters differ anywhere and
-    only one value was ever given.
+    said nothing: 1 is full agreement, 0 what chance would give. NaN where no two voters differ
+    anywhere and only one value was ever given.
     """
-    return float(_alphas(_coincidences(ratings).sum(axis=0)[None], level)[0])
+    return float(_alphas(_coincidences(ratings).sum(axis=0)[None])[0])
 
 
-def alpha_share(
-    ratings: ArrayLike, clusters: ArrayLike | None = None, *, level: Level = "nominal"
-) -> Share:
+def alpha_share(ratings: ArrayLike, clusters: ArrayLike | None = None) -> Share:
     """The same with an interval, from leaving out one cluster of units at a time."""
     parts = _coincidences(ratings)
     groups = np.arange(len(parts)) if clusters is None else np.asarray(clusters)
-    return jackknifed(
-        sums(parts, groups),
-        lambda tables: _alphas(tables, level),
-        n=round(float(parts.sum())),
-    )
+    return jackknifed(sums(parts, groups), _alphas, n=round(float(parts.sum())))
 
 
 def _coincidences(ratings: ArrayLike) -> Floats:
@@ -155,23 +154,13 @@ def _coincidences(ratings: ArrayLike) -> Floats:
     return tables
 
 
-def _alphas(tables: Floats, level: Level) -> Floats:
+def _alphas(tables: Floats) -> Floats:
     totals = tables.sum(axis=2)
-    apart = np.stack([_apart(each, level) for each in totals])
-    met = np.einsum("kij,kij->k", tables, apart)
-    by_chance = np.einsum("ki,kij,kj->k", totals, apart, totals)
+    n = totals.sum(axis=1)
+    differing, by_chance = n - np.trace(tables, axis1=1, axis2=2), n**2 - (totals**2).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        alphas: Floats = 1 - met * (totals.sum(axis=1) - 1) / by_chance
+        alphas: Floats = 1 - differing * (n - 1) / by_chance
     return np.where(by_chance > 0, alphas, nan)
-
-
-def _apart(totals: Floats, level: Level) -> Floats:
-    """How far apart each two values are, squared."""
-    if level == "nominal":
-        return 1 - np.eye(len(totals))
-    middle = np.cumsum(totals) - totals / 2
-    distance: Floats = (middle[:, None] - middle[None, :]) ** 2
-    return distance
 
 
 def _keys(log: BattleLog) -> list[tuple[object, ...]]:

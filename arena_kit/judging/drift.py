@@ -180,7 +180,7 @@ class DriftReport:
             "answers other than a request's usual one": self.answers,
         }
         for text, shifted in texts.items():
-            if worst := min((s for s in shifted if s.found), key=_p_value, default=None):
+            if worst := min((s for s in shifted if s.found), key=lambda s: s.p_value, default=None):
                 changes.append(
                     f"Drift: {self.judge} answers otherwise than before: {text} were "
                     f"{worst.before:.1%}, and in the last {_looks(worst.window)} {worst.after:.1%} "
@@ -220,10 +220,6 @@ class DriftReport:
             for of_pair in zip(*(look.flips for look in self.looks), strict=True)
         ]
         return np.array(rows, float)
-
-
-def _p_value(each: Shift) -> float:
-    return each.p_value
 
 
 def _looks(n: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -184,3 +184,8 @@ def _behavior(value: object) -> ExpectedBehavior:
         raise DataError(
             f"unknown expected_behavior {str(value)[:40]!r}; allowed: {allowed}"
         ) from None
+
+
+def file_row(item: Prompt | Response) -> dict[str, object]:
+    """A prompt or response as a line of its file, without what it does not have."""
+    return {name: value for name, value in asdict(item).items() if value not in (None, (), {})}

@@ -27,7 +27,7 @@ from arena_kit.policy.rules import (
     stability_badge,
 )
 from arena_kit.rating import claims
-from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.bradley_terry import BradleyTerry
 
 #: Points by which neighbours may truly stand the other way round in a claim that still holds.
@@ -238,11 +238,8 @@ def closeness(order: Sequence[str], truth: Mapping[str, float], top: int) -> Clo
 
 def fitted_closeness(battles: BattleLog, truth: Mapping[str, float], top: int) -> Closeness | None:
     """How close the Bradley–Terry order of all votes is, None where there is none."""
-    try:
-        ratings = BradleyTerry(both_bad="exclude", cluster="battle")(battles)
-    except RatingError:
-        return None
-    return closeness(ratings.order, truth, top)
+    ratings = rated_or_none(BradleyTerry(both_bad="exclude", cluster="battle"), battles)
+    return closeness(ratings.order, truth, top) if ratings else None
 
 
 def claim(policy: Policy, standings: Sequence[Standing], truth: Mapping[str, float]) -> Claim:
@@ -297,10 +294,7 @@ def _false(pair: PairOrder, truth: Mapping[str, float], margin: float) -> bool:
 
 def fitted(battles: BattleLog, policy: Policy) -> Ratings | None:
     """What all votes so far say together, None where they say nothing yet."""
-    try:
-        return strengths(battles, policy)
-    except RatingError:
-        return None
+    return rated_or_none(lambda log: strengths(log, policy), battles)
 
 
 def checkpoint(

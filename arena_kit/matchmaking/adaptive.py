@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.rating import claims
-from arena_kit.rating.base import MIN_QUESTIONS, Ratings, known
+from arena_kit.rating.base import MIN_QUESTIONS, Ratings, check_settings, known
 from arena_kit.rating.prospects import chance_decided, covariance, gap_variance, information
 
 Floats = NDArray[np.float64]
@@ -121,15 +121,14 @@ class AdaptiveRounds:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, holds, allowed in (
+        check_settings(
+            self,
             ("margin", 0 <= self.margin < inf, "a finite number, 0 or more"),
             ("first_share", 0 < self.first_share <= 1, "above 0, at most 1"),
             ("round_share", 0 < self.round_share <= 1, "above 0, at most 1"),
             ("hopeless_below", 0 <= self.hopeless_below < 1, "0 or more, below 1"),
             ("seed", self.seed >= 0, "0 or more"),
-        ):
-            if not holds:
-                raise ValueError(f"{name} must be {allowed}, not {getattr(self, name)!r}")
+        )
 
     def first(self, table: Table) -> Calls:
         """The first round: every pair equally often, on prompts that are spread, and each model
@@ -225,7 +224,7 @@ def _worth(table: Table, ratings: Ratings) -> Floats:
     """The information that a call of each pair adds: p (1 - p), less what calls gave no battle."""
     if ratings.models != table.models:
         raise ValueError(f"ratings of {ratings.models}, calls of {table.models}")
-    rating = np.array([ratings[model].rating for model in table.models])
+    rating = ratings.values(table.models)
     low, high = np.array(table.pairs).T
     p = 1 / (1 + np.exp((rating[high] - rating[low]) * ln(10) / ratings.settings["scale"]))
     counted = min(1.0, ratings.n_battles / table.made.sum())

@@ -21,7 +21,7 @@ from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.exposure import Bools, Floats, Numbers
 from arena_kit.rating import claims
-from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.evidence import CLAIMS_ABOUT
 from arena_kit.rating.prospects import chance_decided
@@ -134,9 +134,8 @@ class Outlook:
             return None
         cells, weight = np.array([each for each, _ in counted], np.int32).T, [n for _, n in counted]
         log = _log(cells, np.array(weight, float))
-        try:
-            ratings = BradleyTerry(cluster=self._cluster)(log)
-        except RatingError:
+        ratings = rated_or_none(BradleyTerry(cluster=self._cluster), log)
+        if ratings is None:
             return None
         ties = float(log.weights()[log.outcome == TIE].sum()) / ratings.n_battles
         return _seen(ratings, self._policy, ties, ratings.n_battles / self._votes)
@@ -163,7 +162,7 @@ def _seen(ratings: Ratings, policy: Policy, ties: float, counted: float) -> _Loo
     numbers = np.array([int(model) for model in ratings.models])
     n = 1 + int(numbers.max())
     known = [int(row.model) for row in ratings.ratings if row.ci_low is not None]
-    rating = np.array([ratings[model].rating for model in ratings.models])
+    rating = ratings.values()
     gap = rating[:, None] - rating[None, :]
     unit = ln(10) / ratings.settings["scale"]
     spread = 1 / (4 * np.cosh(unit * gap / 2) ** 2)

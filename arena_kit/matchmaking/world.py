@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import OUTCOMES, Outcome
 from arena_kit.policy.exposure import Bools, Counts
+from arena_kit.rating.base import check_settings
 from arena_kit.rating.glicko2_steps import SCALE
 
 Floats = NDArray[np.float64]
@@ -59,7 +60,8 @@ class World:
 
     def __post_init__(self) -> None:
         most = self.models - 2
-        for name, holds, allowed in (
+        check_settings(
+            self,
             ("models", self.models >= 2, "2 or more"),
             ("prompts", self.prompts >= 1, "1 or more"),
             ("matchups", self.matchups >= 1, "1 or more"),
@@ -72,9 +74,7 @@ class World:
             ("noise", 0 <= self.noise <= 1, "from 0 to 1"),
             ("session_length", 1 <= self.session_length <= 1e9, "from 1 to 1,000,000,000"),
             ("answered", 0 < self.answered <= 1, "above 0 and at most 1"),
-        ):
-            if not holds:
-                raise ValueError(f"{name} must be {allowed}, not {getattr(self, name)!r}")
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ MIN_QUESTIONS = 10
 
 
 Number = TypeVar("Number", float, NDArray[np.float64])
+Rated = TypeVar("Rated")
 
 
 class RatingError(ValueError):
@@ -104,6 +105,11 @@ class Ratings:
                 return rating
         raise KeyError(f"{model!r} is not rated; rated: {', '.join(self.models)}")
 
+    def values(self, models: Iterable[str] | None = None) -> NDArray[np.float64]:
+        """The ratings of some models as numbers, by default of all in name order."""
+        by_model = {rating.model: rating.rating for rating in self.ratings}
+        return np.array([by_model[model] for model in (self.models if models is None else models)])
+
     @property
     def order(self) -> tuple[str, ...]:
         """Model names, best first."""
@@ -120,6 +126,66 @@ class Ratings:
             **({"fit": self.fit} if self.fit else {}),
             **({"notes": list(self.notes)} if self.notes else {}),
         }
+
+
+def rating_rows(
+    models: Sequence[str],
+    rating: NDArray[np.float64],
+    interval: tuple[NDArray[np.float64], NDArray[np.float64]],
+    n_battles: NDArray[Any],
+    extra: Mapping[str, NDArray[np.float64]],
+    reasons: Sequence[str] | None = None,
+) -> tuple[Rating, ...]:
+    """A row per model, best first; NaN is a number that there is not, and `reasons` say why a
+    model has no interval.
+    """
+    columns = [each.tolist() for each in (rating, *interval, n_battles, *extra.values())]
+    rows = [
+        Rating(
+            model=model,
+            rating=value,
+            ci_low=known(low),
+            ci_high=known(high),
+            n_battles=round(n),
+            extra=dict(zip(extra, map(known, more), strict=True)),
+            no_interval=why,
+        )
+        for model, why, value, low, high, n, *more in zip(
+            models, reasons or [""] * len(models), *columns, strict=True
+        )
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+
+
+def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:
+    """The ratings of battles; None where no rating exists."""
+    try:
+        return method(battles)
+    except RatingError:
+        return None
+
+
+def each_rated(
+    names: Iterable[str], rate: Callable[[str], Rated]
+) -> tuple[dict[str, Rated], dict[str, str]]:
+    """What is rated under each name, and why others are not; raises where none is."""
+    rated: dict[str, Rated] = {}
+    unrated: dict[str, str] = {}
+    for name in names:
+        try:
+            rated[name] = rate(name)
+        except RatingError as error:
+            unrated[name] = str(error)
+    if not rated:
+        raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
+    return rated, unrated
+
+
+def check_settings(settings: object, *rules: tuple[str, bool, str]) -> None:
+    """Refuse the first setting that does not hold: its name, whether it holds, what is allowed."""
+    for name, holds, allowed in rules:
+        if not holds:
+            raise ValueError(f"{name} must be {allowed}, not {getattr(settings, name)!r}")
 
 
 def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
@@ -322,6 +388,7 @@ def check_separation(models: tuple[str, ...], winner: NDArray[Any], loser: NDArr
         )
 
 
-def some(names: Sequence[str]) -> str:
+def some(names: Sequence[str], most: int = 5) -> str:
     """A few names in words, and how many more there are."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

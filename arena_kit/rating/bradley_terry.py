@@ -21,8 +21,9 @@ from arena_kit.rating.base import (
     check_connected,
     check_counted,
     check_separation,
+    check_settings,
     kinds,
-    known,
+    rating_rows,
 )
 from arena_kit.rating.critical import t_score, widening
 from arena_kit.rating.evidence import Cluster, Evidence, Votes
@@ -103,7 +104,8 @@ class BradleyTerry:
             if isinstance(given := getattr(self, name), str):
                 raise ValueError(f"{name} must be several names, not {given!r}")  # noqa: TRY004
             object.__setattr__(self, name, tuple(given))
-        for name, holds, allowed in (
+        check_settings(
+            self,
             ("scale", 0 < self.scale < float("inf"), "a finite number above 0"),
             ("center", abs(self.center) < float("inf"), "a finite number"),
             ("center_on", not (self.center_on and self.baseline), "empty beside a baseline"),
@@ -118,9 +120,7 @@ class BradleyTerry:
              "'both', 'question', 'voter' or 'battle'"),
             ("resamples", self.resamples >= 100, "100 or more"),
             ("seed", self.seed >= 0, "0 or more"),
-        ):  # fmt: skip
-            if not holds:
-                raise ValueError(f"{name} must be {allowed}, not {getattr(self, name)!r}")
+        )  # fmt: skip
 
     def __call__(self, battles: BattleLog) -> Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
@@ -301,26 +301,14 @@ class BradleyTerry:
         if self.interval != "sandwich":
             hidden |= same  # drawing the same again and again shows no spread
         figures = [*self._interval(rating, spread, draws, df), df]
+        se, low, high, df = np.where(hidden, np.nan, figures)
         cells = evidence.rows
         weight = np.tile(cells.won + cells.tied + cells.lost, 2)
         counts = np.bincount(np.append(cells.a, cells.b), weight)
-        without = replace(self, covariates=())(log) if self.covariates else None
-        numbers = [rating, counts, *np.where(hidden, np.nan, figures)]
-        rows = [
-            Rating(
-                model=model,
-                rating=value,
-                ci_low=known(low),
-                ci_high=known(high),
-                n_battles=round(count),
-                extra={"se": known(se), "df": known(free)}
-                | ({"uncontrolled": without[model].rating} if without else {}),
-            )
-            for model, value, count, se, low, high, free in zip(
-                log.models, *(each.tolist() for each in numbers), strict=True
-            )
-        ]
-        return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+        extra = {"se": se, "df": df}
+        if self.covariates:
+            extra["uncontrolled"] = replace(self, covariates=())(log).values(log.models)
+        return rating_rows(log.models, rating, (low, high), counts, extra)
 
     def _interval(
         self, rating: Floats, spread: Floats, draws: Floats, df: Floats

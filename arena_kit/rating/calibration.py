@@ -150,7 +150,7 @@ def judge_error(
     if len(votes) < MIN_SHARED or len(votes.models) < MIN_MODELS:
         return None
     people, judge = plain(votes), plain(verdicts)
-    gap = np.array([judge[m].rating - people[m].rating for m in votes.models])
+    gap = judge.values(votes.models) - people.values(votes.models)
     noise = _noise(Influence.of(votes, people), Influence.of(verdicts, judge), people, judge)
     half = judge_variance(gap, noise).half_width(models=len(gap))
     return JudgeError(sd=half / NORMAL_95, n_models=len(gap), n_shared=len(votes))
@@ -195,13 +195,8 @@ def _shared(human: BattleLog, judged: BattleLog) -> tuple[BattleLog, BattleLog]:
 
 def _first_rows(log: BattleLog) -> dict[tuple[str, str, str], int]:
     """The first row of each question and pair of models."""
-    if log.question_id is None:
-        return {}
-    names = np.array(log.models, object)
-    low, high = names[np.minimum(log.a, log.b)], names[np.maximum(log.a, log.b)]
-    rows = zip(log.question_id.values(), low, high, strict=True)
     first_row: dict[tuple[str, str, str], int] = {}
-    for row, (question, first, second) in enumerate(rows):
+    for row, (question, first, second) in enumerate(log.compared()):
         if question is not None:
             first_row.setdefault((question, first, second), row)
     return first_row

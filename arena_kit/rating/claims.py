@@ -283,15 +283,14 @@ def win_rates(ratings: Ratings) -> Floats:
 
 def shrinkage(ratings: Ratings, reference: Ratings) -> float:
     """The slope of ratings against those of a reference: below 1, differences are too small."""
-    x = np.array([reference[model].rating for model in ratings.models])
-    y = np.array([ratings[model].rating for model in ratings.models])
+    x, y = reference.values(ratings.models), ratings.values()
     x, y = x - x.mean(), y - y.mean()
     return float(x @ y / (x @ x)) if np.any(x) else float("nan")
 
 
 def _gap(ratings: Ratings) -> Floats:
     """How far the row's model is above the column's."""
-    rating = np.array([ratings[model].rating for model in ratings.models])
+    rating = ratings.values()
     return np.asarray(rating[:, None] - rating[None, :])
 
 

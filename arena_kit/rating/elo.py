@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from math import inf, isfinite
 from typing import Literal
 
 import numpy as np
@@ -15,9 +16,10 @@ from arena_kit.rating.base import (
     Rating,
     Ratings,
     check_kept,
+    check_settings,
     check_unweighted,
     kinds,
-    known,
+    rating_rows,
     scores,
     why_no_interval,
 )
@@ -86,26 +88,26 @@ class PermutationElo:
     evidence_orders: int = 10
 
     def __post_init__(self) -> None:
-        _require(np.isfinite(self.k) and self.k > 0, "k", self.k, "a number above 0")
-        _require(np.isfinite(self.initial), "initial", self.initial, "a finite number")
-        _require(np.isfinite(self.scale) and self.scale > 0, "scale", self.scale, "above 0")
-        _require(1 <= self.n_perms <= MAX_PERMS, "n_perms", self.n_perms, f"1 to {MAX_PERMS:,}")
-        _require(self.seed >= 0, "seed", self.seed, "0 or more")
-        _require(self.shuffle or self.n_perms == 1, "n_perms", self.n_perms, "1 without shuffling")
-        _require(
-            self.evidence_replicates == 0 or self.evidence_replicates >= 20,
-            "evidence_replicates",
-            self.evidence_replicates,
-            "0, or 20 or more",
+        replicates = self.evidence_replicates
+        check_settings(
+            self,
+            ("k", 0 < self.k < inf, "a number above 0"),
+            ("initial", isfinite(self.initial), "a finite number"),
+            ("scale", 0 < self.scale < inf, "above 0"),
+            ("n_perms", 1 <= self.n_perms <= MAX_PERMS, f"1 to {MAX_PERMS:,}"),
+            ("seed", self.seed >= 0, "0 or more"),
+            ("n_perms", self.shuffle or self.n_perms == 1, "1 without shuffling"),
+            ("evidence_replicates", replicates == 0 or replicates >= 20, "0, or 20 or more"),
+            ("evidence_orders", self.evidence_orders >= 1, "1 or more"),
+            ("ties", self.ties in ("drop", "half"), "'drop' or 'half'"),
+            ("both_bad", self.both_bad in ("drop", "half"), "'drop' or 'half'"),
+            ("inconsistent", self.inconsistent in ("drop", "half"), "'drop' or 'half'"),
         )
-        _require(self.evidence_orders >= 1, "evidence_orders", self.evidence_orders, "1 or more")
-        replays = self.evidence_replicates * self.evidence_orders
-        most = f"at most {MAX_EVIDENCE_REPLAYS:,}"
-        named = "evidence_replicates times evidence_orders"
-        _require(replays <= MAX_EVIDENCE_REPLAYS, named, replays, most)
-        for name in ("ties", "both_bad", "inconsistent"):
-            value = getattr(self, name)
-            _require(value in ("drop", "half"), name, value, "'drop' or 'half'")
+        if (replays := replicates * self.evidence_orders) > MAX_EVIDENCE_REPLAYS:
+            raise ValueError(
+                "evidence_replicates times evidence_orders must be at most "
+                f"{MAX_EVIDENCE_REPLAYS:,}, not {replays}"
+            )
 
     def __call__(self, battles: BattleLog) -> Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
@@ -194,9 +196,7 @@ def _replicates(
     out = [np.empty((len(rules), 0, games.n_models))]
     seeds = shuffle_seeds(method.seed, n * orders, stream=1)
     done = 0
-    for sets, sizes, rated in evidence_sets(
-        games, clusters, n, seed=method.seed, min_questions=MIN_QUESTIONS
-    ):
+    for sets, sizes, rated in evidence_sets(games, clusters, n, seed=method.seed):
         some = seeds[done * orders : (done + len(sets)) * orders]
         ratings = replay_orders(
             games, rules, some, sets=sets, sizes=sizes, compiled=engine == "numba"
@@ -222,11 +222,6 @@ def _two_way(
     return np.stack([stretched(draws, centre, narrow, wide) for draws, centre in several])
 
 
-def _require(holds: bool | np.bool_, name: str, value: object, allowed: str) -> None:
-    if not holds:
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")
-
-
 def _ranked(
     log: BattleLog,
     traces: NDArray[np.float64],
@@ -235,30 +230,14 @@ def _ranked(
 ) -> tuple[Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
-    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
     seen = Evidence.of(log, np.empty((len(log), 0)), "both").seen
     if len(replicates):
         reasons = [why or _few_voters(n) for why, n in zip(reasons, seen.tolist(), strict=True)]
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
     df = np.maximum(1.0, seen - 1)
     low, high = (mean + widening(df) * (end - mean) for end in (low, high))
-    rows = [
-        Rating(
-            model=model,
-            rating=float(mean[i]),
-            ci_low=known(low[i]),
-            ci_high=known(high[i]),
-            n_battles=int(n_battles[i]),
-            extra={
-                "order_sem": known(sem[i]),
-                "evidence_se": known(se[i]),
-                "df": float(df[i]) if np.isfinite(low[i]) else None,
-            },
-            no_interval=reasons[i],
-        )
-        for i, model in enumerate(log.models)
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+    extra = {"order_sem": sem, "evidence_se": se, "df": np.where(np.isfinite(low), df, np.nan)}
+    return rating_rows(log.models, mean, (low, high), log.per_model(), extra, reasons)
 
 
 def _few_voters(seen: float) -> str:

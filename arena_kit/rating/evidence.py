@@ -73,10 +73,10 @@ class Evidence:
         for labels in (log.question_id, log.voter):
             named |= np.zeros(len(log), bool) if labels is None else labels.codes >= 0
         counts = np.where(named, 1.0, log.weights())
-        extra = _sides(log, counts - 1)
+        extra = log.per_model(counts - 1)
         seen = np.array(
             [questions_seen(log.a, log.b, way, len(log.models)) + extra for way in ways]
-            or [_sides(log, counts)]
+            or [log.per_model(counts)]
         ).min(axis=0)
         first, second = (*(way for way in ways if way.max() + 1 < len(log)), None, None)[:2]
         alike = first is None and not x.shape[1] and log.share_a is None
@@ -136,11 +136,3 @@ def _ways(log: BattleLog, cluster: Cluster) -> list[Ints]:
         if cluster == "voter" or voters.max() + 1 >= MIN_QUESTIONS:
             ways.append(voters)
     return ways
-
-
-def _sides(log: BattleLog, values: Floats) -> Floats:
-    """Values of battles, added up for both of their models."""
-    total: Floats = np.bincount(
-        np.concatenate([log.a, log.b]), np.tile(values, 2), len(log.models)
-    ).astype(float)
-    return total

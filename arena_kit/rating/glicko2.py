@@ -21,9 +21,10 @@ from arena_kit.rating.base import (
     Ratings,
     check_counted,
     check_kept,
+    check_settings,
     check_unweighted,
     kinds,
-    known,
+    rating_rows,
     scores,
     why_no_interval,
 )
@@ -134,7 +135,8 @@ class Glicko2:
 
     def __post_init__(self) -> None:
         replicates = self.evidence_replicates
-        for name, holds, allowed in (
+        check_settings(
+            self,
             ("initial", isfinite(self.initial), "a finite number"),
             ("volatility", 0 < self.volatility < inf, "a finite number above 0"),
             ("tau", 0 < self.tau < inf, "a finite number above 0"),
@@ -145,9 +147,7 @@ class Glicko2:
             ("inconsistent", self.inconsistent in ("drop", "half"), "'drop' or 'half'"),
             ("evidence_replicates", replicates == 0 or replicates >= 20, "0, or 20 or more"),
             ("seed", self.seed >= 0, "0 or more"),
-        ):
-            if not holds:
-                raise ValueError(f"{name} must be {allowed}, not {getattr(self, name)!r}")
+        )
 
     def __call__(self, battles: BattleLog) -> Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
@@ -365,22 +365,6 @@ def _ranked(
     log: BattleLog, final: tuple[Floats, Floats, Floats], replicates: Floats, reasons: list[str]
 ) -> tuple[Rating, ...]:
     rating, rd, volatility = final
-    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
-    rows = [
-        Rating(
-            model=model,
-            rating=float(rating[i]),
-            ci_low=known(low[i]),
-            ci_high=known(high[i]),
-            n_battles=int(n_battles[i]),
-            extra={
-                "rd": float(rd[i]),
-                "volatility": float(volatility[i]),
-                "evidence_se": known(se[i]),
-            },
-            no_interval=reasons[i],
-        )
-        for i, model in enumerate(log.models)
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+    extra = {"rd": rd, "volatility": volatility, "evidence_se": se}
+    return rating_rows(log.models, rating, (low, high), log.per_model(), extra, reasons)

@@ -215,9 +215,9 @@ class Hybrid:
     def _votes(self, human: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The human battles among models with enough of them, and how many the others had."""
         log = whole = self.method.kept(human)[0]
-        while len(log) and (few := _counts(log) < self.min_battles).any():
+        while len(log) and (few := log.per_model() < self.min_battles).any():
             log = log.select(~(few[log.a] | few[log.b]))
-        counts = dict(zip(whole.models, _counts(whole), strict=True))
+        counts = dict(zip(whole.models, whole.per_model(), strict=True))
         return log, {m: round(n) for m, n in counts.items() if m not in log.models}
 
     def _ratings(
@@ -257,12 +257,6 @@ class Hybrid:
         )
 
 
-def _counts(log: BattleLog) -> Floats:
-    """The battles of each model."""
-    sides = np.concatenate([log.a, log.b])
-    return np.bincount(sides, np.tile(log.weights(), 2), len(log.models)).astype(float)
-
-
 def _battles(ratings: Ratings, model: str) -> int:
     return ratings[model].n_battles if model in ratings.models else 0
 
@@ -295,7 +289,7 @@ def _on(ratings: Ratings, models: tuple[str, ...]) -> Ratings:
     shown = np.eye(len(weight)) - weight
     covariance = shown @ sandwich(ratings) @ shown.T
     se = dict(zip(ratings.models, np.sqrt(np.maximum(0.0, np.diag(covariance))), strict=True))
-    middle = float(np.mean([ratings[model].rating for model in models]))
+    middle = float(ratings.values(models).mean())
     by = ratings.settings["center"] - middle
     return replace(
         ratings,

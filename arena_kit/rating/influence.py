@@ -37,7 +37,7 @@ class Influence:
         from scipy.sparse import csr_array
 
         size, unit = len(log.models), ratings.settings["scale"] / ln(10)
-        strength = np.array([ratings[model].rating for model in log.models]) / unit
+        strength = ratings.values(log.models) / unit
         chance = 1 / (1 + np.exp(strength[log.b] - strength[log.a]))
         weight = log.weights()
         pull = weight * (scores(log) - chance)

@@ -17,7 +17,7 @@ from arena_kit.rating.base import (
     RatingError,
     Ratings,
     check_kept,
-    known,
+    rating_rows,
     scores,
 )
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent, one_thread
@@ -234,22 +234,9 @@ def _ranked(
     se = np.sqrt(np.maximum(0, np.diag(covariance)))
     half = t_score(NORMAL_95, df) * se
     hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
-    counts = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2))
-    rows = [
-        Rating(
-            model=model,
-            rating=float(rating[i]),
-            ci_low=None if hidden[i] else known(rating[i] - half[i]),
-            ci_high=None if hidden[i] else known(rating[i] + half[i]),
-            n_battles=round(counts[i]),
-            extra={
-                "se": None if hidden[i] else known(se[i]),
-                "df": None if hidden[i] else known(df[i]),
-            },
-        )
-        for i, model in enumerate(log.models)
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+    shown = np.where(hidden, np.nan, [rating - half, rating + half, se, df])
+    extra = {"se": shown[2], "df": shown[3]}
+    return rating_rows(log.models, rating, (shown[0], shown[1]), log.per_model(), extra)
 
 
 def _discriminations(judges: tuple[str, ...], value: Floats, variance: Floats) -> dict[str, float]:

@@ -148,10 +148,7 @@ class Placement:
 
     def _split(self, others: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles among models with enough of them, and how many the others had."""
-        n = len(others.models)
-        counts = np.bincount(
-            np.concatenate([others.a, others.b]), np.tile(others.weights(), 2), minlength=n
-        )
+        counts = others.per_model()
         few = counts < self.min_battles
         arena = others.select(~(few[others.a] | few[others.b]))
         gone = {*others.models} - {*arena.models}  # too few, or all against those with too few
@@ -346,7 +343,7 @@ class _Games:
         games = rows.won + rows.tied + rows.lost
         needed = method.prior_when == "always" or not 0 < won.sum() < games.sum()
         met = np.unique(opponent) if method.prior and needed else np.empty(0, np.intp)
-        strength = np.array([people[name].rating - method.center for name in people.models])
+        strength = people.values() - method.center
         everyone = np.concatenate([opponent, met])
         prior = np.full(len(met), method.prior)
         return cls(

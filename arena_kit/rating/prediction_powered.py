@@ -8,14 +8,13 @@ least variance (PPI++: Angelopoulos, Duchi and Zrnic 2023), so a useless judge c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import Rating, RatingError, Ratings
+from arena_kit.rating.base import Rating, Ratings, rated_or_none
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.influence import Influence, sandwich
 
@@ -63,29 +62,18 @@ def _parts(votes: BattleLog, verdicts: BattleLog) -> tuple[BattleLog, BattleLog]
     """The verdicts on battles that people decided too (the same question and models), and those on
     other battles of the same models.
     """
-    voted = {key for key in _keys(votes) if key[0] is not None}
-    same = np.array([key in voted for key in _keys(verdicts)], bool)
+    voted = {key for key in votes.compared() if key[0] is not None}
+    same = np.array([key in voted for key in verdicts.compared()], bool)
     rated = np.isin(np.array(verdicts.models, object), votes.models)
     rows = rated[verdicts.a] & rated[verdicts.b]
     return verdicts.select(same), verdicts.select(rows & ~same)
 
 
-def _keys(log: BattleLog) -> Iterator[tuple[str | None, str, str]]:
-    names = np.array(log.models, object)
-    questions = [None] * len(log) if log.question_id is None else log.question_id.values()
-    low, high = names[np.minimum(log.a, log.b)], names[np.maximum(log.a, log.b)]
-    return zip(questions, low, high, strict=True)
-
-
 def _rated(method: BradleyTerry, people: Ratings, part: BattleLog) -> Ratings | None:
     """The ratings by some verdicts; None unless each of people's models has an interval."""
-    if part.models != people.models:
-        return None
-    try:
-        ratings = method(part)
-    except RatingError:
-        return None
-    return None if any(row.ci_low is None for row in ratings.ratings) else ratings
+    ratings = rated_or_none(method, part) if part.models == people.models else None
+    whole = ratings is not None and all(row.ci_low is not None for row in ratings.ratings)
+    return ratings if whole else None
 
 
 def _corrected(people: Ratings, by: dict[str, float], covariance: Floats, power: float) -> Ratings:

@@ -152,7 +152,7 @@ def connected(met: Floats) -> bool:
 
 def _worth(ratings: Ratings) -> Floats:
     """The information that one battle of each pair adds: p (1 - p)."""
-    rating = np.array([ratings[model].rating for model in ratings.models])
+    rating = ratings.values()
     gap = (rating[:, None] - rating[None, :]) * ln(10) / ratings.settings["scale"]
     return np.asarray(1 / (2 + 2 * np.cosh(gap)))
 

@@ -43,12 +43,7 @@ def resampled_sets(
 
 
 def evidence_sets(
-    games: Games,
-    clusters: NDArray[np.int32],
-    n: int,
-    *,
-    seed: int,
-    min_questions: int = MIN_QUESTIONS,
+    games: Games, clusters: NDArray[np.int32], n: int, *, seed: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]]:
     """Chunks of `resampled_sets` with the models that each resample rates, a row per resample.
 
@@ -57,7 +52,7 @@ def evidence_sets(
     """
     if not n:
         return
-    enough = questions_seen(games.a, games.b, clusters, games.n_models) >= min_questions
+    enough = questions_seen(games.a, games.b, clusters, games.n_models) >= MIN_QUESTIONS
     if not enough.any():
         return
     for sets, sizes in resampled_sets(clusters, n, seed=seed):
@@ -251,14 +246,13 @@ def denoised(replicates: NDArray[np.float64], noise: NDArray[np.float64]) -> NDA
 
 
 def interval(
-    replicates: NDArray[np.float64], level: float = 0.95
+    replicates: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Standard deviation and percentile interval of each column, ignoring NaN.
+    """Standard deviation and 95 % percentile interval of each column, ignoring NaN.
 
     NaN for a column without two different values: resampling unanimous evidence shows no
     spread, which says nothing about how sure it is.
     """
-    tail = 100 * (1 - level) / 2
     se, low, high = np.full((3, replicates.shape[1]), np.nan)
     if not len(replicates):
         return se, low, high
@@ -269,6 +263,6 @@ def interval(
         values = replicates[:, known]
         whole = not np.isnan(values).any()  # the functions that look for NaN are much slower
         percentile, spread = (np.percentile, np.std) if whole else (np.nanpercentile, np.nanstd)
-        low[known], high[known] = percentile(values, [tail, 100 - tail], axis=0)
+        low[known], high[known] = percentile(values, [2.5, 97.5], axis=0)
         se[known] = spread(values, axis=0, ddof=1)
     return se, low, high

@@ -14,7 +14,7 @@ from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
 from arena_kit.rating import claims
 from arena_kit.reporting.figures import ACCENT, LINE, legend_below, panels_of, plot, shown_name
 from arena_kit.reporting.neighbours import SO_MANY, more_text, orders
-from arena_kit.reporting.tables import DASH, Table
+from arena_kit.reporting.tables import DASH, Table, span
 
 Rounds = Mapping[str, Sequence[Round]]
 _COLOURS: dict[Standing, str] = {
@@ -40,7 +40,7 @@ def standings(rounds: Rounds) -> Table:
             "dimension": dimension,
             "order": f"{pair.above} over {pair.below}",
             "gap": f"{pair.gap:.0f}",
-            "interval": _interval(pair),
+            "interval": span(pair.low, pair.high),
             "is": pair.standing,
             "chance with all calls": DASH if pair.standing == "decided" else f"{pair.chance:.0%}",
             "more calls": needed.get((dimension, pair.above, pair.below)),
@@ -129,9 +129,3 @@ def _over(pair: Neighbours) -> str:
     """Two neighbours on an axis, on two lines where they are long."""
     above, below = shown_name(pair.above), shown_name(pair.below)
     return f"{above}{' ' if len(above + below) < 16 else chr(10)}over {below}"
-
-
-def _interval(pair: Neighbours) -> str:
-    if pair.low is None or pair.high is None:
-        return DASH
-    return f"{pair.low:.0f} to {pair.high:.0f}"

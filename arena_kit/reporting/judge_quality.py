@@ -84,7 +84,7 @@ def rubric_table(quality: JudgeQuality) -> Table:
             "dimensions": f"{use.one} and {use.other}",
             "pairs answered differently": str(use.different),
             "of": use.different.n,
-            "correlation": _number(use.correlation),
+            "correlation": use.correlation.coefficient,
             "without order noise": DASH if use.corrected is None else f"{use.corrected:.2f}",
         }
         for use in quality.rubrics
@@ -111,13 +111,6 @@ def _limit(finding: Finding, limit: float) -> str:
     return f"{'at least' if finding.rule.least else 'at most'} {limit:.0%}"
 
 
-def _number(share: Share) -> str:
-    if share.value is None:
-        return DASH
-    ends = "" if share.ci_low is None else f" ({share.ci_low:.2f} to {share.ci_high:.2f})"
-    return f"{share.value:.2f}{ends}"
-
-
 def _figures(each: DimensionQuality) -> Iterator[tuple[str, str, int]]:
     """What was measured, its value in words, and how many verdicts it rests on."""
     for what, share in _shares(each):
@@ -125,7 +118,7 @@ def _figures(each: DimensionQuality) -> Iterator[tuple[str, str, int]]:
             yield what, str(share), share.n
     for kind, found in _agreements(each.people) if each.people else ():
         yield f"agrees with people, {kind}", str(found.rate), found.rate.n
-        yield f"Cohen's kappa, {kind}", _number(found.kappa), found.kappa.n
+        yield f"Cohen's kappa, {kind}", found.kappa.coefficient, found.kappa.n
 
 
 def _shares(each: DimensionQuality) -> Iterator[tuple[str, Share]]:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from arena_kit.judging.agreement import Share
+from arena_kit.judging.agreement import NOTHING, Share
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import dollars
 from arena_kit.judging.gate import Level
@@ -40,7 +40,7 @@ def text(judges: Sequence[Judged]) -> str:
 def judges_table(judges: Sequence[Judged]) -> Table:
     """Every judge with its level, where its verdicts come from, its price and its time."""
     alpha = agree(judges)
-    note = [] if alpha is None else [f"Krippendorff's alpha of all judges: {_coefficient(alpha)}."]
+    note = [] if alpha is None else [f"Krippendorff's alpha of all judges: {alpha.coefficient}."]
     return Table(
         rows=[
             {
@@ -109,7 +109,7 @@ def figure(judges: Sequence[Judged]) -> Figure:
         "both orders agree": [rest(each.position.flips) for _, each in lines],
         "names slot A": [each.position.slot_a for _, each in lines],
     }
-    drawn = {title: shares for title, shares in columns.items() if any(_known(s) for s in shares)}
+    drawn = {t: shares for t, shares in columns.items() if any(s.value is not None for s in shares)}
     figure, axes = panels_of(
         9,
         1.3 + 0.4 * len(lines),
@@ -173,16 +173,4 @@ def _price(usd: float | None) -> str:
 
 
 def _people(each: DimensionQuality) -> Share:
-    nothing = Share(value=None, ci_low=None, ci_high=None, n=0)
-    return nothing if each.people is None else each.people.decided.rate
-
-
-def _known(share: Share) -> bool:
-    return share.value is not None
-
-
-def _coefficient(share: Share) -> str:
-    if share.value is None:
-        return DASH
-    ends = "" if share.ci_low is None else f" ({share.ci_low:.2f} to {share.ci_high:.2f})"
-    return f"{share.value:.2f}{ends}"
+    return NOTHING if each.people is None else each.people.decided.rate

@@ -8,6 +8,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
+from arena_kit.judging.agreement import t_quantile
 from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.feasibility import feasibility
@@ -104,7 +105,7 @@ def difference(metric: Metric, duels: Sequence[Duel]) -> Difference | None:
     if not gaps:
         return None
     n = len(gaps)
-    half = _t95(n - 1) * stdev(gaps) / sqrt(n) if n > 1 else None
+    half = t_quantile(n - 1) * stdev(gaps) / sqrt(n) if n > 1 else None
     return Difference(mean=fmean(gaps), half=half, seeds=n, higher=sum(gap > 0 for gap in gaps))
 
 
@@ -266,10 +267,3 @@ def _share(outcomes: Sequence[bool]) -> float | None:
 
 def _part(some: int, all_: int) -> float | None:
     return some / all_ if all_ else None
-
-
-def _t95(df: int) -> float:
-    """The two-sided 95 % quantile of Student's t."""
-    from scipy.special import stdtrit  # scipy.stats takes four times longer to import
-
-    return float(stdtrit(df, 0.975))

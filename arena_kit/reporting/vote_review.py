@@ -68,12 +68,9 @@ def answer(tests: VoterTests, boards: Boards) -> list[str]:
         for test in out[:_NAMED]
     ]
     more = [f"{len(out) - _NAMED} more stand out; the table names them."] * (len(out) > _NAMED)
-    head = f"{len(out)} of {len(tests.tests):,} voters tested {_stand(len(out))} out."
+    verb = "stands" if len(out) == 1 else "stand"
+    head = f"{len(out)} of {len(tests.tests):,} voters tested {verb} out."
     return [head, *told, *more, change(boards)]
-
-
-def _stand(n: int) -> str:
-    return "stands" if n == 1 else "stand"
 
 
 def change(boards: Boards) -> str:

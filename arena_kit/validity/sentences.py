@@ -7,6 +7,7 @@ from statistics import median
 
 import numpy as np
 
+from arena_kit.rating.base import some
 from arena_kit.validity.weekly import Validity
 
 
@@ -50,7 +51,7 @@ def fairness(report: Validity) -> str:
         f"{len(rows) - len(outside)} of {len(rows)} models were shown within {slack} of their "
         f"lane-adjusted target in the last {report.now.coverage.matchups} matchups, and {equal} "
         f"within {slack} of an equal share"
-        f"{'; outside: ' + _listed(outside) if outside else ''}."
+        f"{'; outside: ' + some(outside, 8) if outside else ''}."
     )
 
 
@@ -118,11 +119,6 @@ def sentences(report: Validity) -> dict[str, str]:
 
 def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _listed(names: list[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _median(now: list[float | None] | list[float], before: list[float | None]) -> str:

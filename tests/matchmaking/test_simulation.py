@@ -19,6 +19,7 @@ from scipy.stats import studentized_range
 from arena_kit import BattleLog, BradleyTerry, Outcome, Ratings
 from arena_kit.cli.main import main
 from arena_kit.cli.simulate import simulated
+from arena_kit.judging.agreement import t_quantile
 from arena_kit.matchmaking.accuracy import (
     Duel,
     OrderClaim,
@@ -35,7 +36,7 @@ from arena_kit.matchmaking.world import Planted, World, planted
 from arena_kit.policy.constants import Contenders, Phase, Policy
 from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.rules import Standing
-from arena_kit.reporting.simulation import METRICS, _t95, difference, promises, sentence
+from arena_kit.reporting.simulation import METRICS, difference, promises, sentence
 from arena_kit.reporting.simulation_plots import against_votes
 from tests.samples import rated_by_hand
 
@@ -410,7 +411,7 @@ def test_difference_by_hand(duels: list[Duel]) -> None:
 )
 def test_quantiles_of_student(df: int, quantile: float) -> None:
     """The 97.5 % quantiles of Student's t as tables print them."""
-    assert round(_t95(df), 3) == quantile
+    assert round(t_quantile(df), 3) == quantile
 
 
 def _with_rd(each: Duel, rd: float) -> Any:

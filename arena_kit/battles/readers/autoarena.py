@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
+from functools import partial
 
 from arena_kit.battles.readers.format import Format
 from arena_kit.battles.sqlite_tables import query_columns
 
+#: A row per vote, with names and texts in place of ids.
 _VOTES = """
 SELECT head_to_head.id AS vote, first.name AS name_a, second.name AS name_b, winner,
        judge_type, judge.name AS judge_name, head_to_head.created AS created,
@@ -23,11 +20,6 @@ JOIN model AS second ON second.id = b.model_id
 JOIN judge ON judge.id = judge_id
 ORDER BY head_to_head.id
 """
-
-
-def _votes(path: Path) -> Mapping[str, NDArray[Any]]:
-    """A row per vote, with names and texts in place of ids."""
-    return query_columns(path, _VOTES)
 
 
 _BY_PERSON = "judge_type = 'human'"
@@ -53,6 +45,6 @@ PROJECT = Format(
         "timestamp": "created",
     },
     texts={"prompt": "prompt", "response_a": "response_a", "response_b": "response_b"},
-    load=_votes,
+    load=partial(query_columns, query=_VOTES),
     note="a question is known by its text; people are one judge, not told apart",
 )  # fmt: skip

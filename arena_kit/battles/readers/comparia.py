@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arena_kit.battles.readers.conversations import texts_of
+from arena_kit.battles.readers.conversations import TEXTS
 from arena_kit.battles.readers.format import Format
 
 _YES, _NO = "('true', '1', '1.0')", "('false', '0', '0.0')"
@@ -23,7 +23,7 @@ COMPARIA = Format(
         "timestamp": "timestamp",
         "source": "'human'",
     },
-    texts=texts_of("conversation_a", "conversation_b"),
+    texts=TEXTS,
     refused={
         "both_equal is not true or false": (
             f"NOT (lower(both_equal) IN {_YES} OR lower(both_equal) IN {_NO})"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 _HIGH = r"\\u([dD][89abAB][0-9a-fA-F]{2})"
 _LOW = r"\\u([dD][c-fC-F][0-9a-fA-F]{2})"
 _LONE = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
@@ -17,21 +15,6 @@ def mended(text: str) -> str:
     return f"CASE WHEN json_valid({text}) THEN {text} ELSE {again} END"
 
 
-def texts_of(conversation_a: str, conversation_b: str) -> Mapping[str, str]:
-    """The first message of the user, the first answer of each side, and the user's messages.
-
-    A message is {role, content}; the content is a text, or a list of parts {type, text} of which
-    the texts count.
-    """
-    asked = f"list_filter({_roles(conversation_a)}, lambda role: role = 'user')"
-    return {
-        "prompt": _first(conversation_a, "user"),
-        "response_a": _first(conversation_a, "assistant"),
-        "response_b": _first(conversation_b, "assistant"),
-        "turns": f"len({asked})",
-    }
-
-
 def _roles(conversation: str) -> str:
     return f"json_extract_string({conversation}, '$[*].role')"
 
@@ -41,3 +24,14 @@ def _first(conversation: str, role: str) -> str:
     content = f"json_extract({conversation}, '$[' || (nullif({place}, 0) - 1) || '].content')"
     joined = f"array_to_string(json_extract_string({content}, '$[*].text'), chr(10))"
     return f"CASE json_type({content}) WHEN 'ARRAY' THEN {joined} ELSE {content}->>'$' END"
+
+
+#: The first message of the user, the first answer of each side, and the user's messages, from the
+#: columns conversation_a and conversation_b. A message is {role, content}; the content is a text,
+#: or a list of parts {type, text} of which the texts count.
+TEXTS = {
+    "prompt": _first("conversation_a", "user"),
+    "response_a": _first("conversation_a", "assistant"),
+    "response_b": _first("conversation_b", "assistant"),
+    "turns": f"len(list_filter({_roles('conversation_a')}, lambda role: role = 'user'))",
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arena_kit.battles.readers.conversations import texts_of
+from arena_kit.battles.readers.conversations import TEXTS
 from arena_kit.battles.readers.format import Format
 
 _BATTLES = {
@@ -34,6 +34,6 @@ CONVERSATIONS = Format(
     needs=(*CLEAN_BATTLES.needs, "question_id", "conversation_a", "conversation_b"),
     also=CLEAN_BATTLES.also,
     battles=_BATTLES | {"question_id": "question_id"},
-    texts={**texts_of("conversation_a", "conversation_b"), "language": "language"},
+    texts={**TEXTS, "language": "language"},
     left_out=NAMES_SHOWN,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arena_kit.battles.readers.conversations import mended, texts_of
+from arena_kit.battles.readers.conversations import TEXTS, mended
 from arena_kit.battles.readers.fastchat import NAMES_SHOWN
 from arena_kit.battles.readers.format import Format
 
@@ -56,7 +56,7 @@ VOTES_100K = Format(
         "voter": "judge_hash",
         "timestamp": "tstamp",
     },
-    texts={**texts_of("conversation_a", "conversation_b"), "language": "language"},
+    texts={**TEXTS, "language": "language"},
     left_out=NAMES_SHOWN,
 )
 
@@ -83,7 +83,7 @@ VOTES_140K = Format(
         "timestamp": "timestamp",
     },
     texts={
-        **texts_of("conversation_a", "conversation_b"),
+        **TEXTS,
         "language": "language",
         "turns": "json_array_length(full_conversation)",
     },

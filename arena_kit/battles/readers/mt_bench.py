@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arena_kit.battles.readers.conversations import texts_of
+from arena_kit.battles.readers.conversations import TEXTS
 from arena_kit.battles.readers.format import Format
 from arena_kit.battles.readers.scores import BATTLES, ERRORS, NOTE, REFUSED, pairs_of_scores
 from arena_kit.battles.readers.settling import settled, unknown_verdict
@@ -66,5 +66,5 @@ VOTES = Format(
         "voter": f"CASE WHEN NOT {_BY_JUDGE} THEN judge END",
         "judge_model": f"CASE WHEN {_BY_JUDGE} THEN judge END",
     },
-    texts={**texts_of("conversation_a", "conversation_b"), "turns": "turn"},
+    texts={**TEXTS, "turns": "turn"},
 )

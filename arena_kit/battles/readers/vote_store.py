@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
+from functools import partial
 
 from arena_kit.battles.readers.format import Format
 from arena_kit.battles.sqlite_tables import query_columns
 
+#: A row per vote with its ticket.
 _VOTES = """
 WITH removed AS (
     SELECT kind, target FROM removals AS line
@@ -31,11 +28,6 @@ SELECT votes.ticket AS ticket, model_a, model_b, choice, prompt AS question, dim
 FROM votes JOIN tickets ON tickets.ticket = votes.ticket
 ORDER BY votes.number
 """
-
-
-def _votes(path: Path) -> Mapping[str, NDArray[Any]]:
-    """A row per vote with its ticket."""
-    return query_columns(path, _VOTES)
 
 
 STORE = Format(
@@ -65,6 +57,6 @@ STORE = Format(
         "votes that were removed": "is_removed = '1'",
         "skipped pairs": "choice = 'SKIP' AND is_removed = '0'",
     },
-    load=_votes,
+    load=partial(query_columns, query=_VOTES),
     note="removed votes and skipped pairs are left out, as in an export",
 )  # fmt: skip

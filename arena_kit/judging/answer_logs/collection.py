@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from arena_kit.judging.answer_logs.answer import Answer, AnswerLog, safe_id
 from arena_kit.judging.answer_logs.arena_hard import ArenaHardAnswers
 from arena_kit.judging.answer_logs.inspect_ai import InspectLog
 from arena_kit.judging.answer_logs.lm_eval import LmEvalSamples, first_row
-from arena_kit.judging.prompts import Prompt, Response, responses_file
+from arena_kit.judging.prompts import Prompt, Response, file_row, responses_file
 
 LOGS: tuple[AnswerLog, ...] = (InspectLog(), LmEvalSamples(), ArenaHardAnswers())
 #: A table of scores as `read_battles` takes it: the scorer is the dimension.
@@ -40,9 +40,9 @@ class Collection:
         """Write prompts.jsonl, responses/responses_<entrant>.jsonl and, where the logs have
         scores, scores.csv.
         """
-        write_jsonl(folder / "prompts.jsonl", (_filled(prompt) for prompt in self.prompts))
+        write_jsonl(folder / "prompts.jsonl", (file_row(prompt) for prompt in self.prompts))
         for entrant in self.entrants:
-            mine = (_filled(r) for r in self.responses if r.entrant_id == entrant)
+            mine = (file_row(r) for r in self.responses if r.entrant_id == entrant)
             write_jsonl(responses_file(folder / "responses", entrant), mine)
         if self.scores:
             write_csv(folder / "scores.csv", self.scores, SCORE_COLUMNS)
@@ -133,8 +133,3 @@ def _scores(answer: Answer) -> Iterator[dict[str, Any]]:
             "score": score,
             "dimension": scorer,
         }
-
-
-def _filled(row: Prompt | Response) -> dict[str, object]:
-    """A row without the fields that it leaves empty."""
-    return {name: value for name, value in asdict(row).items() if value not in (None, (), {})}

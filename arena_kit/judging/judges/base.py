@@ -228,11 +228,11 @@ def redirect_error(status: int, words: str, *, effect: bool) -> ServiceError:
     return kind(f"{words} ({status}); nothing was sent there")
 
 
-def shortened(text: str, most: int = 120) -> str:
+def shortened(text: str) -> str:
     """The beginning of a server's words on one line, control characters replaced."""
-    printable = "".join(c if c.isprintable() else " " for c in text[: 4 * most])
+    printable = "".join(c if c.isprintable() else " " for c in text[:480])
     words = " ".join(printable.split())
-    return words if len(words) <= most else f"{words[:most]}…"
+    return words if len(words) <= 120 else f"{words[:120]}…"
 
 
 def token_count(number: object) -> int:

@@ -106,7 +106,6 @@ class JudgeQuality:
         labels: BattleLog | None = None,
         both_orders: bool = False,
         families: Families = Families(),  # noqa: B008 (frozen)
-        strata: Mapping[str, str] | None = None,
     ) -> JudgeQuality:
         """From battles alone, such as a file with a column for the judge and one for people.
 
@@ -123,7 +122,7 @@ class JudgeQuality:
                     position=settled(log) if both_orders else position(calls),
                     **_of_calls(calls, families, voted),
                     stability=NOTHING,  # the same question again may be other responses
-                    people=people(log, voted, strata) if voted else None,
+                    people=people(log, voted) if voted else None,
                 )
             )
         calls = Calls.from_battles(judged)

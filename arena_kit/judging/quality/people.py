@@ -154,19 +154,19 @@ def rank_correlation(
     shared = [model for model in first.models if model in second.models]
     if len(shared) < _LEAST_RANKED:
         return None, None
-    one, two = ([ratings[model].rating for model in shared] for ratings in (first, second))
+    one, two = (ratings.values(shared) for ratings in (first, second))
     return known(float(kendalltau(one, two).statistic)), known(float(spearmanr(one, two).statistic))
 
 
 def _ranks(judged: BattleLog, labels: BattleLog) -> Ranks | None:
     try:
-        judge, voters = (_rated(log) for log in (judged, labels))
+        judge, voters = map(BradleyTerry(prior=0.5), (judged, labels))
     except RatingError:
         return None
     both = sorted({*judge.models} & {*voters.models})
     if len(both) < _LEAST_RANKED:
         return None
-    one, two = (np.array([rated[m].rating for m in both]) for rated in (judge, voters))
+    one, two = (rated.values(both) for rated in (judge, voters))
     apart = (one - one.mean()) - (two - two.mean())
     kendall, spearman = rank_correlation(judge, voters)
     return Ranks(
@@ -175,10 +175,6 @@ def _ranks(judged: BattleLog, labels: BattleLog) -> Ranks | None:
         kendall=kendall,
         rating_error=float(np.sqrt((apart**2).mean())),
     )
-
-
-def _rated(log: BattleLog) -> Ratings:
-    return BradleyTerry(prior=0.5)(log)
 
 
 def _worth(judged: BattleLog, labels: BattleLog) -> Worth | None:
