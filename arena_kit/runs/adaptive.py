@@ -18,7 +18,7 @@ from arena_kit.judging.terms import AskingTerms
 from arena_kit.judging.verdicts import to_battles
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Calls, Round, Table
 from arena_kit.rating import claims
-from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.base import rated_or_none
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.runs.parameters import AdaptiveParams
 from arena_kit.runs.progress import Progress
@@ -32,23 +32,22 @@ MODE = "adaptive"
 class _Dimension:
     """One dimension while it is judged: its calls as a table, and the rounds so far."""
 
-    pairs: dict[tuple[str, str, str], Pair]
-    prompts: list[str]
+    cells: dict[Pair, tuple[int, int]]
     table: Table
     rounds: list[Round] = field(default_factory=list)
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], entrants: Sequence[str]) -> _Dimension:
         models = tuple(sorted(entrants))
-        prompts = list(dict.fromkeys(pair.prompt_id for pair in pairs))
-        by_key = {(pair.entrant_a, pair.entrant_b, pair.prompt_id): pair for pair in pairs}
+        prompts = dict.fromkeys(pair.prompt_id for pair in pairs)
         column = {prompt: i for i, prompt in enumerate(prompts)}
         made = np.zeros((len(models) * (len(models) - 1) // 2, len(prompts)), bool)
         table = Table(models, made.copy(), made)
-        row = {pair: i for i, pair in enumerate(table.pairs)}
-        for a, b, prompt in by_key:
-            table.possible[row[models.index(a), models.index(b)], column[prompt]] = True
-        return cls(pairs=by_key, prompts=prompts, table=table)
+        row = {(models[i], models[j]): n for n, (i, j) in enumerate(table.pairs)}
+        cells = {p: (row[p.entrant_a, p.entrant_b], column[p.prompt_id]) for p in pairs}
+        for cell in cells.values():
+            table.possible[cell] = True
+        return cls(cells=cells, table=table)
 
     def chosen(self, rounds: AdaptiveRounds) -> Calls:
         """The calls of the next round; none at the end."""
@@ -57,11 +56,9 @@ class _Dimension:
         return rounds.next(self.table, self.rounds[-1].ratings)
 
     def pairs_of(self, calls: Calls) -> list[Pair]:
-        """The pairs that these calls judge."""
-        models, of_row = self.table.models, self.table.pairs
-        cells = zip(*np.nonzero(calls), strict=True)
-        named = ((*(models[i] for i in of_row[row]), self.prompts[column]) for row, column in cells)
-        return [self.pairs[cast("tuple[str, str, str]", key)] for key in named]
+        """The pairs that these calls judge, in the order of the table."""
+        chosen = [pair for pair, cell in self.cells.items() if calls[cell]]
+        return sorted(chosen, key=self.cells.__getitem__)
 
     def learn(
         self,
@@ -71,17 +68,12 @@ class _Dimension:
         rounds: AdaptiveRounds,
     ) -> None:
         """Count these calls as made, and rate what all of them gave."""
-        models, made = self.table.models, self.table.made.copy()
-        row = {pair: i for i, pair in enumerate(self.table.pairs)}
-        column = {prompt: i for i, prompt in enumerate(self.prompts)}
+        made = self.table.made.copy()
         for pair in pairs:
-            place = row[models.index(pair.entrant_a), models.index(pair.entrant_b)]
-            made[place, column[pair.prompt_id]] = True
+            made[self.cells[pair]] = True
         self.table = replace(self.table, made=made)
-        try:
-            ratings: Ratings | None = method(battles) if battles.models == models else None
-        except RatingError:
-            ratings = None
+        whole = battles.models == self.table.models
+        ratings = rated_or_none(method, battles) if whole else None
         known = rounds.neighbours(self.table, ratings) if ratings else []
         self.rounds.append(
             Round(

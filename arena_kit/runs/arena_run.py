@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ from arena_kit.files import write_json, write_jsonl, write_text
 from arena_kit.judging.canaries.report import CanaryReport
 from arena_kit.judging.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
-from arena_kit.judging.prompts import read_responses, responses_file
+from arena_kit.judging.prompts import file_row, read_responses, responses_file
 from arena_kit.judging.records import Judgment
 from arena_kit.judging.verdicts import to_battles
 from arena_kit.runs.arena_plan import ArenaPlan, Responses
@@ -141,11 +141,11 @@ class ArenaRun:
         sample, rubric = self.plan.sample, self.plan.rubric
         rows = defaultdict(list)
         for (entrant, _), response in {**sample.recorded, **answers}.items():
-            rows[entrant].append(_row(response))
+            rows[entrant].append(file_row(response))
         entrants = sorted({*rows, sample.entrant})
         for entrant in entrants:
             write_jsonl(responses_file(folder / "responses", entrant), rows[entrant])
-        write_jsonl(folder / "prompts.jsonl", [_row(prompt) for prompt in sample.prompts])
+        write_jsonl(folder / "prompts.jsonl", [file_row(prompt) for prompt in sample.prompts])
         write_text(folder / "rubrics" / f"{rubric.dimension}.md", rubric.text)
         file = self.plan.tournament.model_dump(mode="json") | {"entrants": entrants, "generate": {}}
         write_text(folder / "tournament.yaml", yaml.safe_dump(file, sort_keys=False))
@@ -197,8 +197,3 @@ class ArenaRun:
 
     def _on_failure(self, error: BaseException) -> None:
         keep_failure(self.record, error, self.plan.ledger if self.plan.asked else None)
-
-
-def _row(item: Any) -> dict[str, Any]:
-    """A prompt or response as a line of its file, without what it does not have."""
-    return {name: value for name, value in asdict(item).items() if value not in (None, (), {})}

@@ -93,9 +93,7 @@ class RecordedTexts:
         answers = {key: each.response_text for key, each in responses.items()}
         recorded: dict[RecordedBattle, None] = {}
         left_out: Counter[str] = Counter()
-        ids = [None] * len(battles) if battles.question_id is None else battles.question_id.values()
-        for row, question in enumerate(ids):
-            sides = sorted((battles.models[battles.a[row]], battles.models[battles.b[row]]))
+        for question, *sides in battles.compared():
             if question not in prompts:
                 left_out["a question outside the prompt bank"] += 1
             elif any((model, question) not in answers for model in sides):
@@ -231,10 +229,9 @@ def draw(
 
 def question_ids(battles: BattleLog, texts: BattleTexts) -> list[str]:
     """The question of every battle: as the file says, else by the text of its prompt."""
-    named = [None] * len(battles) if battles.question_id is None else battles.question_id.values()
     return [
         str(name) if name is not None else _hashed("prompt", prompt or "")
-        for name, prompt in zip(named, texts.prompt, strict=True)
+        for (name, *_), prompt in zip(battles.compared(), texts.prompt, strict=True)
     ]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, read_lines
 from arena_kit.rating import claims
-from arena_kit.rating.base import NORMAL_95, RatingError, Ratings
+from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, rated_or_none
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.critical import t_score
 from arena_kit.rating.influence import Floats, Influence
@@ -30,6 +30,9 @@ _SHOWN_ORDERS = 6
 _NO_CHANGE = 0.05  # rating points
 
 Order = tuple[str, str]
+#: Battles of one dimension with the method of their claims; those of two records by dimension.
+Side = tuple[BattleLog, BradleyTerry]
+Shared = Mapping[str, tuple[Side, Side]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +143,15 @@ def compare_records(before: Path, after: Path) -> Comparison:
         if first[key] != second[key]
     ]
     old, new = open_record(before), open_record(after)
+    both = shared_battles(before, after)
     return Comparison(
         settings=_differences(old, new),
         n_shared=len(shared),
         only_before=len(first) - len(shared),
         only_after=len(second) - len(shared),
         flips=flips,
-        deltas=_deltas(before, after, Counter(flip.dimension for flip in flips)),
-        orders=decided_orders(before, after),
+        deltas=_deltas(both, Counter(flip.dimension for flip in flips)),
+        orders=decided_orders(both),
         warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
     )
 
@@ -220,14 +224,12 @@ def recorded_winners(record: Path) -> dict[tuple[str, str, str, str], str]:
     }
 
 
-def _deltas(before: Path, after: Path, flips: Mapping[str, int]) -> list[Delta]:
+def _deltas(both: Shared, flips: Mapping[str, int]) -> list[Delta]:
     """Every shared entrant's change on the dimensions that both records rate, best first."""
-    old, new = (record_battles(record) for record in (before, after))
     deltas = []
-    for dimension in (name for name in old if name in new):
+    for dimension, (old, new) in both.items():
         try:
-            sides = {"before": old, "after": new}
-            rated = [_Rated.of(*each[dimension], side) for side, each in sides.items()]
+            rated = _Rated.of(*old, "before"), _Rated.of(*new, "after")
         except RatingError:
             continue
         deltas += _changes(dimension, *rated, flips=flips.get(dimension, 0))
@@ -253,7 +255,7 @@ class _Rated:
 
     def gaps(self, entrants: Sequence[str]) -> Floats:
         """Each entrant's rating less the mean of all of them."""
-        rating = np.array([self.ratings[entrant].rating for entrant in entrants])
+        rating = self.ratings.values(entrants)
         return np.asarray(rating - rating.mean())
 
     def moved(self, question: tuple[str, str | int], entrants: Sequence[str]) -> Floats:
@@ -292,17 +294,14 @@ def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[De
     return rows
 
 
-def decided_orders(before: Path, after: Path) -> list[Orders]:
+def decided_orders(both: Shared) -> list[Orders]:
     """Decided orders of the dimensions that both records have, by Bradley–Terry with each record's
     settings.
     """
-    old, new = (record_battles(record) for record in (before, after))
     rows = []
-    for dimension in (name for name in old if name in new):
-        (log, method), (log2, method2) = old[dimension], new[dimension]
-        shared = {*log.models} & {*log2.models}
-        first, second = _decided(method, log, shared), _decided(method2, log2, shared)
-        rows.append(_held_beside(dimension, first, second))
+    for dimension, sides in both.items():
+        among = set.intersection(*({*battles.models} for battles, _ in sides))
+        rows.append(_held_beside(dimension, *(_decided(*side, among) for side in sides)))
     return rows
 
 
@@ -316,18 +315,22 @@ def _held_beside(dimension: str, old: list[Order], new: list[Order]) -> Orders:
     )
 
 
-def record_battles(record: Path) -> dict[str, tuple[BattleLog, BradleyTerry]]:
+def shared_battles(before: Path, after: Path) -> Shared:
+    """The battles of the dimensions that two records have, with the methods of their claims."""
+    old, new = record_battles(before), record_battles(after)
+    return {name: (old[name], new[name]) for name in old if name in new}
+
+
+def record_battles(record: Path) -> dict[str, Side]:
     """A record's battles by dimension, with the method of its claims."""
     settings = recorded_settings(open_record(record)["rating"], "bradley-terry", record)
     method = validated(BradleyTerry, settings, f"{record}/manifest.json")
     return {name: (log, method) for name, log in battles_of(record).by_dimension().items()}
 
 
-def _decided(method: BradleyTerry, battles: BattleLog, among: set[str]) -> list[Order]:
+def _decided(battles: BattleLog, method: BradleyTerry, among: set[str]) -> list[Order]:
     """Decided orders among some entrants, best first; none where no rating exists."""
-    try:
-        ratings = method(battles)
-    except RatingError:
+    if (ratings := rated_or_none(method, battles)) is None:
         return []
     clear, index = claims.decided(ratings), ratings.models.index
     order = [model for model in ratings.order if model in among]

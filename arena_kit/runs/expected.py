@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.judging.prompts import Pair
-from arena_kit.rating.base import MIN_QUESTIONS, RatingError
+from arena_kit.rating.base import MIN_QUESTIONS, rated_or_none
 from arena_kit.rating.prospects import (
     DESIGN_EFFECT,
     Meetings,
@@ -136,13 +136,9 @@ def _by_record(
 ) -> Expected | None:
     """By the battles of a record; None where they do not rate all entrants."""
     models = tuple(sorted(plan.tournament.entrants))
-    among = np.isin(np.array(log.models, object), models)
-    log = log.select(among[log.a] & among[log.b])
-    try:
-        ratings = plan.tournament.elo.strengths()(log)
-    except RatingError:
-        return None
-    if ratings.models != models:
+    log = log.among(models)
+    ratings = rated_or_none(plan.tournament.elo.strengths(), log)
+    if ratings is None or ratings.models != models:
         return None
     judged = [(log.models[a], log.models[b]) for a, b in zip(log.a, log.b, strict=True)]
     known = set(log.battle_id.tolist()) if again and log.battle_id is not None else set()

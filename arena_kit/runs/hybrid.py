@@ -12,7 +12,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError
 from arena_kit.rating import claims
-from arena_kit.rating.base import RatingError
+from arena_kit.rating.base import RatingError, each_rated
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.hybrid import Hybrid, HybridRatings
 from arena_kit.rating.placement import Placed
@@ -60,16 +60,8 @@ class VotesAndVerdicts:
 
     def rated(self, method: Hybrid) -> tuple[dict[str, HybridRatings], dict[str, str]]:
         """The board of every dimension that both have, and why others have none."""
-        boards: dict[str, HybridRatings] = {}
-        unrated: dict[str, str] = {}
-        for name in sorted({*self.votes, *self.verdicts}):
-            try:
-                boards[name] = method(*self._of(name))
-            except RatingError as error:
-                unrated[name] = str(error)
-        if not boards:
-            raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
-        return boards, unrated
+        names = sorted({*self.votes, *self.verdicts})
+        return each_rated(names, lambda name: method(*self._of(name)))
 
     def _of(self, dimension: str) -> tuple[BattleLog, BattleLog]:
         if dimension not in self.votes or dimension not in self.verdicts:

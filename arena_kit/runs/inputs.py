@@ -20,7 +20,7 @@ from arena_kit.battles.texts import BattleTexts
 from arena_kit.files import DataError, file_hash, read_json, whole_file
 from arena_kit.judging.prompts import read_prompts, read_responses, responses_file
 from arena_kit.runs.keys import refuse_keys
-from arena_kit.runs.record import Record, open_record
+from arena_kit.runs.record import Record, open_record, recorded_parameters
 from arena_kit.runs.settings import (
     DEFAULT_TOURNAMENT,
     Strict,
@@ -166,11 +166,8 @@ def kept_tournament(record: Path) -> tuple[TournamentFile, InputFiles]:
 def replay_parameters(record: Path) -> dict[str, Any]:
     """The parameters of a run that repeats a record's verdicts on its inputs, which it kept."""
     kept_tournament(record)
-    parameters = open_record(record).get("parameters")
-    if not isinstance(parameters, dict):
-        kind = type(parameters).__name__
-        raise DataError(f"{record}/manifest.json: parameters must be a mapping, got {kind}")
-    taken = {name: value for name, value in parameters.items() if name not in _NOT_REPLAYED}
+    told = recorded_parameters(record)
+    taken = {name: value for name, value in told.items() if name not in _NOT_REPLAYED}
     here = str(record.resolve())
     return taken | {"tournament": here, "judge": "replay", "replay_from": here}
 

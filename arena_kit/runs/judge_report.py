@@ -31,10 +31,10 @@ from arena_kit.runs import answers
 from arena_kit.runs.battles import battles_file, battles_of, judges_of, labels_of
 from arena_kit.runs.canaries import recorded_measures
 from arena_kit.runs.inputs import tournament_inputs
-from arena_kit.runs.parameters import JudgeReportParams, parameters_in
+from arena_kit.runs.parameters import JudgeReportParams, told
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import Record, Recorded, find_root, open_record
-from arena_kit.runs.settings import JudgeSettings, read_gate, validated
+from arena_kit.runs.settings import JudgeSettings, read_gate
 from arena_kit.runs.tournament import Study
 
 MODE = "judge_report"
@@ -57,10 +57,9 @@ class JudgeStudy(Recorded):
     def open(cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any) -> JudgeStudy:
         """Validate parameters and claim a record; a notebook passes its `globals()`."""
         root = find_root()
-        given = parameters_in(JudgeReportParams, namespace) | parameters
-        params = validated(JudgeReportParams, given, f"parameters of {MODE}")
+        params = told(JudgeReportParams, MODE, namespace, parameters)
         if not params.reads:
-            study = Study.open(MODE, **given)
+            study = Study.open(MODE, namespace, **parameters)
             return cls(root=study.root, params=params, record=study.record, study=study)
         check_sources(params, root)
         record = Record.begin(MODE, params.model_dump(mode="json"), root)

@@ -20,7 +20,7 @@ from arena_kit.runs.parameters import PlacementParams, RunParams, parameters_of
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.progress import status_line, watching
 from arena_kit.runs.ready import Ready
-from arena_kit.runs.record import Record, open_record, runs_folder
+from arena_kit.runs.record import Record, open_record, recorded_parameters, runs_folder
 from arena_kit.runs.settings import validated
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
@@ -94,12 +94,8 @@ def resume_notebook(
     if manifest.get("mode") == "generate":
         raise DataError(f"{path}: made by `arena-kit generate`; run that again, and it goes on")
     notebook = _notebook(str(manifest.get("mode")), root)
-    before = manifest.get("parameters")
-    if not isinstance(before, dict):
-        kind = type(before).__name__
-        raise DataError(f"{path}/manifest.json: parameters must be a mapping, got {kind}")
     known = notebook_parameters(notebook)
-    given = {name: value for name, value in before.items() if name in known}
+    given = {name: value for name, value in recorded_parameters(path).items() if name in known}
     parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
     _ask_again(notebook, parameters, ask_again, say)
     record = Record.reopen(path)
@@ -122,11 +118,10 @@ def ready_run(
     *,
     root: Path,
     params_file: Path | None = None,
-    from_record: Path | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> Ready:
     """What `run_notebook` would run, with parameters, data and judge checked; no kernel starts."""
-    notebook, parameters = _resolved(name, root, params_file, from_record, overrides)
+    notebook, parameters = _resolved(name, root, params_file, None, overrides)
     return _ready(notebook, parameters, root)
 
 

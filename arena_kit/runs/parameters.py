@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -30,6 +30,8 @@ from arena_kit.runs.settings import (
     validated,
 )
 from arena_kit.validity.voters import LEVEL
+
+Params = TypeVar("Params", bound=BaseModel)
 
 _METHOD = Placement(model="").method
 _ROUNDS = AdaptiveRounds()
@@ -311,6 +313,13 @@ def parameters_in(kind: type[BaseModel], namespace: Mapping[str, Any] | None) ->
     if missing := [name for name in kind.model_fields if name not in namespace]:
         raise DataError(f"the parameters cell must name {', '.join(missing)}, too")
     return {name: namespace[name] for name in kind.model_fields}
+
+
+def told(
+    kind: type[Params], mode: str, namespace: Mapping[str, Any] | None, given: dict[str, Any]
+) -> Params:
+    """What a study is told: by a notebook's `globals()`, and by what is given besides."""
+    return validated(kind, parameters_in(kind, namespace) | given, f"parameters of {mode}")
 
 
 def parameters_of(notebook: str) -> type[BaseModel]:

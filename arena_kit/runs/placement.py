@@ -39,7 +39,7 @@ from arena_kit.runs.battles import (
 from arena_kit.runs.canaries import concerns
 from arena_kit.runs.hybrid import hybrid_summary, placed_together
 from arena_kit.runs.judge_gate import held
-from arena_kit.runs.parameters import PlacementParams, parameters_in
+from arena_kit.runs.parameters import PlacementParams, told
 from arena_kit.runs.placement_files import (
     bootstrap_rows,
     elo_ratings,
@@ -47,7 +47,7 @@ from arena_kit.runs.placement_files import (
     placement_summary,
 )
 from arena_kit.runs.record import Record, Recorded, find_root
-from arena_kit.runs.settings import DEFAULT_GATE, read_gate, validated
+from arena_kit.runs.settings import DEFAULT_GATE, read_gate
 
 MODE = "placement"
 
@@ -98,8 +98,7 @@ class PlacementStudy(Recorded):
         A notebook passes its `globals()`, of which the parameters are taken.
         """
         root = find_root()
-        given = parameters_in(PlacementParams, namespace) | parameters
-        params = validated(PlacementParams, given, f"parameters of {MODE}")
+        params = told(PlacementParams, MODE, namespace, parameters)
         inputs = read_inputs(params, root)
         record = Record.begin(MODE, params.model_dump(mode="json"), root)
         study = cls(
@@ -305,7 +304,9 @@ class PlacementStudy(Recorded):
             placed, folder = self.placed, self.record.path
             if self.run is not None:
                 write_battles(folder / "judged.jsonl", self.judged)
-            write_battles(folder / "battles.jsonl", self._written())
+            every = placed.battles  # of the joint fit; people's votes may be pinned only
+            written = every if self.params.inline_human else judged_battles(every)
+            write_battles(folder / "battles.jsonl", written)
             ratings = elo_ratings(
                 placed, self.params, arena=self.arena, judge_model=self.judge_model
             )
@@ -346,11 +347,6 @@ class PlacementStudy(Recorded):
         )
         if self.run is not None:
             self.run.describe()
-
-    def _written(self) -> BattleLog:
-        """The battles of the joint fit; without people's votes where those are only pinned."""
-        battles = self.placed.battles
-        return battles if self.params.inline_human else judged_battles(battles)
 
     def _in_votes(self) -> dict[str, Any]:
         """What people and judge say together, for JSON; None where they cannot be."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from arena_kit.judging.cost import dollars
+from arena_kit.rating.base import some
 from arena_kit.rating.placement import Placed
 from arena_kit.runs.answers import is_lexical
 from arena_kit.runs.arena_plan import ArenaPlan
@@ -63,9 +64,8 @@ def left_out(models: Mapping[str, int], least: int) -> str:
     """The models that have too few human battles to be rated."""
     if not models:
         return f"nobody (all have at least {least} human battles)"
-    shown = ", ".join(f"{model} ({n})" for model, n in list(models.items())[:10])
-    more = f" and {len(models) - 10} more" if len(models) > 10 else ""
-    return f"{shown}{more}: fewer than {least} human battles"
+    shown = some([f"{model} ({n})" for model, n in models.items()], 10)
+    return f"{shown}: fewer than {least} human battles"
 
 
 def worth(placed: Placed, *, wanted: bool) -> str:

@@ -260,6 +260,15 @@ def open_record(path: str | Path) -> dict[str, Any]:
     return values
 
 
+def recorded_parameters(path: Path) -> dict[str, Any]:
+    """What the run of a record was told."""
+    parameters = open_record(path).get("parameters")
+    if not isinstance(parameters, dict):
+        kind = type(parameters).__name__
+        raise DataError(f"{path}/manifest.json: parameters must be a mapping, got {kind}")
+    return parameters
+
+
 def readable_records(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The records directly in a folder whose manifest can be read, by name, with it."""
     for file in sorted(folder.glob("*/manifest.json")):

@@ -22,17 +22,15 @@ from arena_kit.judging.quality.people import rank_correlation
 from arena_kit.judging.records import Judgment, Slot
 from arena_kit.judging.tournament import Material
 from arena_kit.judging.verdicts import settle_all, verdict_of
-from arena_kit.rating.base import RatingError, Ratings
-from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.base import rated_or_none
 from arena_kit.runs.artifacts import REPEATS_FILE
-from arena_kit.runs.battles import battles_of
 from arena_kit.runs.cascade import ReadyCascade
 from arena_kit.runs.compare import (
     Orders,
     decided_orders,
     named_orders,
-    record_battles,
     recorded_winners,
+    shared_battles,
 )
 from arena_kit.runs.record import open_record
 
@@ -211,17 +209,14 @@ def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Chang
     """What changed in every dimension that two records of the same pairs have; agreement is about
     the pairs that were judged again, without those (by id) that were `kept`.
     """
-    logs = [battles_of(path).by_dimension() for path in (before, after)]
-    rated = [
-        {name: _rated(*each) for name, each in record_battles(p).items()} for p in (before, after)
-    ]
-    twice = _said_twice(before, after, kept)
+    shared, twice = shared_battles(before, after), _said_twice(before, after, kept)
     rows = []
-    for orders in decided_orders(before, after):
+    for orders in decided_orders(shared):
         name, said = orders.dimension, twice.get(orders.dimension, [])
         both = [each for each in said if {each.before, each.after} <= {*Slot}]
-        first, second, question = _settled(logs[0][name], logs[1][name], kept)
-        tau, rho = rank_correlation(*(each[name] for each in rated))
+        (old, old_method), (new, new_method) = shared[name]
+        first, second, question = _settled(old, new, kept)
+        tau, rho = rank_correlation(rated_or_none(old_method, old), rated_or_none(new_method, new))
         rows.append(
             Changed(
                 dimension=name,
@@ -286,10 +281,3 @@ def _settled(old: BattleLog, new: BattleLog, kept: Collection[str]) -> tuple[Cod
     ids = None if new.battle_id is None else new.battle_id[j]
     asked = np.ones(len(j), bool) if ids is None else ~np.isin(ids, sorted(kept))
     return first[i][asked], second[j][asked], old.clusters()[i][asked]
-
-
-def _rated(battles: BattleLog, method: BradleyTerry) -> Ratings | None:
-    try:
-        return method(battles)
-    except RatingError:
-        return None

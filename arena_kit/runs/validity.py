@@ -23,9 +23,9 @@ from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.runs import answers
 from arena_kit.runs.battles import arena_name, arena_note, battles_file, battles_of
 from arena_kit.runs.inputs import keep_inputs
-from arena_kit.runs.parameters import PolicyParams, parameters_in
+from arena_kit.runs.parameters import PolicyParams, told
 from arena_kit.runs.record import Record, Recorded, find_root
-from arena_kit.runs.settings import read_policy, validated
+from arena_kit.runs.settings import read_policy
 from arena_kit.validity.formats import detail_values, earlier_of, to_dict, validity_values
 from arena_kit.validity.integrity import Integrity, LaneShare, integrity, lane_mix
 from arena_kit.validity.leaderboard import Earlier, Leaderboard
@@ -60,8 +60,7 @@ class PolicyStudy(Recorded):
         A notebook passes its `globals()`, of which the parameters are taken.
         """
         root = find_root()
-        given = parameters_in(PolicyParams, namespace) | parameters
-        params = validated(PolicyParams, given, f"parameters of {MODE}")
+        params = told(PolicyParams, MODE, namespace, parameters)
         policy, battles = read_inputs(params, root)
         record = Record.begin(MODE, params.model_dump(mode="json"), root)
         study = cls(root=root, params=params, policy=policy, battles=battles, record=record)
@@ -138,12 +137,12 @@ class PolicyStudy(Recorded):
 
     def facts(self) -> dict[str, str]:
         """What the report is about, in words."""
-        report, coverage = self.report, self.board.coverage
+        report, coverage, votes = self.report, self.board.coverage, self.board.battles
         return {
             "arena": self.arena,
             "week": _week(report),
             "compared with": report.compared.label if report.compared else report.note,
-            "votes": f"{len(self.board.battles)}, of which {self._decisive()} decisive"
+            "votes": f"{len(votes)}, of which {votes.decisive().sum()} decisive"
             + (f"; {report.in_week.sum()} in the week" if report.week else ""),
             "models": f"{len(self.board.rows)}, {len(self.board.band.models)} of them contenders"
             + _without(self.params.retired_models),
@@ -214,9 +213,6 @@ class PolicyStudy(Recorded):
         path = self.root / self.params.earlier
         file = path / "leaderboard.json" if path.is_dir() else path
         return earlier_of(read_json(file), str(self.params.earlier))
-
-    def _decisive(self) -> int:
-        return int(self.board.battles.decisive().sum())
 
 
 def read_inputs(params: PolicyParams, root: Path) -> tuple[Policy, BattleLog]:
