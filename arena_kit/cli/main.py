@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli import (
+from arena_kit.cli import (  # noqa: F401 (each hangs its commands on main)
     cascade,
     check,
     export,
@@ -27,11 +27,7 @@ from arena_kit.cli import (
 )
 from arena_kit.cli.base import PATH, echo, main, plain_errors
 
-__all__ = [
-    "cascade", "check", "export", "import_responses", "imports", "lab", "ledger", "main",
-    "rate", "records", "rejudge", "runs", "serve", "show", "simulate", "sweep", "votes",
-    "votes_review",
-]  # fmt: skip
+__all__ = ["main"]
 
 
 @main.command()

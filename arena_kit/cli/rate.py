@@ -28,7 +28,7 @@ from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
 from arena_kit.cli.rate_stream import rate_stream, streams
 from arena_kit.files import DataError
 from arena_kit.judging.panels import Panel, Voting, panel
-from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.base import Ratings, each_rated
 from arena_kit.rating.bradley_terry import BradleyTerry
 from arena_kit.rating.elo import PermutationElo
 from arena_kit.rating.glicko2 import Glicko2
@@ -135,7 +135,7 @@ def rate(
     votes they rest on and how many more the open ones need. Several judges on the same pairs vote
     as a --panel, or are told apart by --method judge-aware.
     """
-    from arena_kit.runs.battles import battles_file, battles_of, manifest_of
+    from arena_kit.runs.battles import battles_file, manifest_of
     from arena_kit.runs.progress import PATIENCE, status_line
 
     method = _SHORT.get(method or "", method)
@@ -159,18 +159,7 @@ def rate(
         rated = rate_stream(spec, file, how, dimension)
         _show(rated.results, rated.unrated, rated.logs, margin or 0.0, as_json=as_json)
         return
-    with status_line(lambda: f"reading {file}", after=PATIENCE):
-        every = [
-            battles_of(
-                each,
-                covariates=getattr(spec, "covariates", ()),
-                format=how.format,
-                columns=how.columns,
-                dimension=dimension,
-            )
-            for each in (file, *also)
-        ]
-    battles = BattleLog.joined(*every) if also else every[0]
+    battles = _read((file, *also), how, dimension, getattr(spec, "covariates", ()))
     jury = panel(battles, voting) if voting else None
     battles = jury.battles if jury else battles
     _warn_if_long(spec, len(battles))
@@ -178,11 +167,29 @@ def rate(
     record = manifest_of(battles_file(file))
     own = record.get("parameters", {}).get("margin", 0.0)
     with status_line(lambda: f"rating {len(battles):,} battles", after=PATIENCE):
-        results, unrated = _rate_each(spec, logs)
+        results, unrated = each_rated(logs, lambda name: spec(logs[name]))
     _show(
         results, unrated, logs, own if margin is None else margin,
         judged="judge" in record, jury=jury, as_json=as_json,
     )  # fmt: skip
+
+
+def _read(
+    files: tuple[Path, ...], how: HowToRead, dimension: str | None, covariates: tuple[str, ...]
+) -> BattleLog:
+    """The battles of all files."""
+    from arena_kit.runs.battles import battles_of
+    from arena_kit.runs.progress import PATIENCE, status_line
+
+    with status_line(lambda: f"reading {files[0]}", after=PATIENCE):
+        every = [
+            battles_of(
+                file, covariates=covariates, format=how.format, columns=how.columns,
+                dimension=dimension,
+            )
+            for file in files
+        ]  # fmt: skip
+    return BattleLog.joined(*every) if len(every) > 1 else every[0]
 
 
 def _show(
@@ -240,22 +247,6 @@ def _warn_if_long(method: Method, n_battles: int) -> None:
             "--set evidence_replicates=0 leaves the intervals out",
             err=True,
         )
-
-
-def _rate_each(
-    method: Method, logs: dict[str, BattleLog]
-) -> tuple[dict[str, Ratings], dict[str, str]]:
-    """Ratings of every dimension that has one, and why the others have none."""
-    rated: dict[str, Ratings] = {}
-    unrated: dict[str, str] = {}
-    for name, log in logs.items():
-        try:
-            rated[name] = method(log)
-        except RatingError as error:
-            unrated[name] = str(error)
-    if not rated:
-        raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
-    return rated, unrated
 
 
 def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:

@@ -142,7 +142,7 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
     """Run a notebook and print its board, or one of its artifacts as JSON; or why there is none
     and how to go on.
     """
-    from arena_kit.cli import terminal
+    from arena_kit.cli.board import show_board
     from arena_kit.files import read_json
     from arena_kit.runs.notebooks import RunFailedError
 
@@ -161,7 +161,7 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
     if as_json:
         echo_json(read_json(record.path / shown), sort_keys=True)
         return
-    terminal.show_board(record.path)
+    show_board(record.path)
     echo(f"report: {record.path / 'report.html'}")
     echo(record.path)
 

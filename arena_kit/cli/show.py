@@ -25,7 +25,7 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
 
     Needs nothing but the record's folder; texts need one that kept its inputs.
     """
-    from arena_kit.cli import terminal
+    from arena_kit.cli.board import show_board
     from arena_kit.runs.record import open_record
 
     if battle or as_json:
@@ -33,7 +33,7 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
             _print(row, as_json=as_json)
         return
     manifest = open_record(record)
-    terminal.show_board(record)
+    show_board(record)
     echo(f"{manifest.get('mode')} of {manifest.get('started_at')}, {manifest.get('status')}")
     kept = [entry["kept"] for entry in manifest.get("inputs", {}).values()]
     echo(f"inputs: {sum(kept)} files kept, {len(kept) - sum(kept)} only as hashes")

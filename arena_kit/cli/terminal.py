@@ -4,217 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from arena_kit.cli.base import echo
-from arena_kit.files import read_json
 from arena_kit.judging.cost import Forecast, dollars
-from arena_kit.judging.quality.statuses import served_sentence
-from arena_kit.policy.constants import Phase
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting import neighbours
-from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.tables import (
-    Table,
-    facts,
-    interval_text,
-    number,
-    percent,
-    ranks_text,
-    span,
-)
-from arena_kit.reporting.tournament_tables import (
-    ABOUT,
-    SCALES,
-    barred_text,
-    forecast_rows,
-    missing_text,
-)
+from arena_kit.reporting.tables import Table, facts, interval_text, ranks_text, span
+from arena_kit.reporting.tournament_tables import ABOUT, forecast_rows
 from arena_kit.runs.compare import Comparison, Delta
-from arena_kit.runs.record import open_record
 from arena_kit.site.overview import Overview
 
-_FEW = 3  # models of a tier that are named
 _SHOWN_FLIPS = 10
 _SHOWN_ORDERS = 10
 _WHOLE_NAME = 32  # characters, beside the numbers of a board at 80 columns
 _EXTRA = {"uncontrolled": "without control", "rd": "RD"}
-
-
-def show_board(record: Path) -> None:
-    """The leaderboard of a run record and under it the answer that its report begins with; of a
-    judge report the answer alone.
-    """
-    answer = read_json(record / ANSWER_FILE) if (record / ANSWER_FILE).is_file() else None
-    if (record / "judges.json").is_file():
-        answer = answer or {"question": "", "said": read_json(record / "judges.json")["answer"]}
-    elif (record / "elo_ratings.json").is_file():
-        _show_placement(record, answered=answer is not None)
-    elif (record / "leaderboard.json").is_file():
-        board = read_json(record / "leaderboard.json")
-        _show_policy(board)
-        if not Phase(board["phase"]).shows_diagnostics:
-            return
-    elif (record / "elo_results.json").is_file():
-        _show_tournament(record)
-    if answer is not None:
-        for sentence in ("", answer["question"], *answer["said"]):
-            echo(sentence)
-    elif (record / "judge_gate.json").is_file():  # records before had no answer
-        echo(read_json(record / "judge_gate.json")["sentence"])
-
-
-def _show_placement(record: Path, *, answered: bool) -> None:
-    """The board as the report shows it, and what may be concluded from it."""
-    results = read_json(record / "elo_ratings.json")
-    plain = {"ratings": results["ratings"], "heading": "where this judge puts it", "caution": ""}
-    summary = read_json(record / "placement.json")  # records before had neither of both
-    board, worth = summary.get("board", plain), summary.get("in_votes", "")
-    rows = [
-        {
-            "rank": rank,
-            "model": row["model"] + (" ◀ placed" if row["model"] == results["model"] else ""),
-            "rating": f"{row['rating']:.0f}",
-            "95% interval": span(row["ci_low"], row["ci_high"]),
-            "battles": row["n_battles"],
-        }
-        for rank, row in enumerate(board["ratings"], 1)
-    ]
-    title = f"{results['model']} in {results['arena']}, judged by {results['judge_model']}"
-    _print(Table(rows=rows, title=f"{title}: {board['heading']}", left=["model"]))
-    for sentence in (board["caution"], worth):
-        if sentence and not answered:
-            echo(sentence)
-
-
-def _show_policy(board: Mapping[str, Any]) -> None:
-    """The board as its rollout phase shows it to readers (12); in the shadow as it was before."""
-    phase = Phase(board["phase"])
-    by_elo = board["ordered_by"] == "legacy_elo"
-    score, value = ("Elo", "legacy_elo") if by_elo else ("rating", "conservative")
-    rows = [
-        {"rank": row["official_rank"], "model": row["model"], score: f"{row[value]:.0f}"}
-        | (_validity(row) if phase.shows_diagnostics else {})
-        | {"votes": row["votes"]}
-        for row in board["rows"]
-    ]
-    _print(Table(rows=rows, title=board["arena"], left=["model", "badge"]))
-    if not phase.shows_diagnostics:
-        echo(f"Phase {int(phase)}: confidence, coverage, badges and status are in the record only.")
-        return
-    status = board["status"]
-    aside = "" if status["published"] else " (computed, not published)"
-    echo(f"Rules kept: {status['status']}{aside}: {'; '.join(status['reasons'])}")
-    if "order_decided" in board:  # records of earlier versions do not have it
-        echo(f"Order decided{aside}: {board['order_decided']['sentence']}")
-    if board.get("tiers"):
-        echo(f"Tiers, each decidedly above all later ones: {'; '.join(map(_tier, board['tiers']))}")
-
-
-def _tier(models: Sequence[str]) -> str:
-    """A tier by its models, or by how many there are."""
-    few = len(models) <= _FEW
-    return ", ".join(models) if few else f"{len(models)} models, {models[0]} to {models[-1]}"
-
-
-def _validity(row: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "confidence": f"{row['confidence']}%",
-        "coverage": percent(row["prompt_coverage"]),
-        "badge": row["badge"],
-    }
-
-
-def _show_tournament(record: Path) -> None:
-    """A board per dimension by Bradley–Terry, Elo beside it, and what is to be known of them."""
-    manifest, results = open_record(record), read_json(record / "elo_results.json")
-    strengths = read_json(record / "bradley_terry.json")
-    for dimension in manifest["dimensions"]:
-        if rated := strengths.get(dimension):
-            rows = _board_rows(rated["ratings"], results["primary"][dimension])
-            title = f"{dimension} ({rated['n_battles']} battles), by Bradley–Terry"
-            _print(Table(rows=rows, title=title, left=["entrant"], nowrap=["entrant"]))
-        else:
-            echo(f"{dimension}: not rated; the report says why.")
-    if any(strengths.values()):
-        echo(SCALES)
-    sentences = (
-        *_cautions(results),
-        *_claimed(strengths),
-        *_probed(manifest),
-        *_left_out(manifest),
-    )
-    for sentence in sentences:
-        echo(sentence)
-
-
-def _board_rows(
-    ratings: Sequence[Mapping[str, Any]], elo: Mapping[str, Mapping[str, Any]]
-) -> list[dict[str, object]]:
-    return [
-        {
-            "rank": rank,
-            "entrant": row["model"],
-            "rating": f"{row['rating']:.0f}",
-            "95% interval": span(row["ci_low"], row["ci_high"]),
-            "ranks": ranks_text(tuple(row["ranks"]) if row["ranks"] else None),
-            **_elo_beside(elo.get(row["model"])),
-        }
-        for rank, row in enumerate(ratings, 1)
-    ]
-
-
-def _elo_beside(entry: Mapping[str, Any] | None) -> dict[str, str | None]:
-    """Elo of an entrant; before 0.1.0 was released, `ci95_*` was the shuffle's."""
-    if entry is None:
-        return {"Elo ± SEM": None, "evidence interval": None}
-    before = "evidence_" if "evidence_ci95_low" in entry else ""
-    low, high = (entry[f"{before}ci95_{end}"] for end in ("low", "high"))
-    sem = number(entry.get("order_sem"), ".1f")
-    return {"Elo ± SEM": f"{entry['mean']:.0f} ± {sem}", "evidence interval": span(low, high)}
-
-
-def _cautions(results: Mapping[str, Any]) -> list[str]:
-    """What Elo's ratings say about their own intervals; records before had no such notes."""
-    return [f"{d}: {note}" for d, notes in results.get("notes", {}).items() for note in notes]
-
-
-def _claimed(strengths: Mapping[str, Any]) -> list[str]:
-    """How few votes the first place of each dimension rests on, and what open orders need."""
-    claims_of = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
-    return [f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in claims_of.items()]
-
-
-def _in_words(said: Mapping[str, Any]) -> str:
-    """The sentences of one dimension; records before have fewer."""
-    fragile = said.get("fragility")
-    counted = all("calls" in pair for pair in said["neighbours"])
-    return " ".join([
-        *(said["sentences"][1:] or said["sentences"]),
-        *([fragile["sentence"]] if fragile else []),
-        *([neighbours.need_text(said["neighbours"])] if counted else []),
-    ]).strip()  # fmt: skip
-
-
-def _probed(manifest: Mapping[str, Any]) -> list[str]:
-    """What canaries and sentinels said of the judge, where they were asked."""
-    told = (manifest.get(name) or {} for name in ("preflight", "drift"))
-    return [" ".join(each["sentences"]) for each in told if each]
-
-
-def _left_out(manifest: Mapping[str, Any]) -> list[str]:
-    """What a tournament did without: responses that are missing, battles of the judge's own
-    family, the judge that was asked.
-    """
-    dropped = manifest["dropped"]
-    lost = missing_text(dropped["missing_responses"], dropped["prompts"], dropped["pairs"])
-    barred = barred_text(dropped.get("own_family", {}))  # records before had none
-    served = served_sentence(manifest.get("served_by_others") or {})
-    return [sentence for sentence in (lost, barred, served) if sentence]
 
 
 def show_ratings(results: Mapping[str, Ratings], claimed: Mapping[str, Mapping[str, Any]]) -> None:

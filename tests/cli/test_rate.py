@@ -17,9 +17,9 @@ from arena_kit import Study, __version__
 from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.cli.rate import METHODS
-from arena_kit.cli.terminal import show_board
 from arena_kit.runs.record import open_record
 from arena_kit.runs.settings import validated
 from tests.samples import ROOT, SMALL, copy_workspace, log_of, won

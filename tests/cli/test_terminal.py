@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
-from arena_kit.cli.terminal import show_board
 from arena_kit.files import visible, write_json
 from arena_kit.judging.judges.base import Batch, cache_keys
 from arena_kit.judging.ledger import Ledger

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from arena_kit import BradleyTerry, PermutationElo, Study, tournament_tables
-from arena_kit.cli.terminal import show_board
+from arena_kit.cli.board import show_board
 from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from arena_kit import DataError, PlacementStudy, Study, judge_quality, tournament_tables
-from arena_kit.cli import terminal
+from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.judging.gate import Level, UnfitJudgeError
 from tests.emulator import Emulator
@@ -90,7 +90,7 @@ def test_a_judge_that_reads_is_not_failed_and_the_record_keeps_why(
     assert kept["level"] == "usable with caution"
     assert [row["dimension"] for row in kept["quality"]["dimensions"]] == study.dimensions
     assert record.read()["judge_gate"] == {"level": kept["level"], "sentence": kept["sentence"]}
-    terminal.show_board(record.path)
+    show_board(record.path)
     assert study.gate.sentence in " ".join(capsys.readouterr().out.split())
 
 
@@ -146,7 +146,7 @@ def test_a_judge_barred_from_its_family_is_not_asked_about_it(
     assert "birch" in manifest["unrated"]["calibration"]
     told = "Not judged, as the judge's own family: 60 pairs."
     assert told in tournament_tables.pair_counts(study.plan.pairing, study.plan.prompts).notes
-    terminal.show_board(record.path)
+    show_board(record.path)
     assert told in " ".join(capsys.readouterr().out.split())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, JudgeStudy, Study
-from arena_kit.cli.terminal import show_board
+from arena_kit.cli.board import show_board
 from arena_kit.judging.gate import Level
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.compared import agree, cheapest

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from arena_kit import DataError, Study, read_battles
-from arena_kit.cli import terminal
+from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
 from arena_kit.judging.ledger import Ledger
@@ -415,7 +415,7 @@ def test_a_model_that_was_not_asked_is_told(
     table = tables.verdict_counts(study.judgments)
     record = study.save()
     assert record.read()["served_by_others"] == ({name: 12} if other else {})
-    terminal.show_board(record.path)
+    show_board(record.path)
     for text in (table.html, str(table), capsys.readouterr().out):
         words = " ".join(text.split())
         assert ("served by another model than asked: 12 by quant-4bit;" in words) == other

@@ -30,8 +30,8 @@ from arena_kit import (
     read_battles,
     write_battles,
 )
+from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
-from arena_kit.cli.terminal import show_board
 from arena_kit.files import read_yaml
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.notebooks import run_notebook

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from arena_kit import DataError, OfflineError, PermutationElo, Study, read_battles
-from arena_kit.cli import terminal
+from arena_kit.cli.board import show_board
 from arena_kit.files import LockedError
 from arena_kit.rating import elo_replay
 from arena_kit.reporting import tournament_tables as tables
@@ -261,7 +261,7 @@ def test_missing_responses(
     lost = sum(manifest["dropped"]["pairs"].values())
     whole = "1 whole prompt, " if missing == "listwise" else ""
     sentence = f"missing (1 of birch); left out for want of them: {whole}{lost} pairs over 3"
-    terminal.show_board(record.path)
+    show_board(record.path)
     assert sentence in capsys.readouterr().out
     assert sentence in str(tables.pair_counts(study.plan.pairing, study.plan.prompts))
 

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from arena_kit import BattleLog, DataError, PolicyStudy, write_battles
+from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
-from arena_kit.cli.terminal import show_board
 from arena_kit.runs.parameters import PolicyParams
 from arena_kit.runs.record import Record
 from arena_kit.runs.settings import validated
