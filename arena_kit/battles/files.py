@@ -34,13 +34,7 @@ from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.readers.own import OPTIONAL, mapped
 from arena_kit.battles.readers.rows import RowError, broken_row, file_rows, lay_out, table_in
 from arena_kit.battles.style import FEATURES, style_differences
-from arena_kit.battles.tabular import (
-    check_json,
-    column_name,
-    connection,
-    types_of,
-    write_columns,
-)
+from arena_kit.battles.tabular import check_json, column_name, connection, types_of, write_columns
 from arena_kit.files import DataError
 
 if TYPE_CHECKING:
@@ -291,10 +285,7 @@ def _coded(names: NDArray[Any], hashes: NDArray[Any], rows: NDArray[Any]) -> Lab
     return Labels(names.astype(object), HashIndex.of(hashes).places(rows))
 
 
-_CHECKS: dict[str, Callable[[str], object]] = {
-    "model": check_model_name,
-    "source": read_source,
-}
+_CHECKS: dict[str, Callable[[str], object]] = {"model": check_model_name, "source": read_source}
 
 
 def _checked(name: str, labels: Labels) -> Labels:

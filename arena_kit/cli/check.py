@@ -21,11 +21,7 @@ from arena_kit.cli.runs import Overrides, with_overrides
               "again.")  # fmt: skip
 @plain_errors
 def check(
-    what: str,
-    params_file: Path | None,
-    overrides: Overrides,
-    tournament: Path | None,
-    forget: bool,
+    what: str, params_file: Path | None, overrides: Overrides, tournament: Path | None, forget: bool
 ) -> None:
     """Check what a run of notebook NAME would read, or verify the LEDGER.
 

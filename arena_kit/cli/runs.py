@@ -176,11 +176,7 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
 @json_option()
 @plain_errors
 def cost(
-    name: str,
-    params_file: Path | None,
-    record: Path | None,
-    overrides: Overrides,
-    as_json: bool,
+    name: str, params_file: Path | None, record: Path | None, overrides: Overrides, as_json: bool
 ) -> None:
     """What a run of notebook NAME with these parameters would send, what that costs, and which
     orders it is expected to decide.

@@ -102,13 +102,7 @@ class Forecaster:
 
     @classmethod
     def of(
-        cls,
-        judge: PaidJudge,
-        ledger: Ledger,
-        estimator: Estimator,
-        *,
-        purpose: str,
-        expected: int,
+        cls, judge: PaidJudge, ledger: Ledger, estimator: Estimator, *, purpose: str, expected: int
     ) -> Forecaster:
         """With `expected` output tokens an answer, until enough answers say better."""
         tokens, assumed = float(expected), f"{expected} output tokens an answer assumed"

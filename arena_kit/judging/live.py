@@ -83,11 +83,7 @@ class Live:
     def _round(self, requests: Requests) -> None:
         """Ask each request once, `concurrency` at a time."""
         intent = self.ledger.plan(
-            {},
-            transport="live",
-            judge=self.judge,
-            purpose=self.terms.purpose,
-            run=self.terms.run,
+            {}, transport="live", judge=self.judge, purpose=self.terms.purpose, run=self.terms.run
         )
         calls = _Calls()
         todo = iter(list(requests.items()))

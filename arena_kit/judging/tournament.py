@@ -189,10 +189,7 @@ def _verdicts(
             paid_now = terms.run and answer and answer.run == terms.run
             if answer is not None or request.attempt == 1:  # a re-ask without one changes nothing
                 verdicts[request.presentation] = verdict_of(
-                    request,
-                    answer,
-                    judge_model=judge.model,
-                    cached=key in before and not paid_now,
+                    request, answer, judge_model=judge.model, cached=key in before and not paid_now
                 )
     return verdicts
 

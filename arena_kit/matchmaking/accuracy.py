@@ -231,8 +231,7 @@ def order_accuracy(order: Sequence[str], truth: Mapping[str, float], top: int) -
 def closeness(order: Sequence[str], truth: Mapping[str, float], top: int) -> Closeness:
     """How close an order of two models or more is to the truth."""
     return Closeness(
-        correlation=rank_correlation(order, truth),
-        order_accuracy=order_accuracy(order, truth, top),
+        correlation=rank_correlation(order, truth), order_accuracy=order_accuracy(order, truth, top)
     )
 
 

@@ -17,12 +17,7 @@ from arena_kit.policy.ratings import glicko2_of, update_elo, votes_in_order
 from arena_kit.policy.rules import ranked
 from arena_kit.rating.glicko2 import GlickoState
 
-_SCORES = {
-    Outcome.MODEL_A: 1.0,
-    Outcome.MODEL_B: 0.0,
-    Outcome.TIE: 0.5,
-    Outcome.BOTH_BAD: None,
-}
+_SCORES = {Outcome.MODEL_A: 1.0, Outcome.MODEL_B: 0.0, Outcome.TIE: 0.5, Outcome.BOTH_BAD: None}
 
 
 class Arena:

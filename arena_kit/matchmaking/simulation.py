@@ -76,11 +76,7 @@ def season(
     times = (begin + moments.astype("timedelta64[us]")).tolist()
     width = len(str(world.matchups))
     return BattleLog.from_battles(
-        _battle(
-            vote,
-            battle_id=f"vote-{vote.number + 1:0{width}}",
-            timestamp=times[vote.number],
-        )
+        _battle(vote, battle_id=f"vote-{vote.number + 1:0{width}}", timestamp=times[vote.number])
         for vote in played(drawn, arena)
     )
 

@@ -17,11 +17,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import BOTH_BAD, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.exposure import (
-    Bools,
-    Counts,
-    Due,
-)
+from arena_kit.policy.exposure import Bools, Counts, Due
 from arena_kit.policy.feasibility import due_shares
 from arena_kit.policy.rules import PairCoverage, Rated, Standing
 from arena_kit.policy.tally import Pair, Tally

@@ -175,10 +175,7 @@ def stability_badge(
 
 
 def ranked_neighbours(
-    policy: Policy,
-    standings: Iterable[Standing],
-    strengths: Ratings,
-    per_week: float | None = None,
+    policy: Policy, standings: Iterable[Standing], strengths: Ratings, per_week: float | None = None
 ) -> dict[str, tuple[PairOrder, ...]]:
     """What the votes say of every officially ranked model and those right above and below it;
     provisional ones are outside official claims (5.3).
@@ -241,9 +238,7 @@ def quality_checks(policy: Policy, standings: Iterable[Standing]) -> tuple[Quali
 
 
 def publication_status(
-    policy: Policy,
-    standings: Sequence[Standing],
-    pair: Callable[[str, str], PairCoverage],
+    policy: Policy, standings: Sequence[Standing], pair: Callable[[str, str], PairCoverage]
 ) -> PublicationStatus:
     """Whether the board may be called officially stable; `pair` is `Coverage.pair`.
 

@@ -252,10 +252,7 @@ def questions_seen(
 
 
 def why_no_interval(
-    log: BattleLog,
-    score: NDArray[np.float64],
-    least: int,
-    seen: NDArray[np.intp] | None = None,
+    log: BattleLog, score: NDArray[np.float64], least: int, seen: NDArray[np.intp] | None = None
 ) -> list[str]:
     """For each model why resampling cannot say how sure its rating is; empty where it can.
 

@@ -223,10 +223,7 @@ def _two_way(
 
 
 def _ranked(
-    log: BattleLog,
-    traces: NDArray[np.float64],
-    replicates: NDArray[np.float64],
-    reasons: list[str],
+    log: BattleLog, traces: NDArray[np.float64], replicates: NDArray[np.float64], reasons: list[str]
 ) -> tuple[Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan

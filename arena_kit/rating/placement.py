@@ -328,12 +328,7 @@ class _Games:
 
     @classmethod
     def of(
-        cls,
-        rows: Cells,
-        models: tuple[str, ...],
-        people: Ratings,
-        model: str,
-        method: BradleyTerry,
+        cls, rows: Cells, models: tuple[str, ...], people: Ratings, model: str, method: BradleyTerry
     ) -> _Games:
         first = rows.a == models.index(model)
         place = {name: i for i, name in enumerate(people.models)}

@@ -39,11 +39,7 @@ class Stability:
 
 
 def neighbour_stability(
-    sweep: Mapping[float, Ratings],
-    default_k: float,
-    *,
-    method: PermutationElo,
-    battles: BattleLog,
+    sweep: Mapping[float, Ratings], default_k: float, *, method: PermutationElo, battles: BattleLog
 ) -> list[Stability]:
     """Every pair of neighbours in the default-K ranking.
 
@@ -57,10 +53,7 @@ def neighbour_stability(
 
 
 def _fine_means(
-    sweep: Mapping[float, Ratings],
-    default_k: float,
-    method: PermutationElo,
-    battles: BattleLog,
+    sweep: Mapping[float, Ratings], default_k: float, method: PermutationElo, battles: BattleLog
 ) -> dict[float, Ratings]:
     lowest = min(sweep) / 8
     grid = np.geomspace(lowest, default_k, 13)[:-1]

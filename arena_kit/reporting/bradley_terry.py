@@ -66,11 +66,7 @@ def board(
         left=["entrant"],
         nowrap=["entrant", "95% interval", "Elo ± SEM", "evidence interval"],
         bold=["Bradley–Terry"],
-        notes=[
-            *missing,
-            *([SCALES] if elo else []),
-            *_elo_notes(elo),
-        ],
+        notes=[*missing, *([SCALES] if elo else []), *_elo_notes(elo)],
         empty=" ".join([_UNRATED, *missing]),
     )
 

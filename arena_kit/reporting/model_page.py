@@ -196,8 +196,7 @@ _PROMPTS, _OPPONENTS = 40, 30  # shown at most
 
 
 @plot(
-    "deficits",
-    "Joint coverage deficit of each model by opponent and prompt, with decisive votes",
+    "deficits", "Joint coverage deficit of each model by opponent and prompt, with decisive votes"
 )
 def deficits(details: Details, board: Leaderboard) -> Figure:
     """The coverage heatmap: where each model lacks votes, by opponent and prompt."""

@@ -35,11 +35,7 @@ def rests_on(strengths: Ratings, battles: BattleLog) -> Fragility | None:
 
 
 def orders(
-    strengths: Ratings,
-    fragile: Fragility | None,
-    margin: float = 0.0,
-    *,
-    judged: bool = False,
+    strengths: Ratings, fragile: Fragility | None, margin: float = 0.0, *, judged: bool = False
 ) -> list[Row]:
     """Plain values of all neighbours, best first: their state, how many `more` battles would decide
     an open order, and how few votes `removed` or `added` would turn it round (None where no number

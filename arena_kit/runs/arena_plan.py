@@ -37,12 +37,7 @@ from arena_kit.runs.judges import make_judge
 from arena_kit.runs.parameters import JudgeParams, PlacementParams, RunParams
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import find_root
-from arena_kit.runs.settings import (
-    DimensionSettings,
-    TournamentFile,
-    read_tournament,
-    validated,
-)
+from arena_kit.runs.settings import DimensionSettings, TournamentFile, read_tournament, validated
 
 Responses = Mapping[tuple[str, str], Response]
 
@@ -339,12 +334,7 @@ def _job(
     if params.definition is None:
         return None
     job = Job.of(
-        sample.entrant,
-        params.definition,
-        sample.asked,
-        tournament,
-        root,
-        offline=params.offline,
+        sample.entrant, params.definition, sample.asked, tournament, root, offline=params.offline
     )
     lengths = [Estimator.local().tokens(each.response_text) for each in sample.recorded.values()]
     usual = round(sum(lengths) / len(lengths))

@@ -120,11 +120,7 @@ def _computed(dimension: str, ratings: Ratings) -> Iterator[RatingRow]:
     interval = _interval(ratings.method, ratings.settings)
     for values in rows_with_ranks(ratings):
         yield RatingRow.of(
-            values,
-            interval,
-            dimension=dimension,
-            method=ratings.method,
-            settings=ratings.settings,
+            values, interval, dimension=dimension, method=ratings.method, settings=ratings.settings
         )
 
 

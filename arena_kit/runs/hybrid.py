@@ -106,11 +106,7 @@ def hybrid_summary(found: HybridRatings) -> dict[str, Any]:
 
 def _battles(file: BattlesFile, source: Source, judge_model: str | None) -> BattleLog:
     return battles_of(
-        file.path,
-        format=file.format,
-        columns=file.columns,
-        source=source,
-        judge_model=judge_model,
+        file.path, format=file.format, columns=file.columns, source=source, judge_model=judge_model
     )
 
 

@@ -150,10 +150,7 @@ def _resolved(
 
 
 def _ask_again(
-    notebook: Path,
-    parameters: dict[str, Any],
-    status: Status | None,
-    say: Callable[[str], None],
+    notebook: Path, parameters: dict[str, Any], status: Status | None, say: Callable[[str], None]
 ) -> None:
     if status is None:
         return

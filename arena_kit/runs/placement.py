@@ -314,9 +314,7 @@ class PlacementStudy(Recorded):
             write_json(folder / ANSWER_FILE, self.answer().as_dict())
             write_json(folder / "placement.json", placement_summary(placed) | self._in_votes())
             write_csv(
-                folder / "bootstrap_ratings.csv",
-                bootstrap_rows(placed.joint),
-                placed.joint.models,
+                folder / "bootstrap_ratings.csv", bootstrap_rows(placed.joint), placed.joint.models
             )
             self.record.update(
                 rating={"method": placed.joint.method, "settings": placed.joint.settings},

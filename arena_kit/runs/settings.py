@@ -256,10 +256,7 @@ def read_rubrics(
                 f"tournament file asks for {name}, but reads {heading!r}"
             )
         rubrics[name] = Rubric(
-            dimension=name,
-            version=dimension.version,
-            text=text,
-            reference=dimension.reference,
+            dimension=name, version=dimension.version, text=text, reference=dimension.reference
         )
     return rubrics
 

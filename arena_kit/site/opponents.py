@@ -51,10 +51,7 @@ def opponents_of(record: Path, reading: Reading | None) -> dict[str, list[Oppone
 def _met(reading: Reading) -> dict[str, list[OpponentTable]]:
     counts: dict[tuple[str, str], dict[str, Counter[str]]] = {}
     for battle in reading.battles:
-        for model, other in (
-            (battle.model_a, battle.model_b),
-            (battle.model_b, battle.model_a),
-        ):
+        for model, other in ((battle.model_a, battle.model_b), (battle.model_b, battle.model_a)):
             kind = _KINDS.get(battle.outcome) or ("won" if battle.winner == model else "lost")
             met = counts.setdefault((model, battle.dimension), {})
             met.setdefault(other, Counter())[kind] += 1

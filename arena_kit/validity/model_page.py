@@ -258,11 +258,7 @@ def _record(battles: BattleLog, sides: Sides, other: str) -> dict[str, int]:
     code = battles.models.index(other) if other in battles.models else -1
     met = sides.where(sides.other == code)
     letters = _letters(battles, met)
-    return {
-        "wins": letters.count("W"),
-        "losses": letters.count("L"),
-        "ties": letters.count("D"),
-    }
+    return {"wins": letters.count("W"), "losses": letters.count("L"), "ties": letters.count("D")}
 
 
 def _trend(battles: BattleLog, sides: Sides) -> tuple[Trend, ...]:

@@ -60,9 +60,7 @@ JUDGMENTS = Format(
         f"a game's score is none of {', '.join(_GRADES)}": f"len(list_filter({_SCORES}, "
         f"lambda score: score NOT IN ({_ALLOWED}))) > 0",
     },
-    left_out={
-        "judgments with a game that has no verdict": "first IS NULL OR second IS NULL",
-    },
+    left_out={"judgments with a game that has no verdict": "first IS NULL OR second IS NULL"},
     note="a model's share is the mean of both games in which a strong verdict counts three times, "
     "as Arena-Hard counts it; games that name different winners are inconsistent",
 )

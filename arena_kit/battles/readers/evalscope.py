@@ -24,10 +24,7 @@ BOTH_ORDERS = Format(
     follows=_FOLLOWS,
     needs=("model_a", "model_b", "win_1", "win_2", "question_id", "tstamp"),
     also=("question", "language"),
-    battles={
-        **_BATTLES,
-        **settled("win_1", "win_2", _OUTCOMES),
-    },
+    battles={**_BATTLES, **settled("win_1", "win_2", _OUTCOMES)},
     texts=_TEXTS,
     refused={**unknown_verdict("win_1", _WORDS), **unknown_verdict("win_2", _WORDS)},
     left_out={"reviews without a verdict": "'unknown' IN (win_1, win_2)"},

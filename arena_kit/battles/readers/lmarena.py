@@ -82,9 +82,5 @@ VOTES_140K = Format(
         "session": "evaluation_session_id",
         "timestamp": "timestamp",
     },
-    texts={
-        **TEXTS,
-        "language": "language",
-        "turns": "json_array_length(full_conversation)",
-    },
+    texts={**TEXTS, "language": "language", "turns": "json_array_length(full_conversation)"},
 )

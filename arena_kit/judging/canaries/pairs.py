@@ -194,12 +194,7 @@ def _canary(row: Mapping[str, Any], name: str, dimension: str, better: str, wors
         gold_answer=row.get("gold_answer"),
         expected_behavior=row.get("expected_behavior"),
     )
-    return Canary(
-        dimension=dimension,
-        prompt=prompt,
-        better=better.strip(),
-        worse=worse.strip(),
-    )
+    return Canary(dimension=dimension, prompt=prompt, better=better.strip(), worse=worse.strip())
 
 
 def _under(attack: Attack, canary: Canary) -> Canary:

@@ -13,11 +13,7 @@ from arena_kit.judging.quality.calls import Calls, Lengths
 from arena_kit.judging.quality.dimension import DimensionQuality
 from arena_kit.judging.quality.family import Families, family_preference
 from arena_kit.judging.quality.length import length_preference
-from arena_kit.judging.quality.measures import (
-    dimension_measures,
-    people_measures,
-    rubric_measures,
-)
+from arena_kit.judging.quality.measures import dimension_measures, people_measures, rubric_measures
 from arena_kit.judging.quality.people import people
 from arena_kit.judging.quality.position import position, settled
 from arena_kit.judging.quality.rubric import RubricUse, likenesses
@@ -91,10 +87,7 @@ class JudgeQuality:
                 )
             )
         return cls(
-            judge=judge,
-            dimensions=tuple(measured),
-            rubrics=likenesses(calls),
-            unread=tuple(unread),
+            judge=judge, dimensions=tuple(measured), rubrics=likenesses(calls), unread=tuple(unread)
         )
 
     @classmethod
