@@ -39,52 +39,37 @@ class Stability:
 
 
 def neighbour_stability(
-    sweep: Mapping[float, Ratings], default_k: float, *, method: PermutationElo, battles: BattleLog
+    sweep: Mapping[float, Ratings], method: PermutationElo, battles: BattleLog
 ) -> list[Stability]:
-    """Every pair of neighbours in the default-K ranking.
+    """Every pair of neighbours in the ranking at the method's own K.
 
     `smallest_ordered_k` is the smallest K down to which `above` still leads at every K
     tried, on a grid finer than the sweep and reaching below it; None where it does not
-    lead even at the default.
+    lead even at the method's own.
     """
-    order = sweep[default_k].order
-    fine = _fine_means(sweep, default_k, method, battles)
-    return [_follow(sweep, default_k, above, below, fine) for above, below in pairwise(order)]
-
-
-def _fine_means(
-    sweep: Mapping[float, Ratings], default_k: float, method: PermutationElo, battles: BattleLog
-) -> dict[float, Ratings]:
-    lowest = min(sweep) / 8
-    grid = np.geomspace(lowest, default_k, 13)[:-1]
+    grid = np.geomspace(min(sweep) / 8, method.k, 13)[:-1]
     quick = replace(method, evidence_replicates=0)
-    return k_sweep(quick, battles, grid.tolist()) | dict(sweep)
-
-
-def _follow(
-    sweep: Mapping[float, Ratings],
-    default_k: float,
-    above: str,
-    below: str,
-    fine: Mapping[float, Ratings],
-) -> Stability:
-    found = []
-    for ratings in sweep.values():
-        at = ratings.models.index(above), ratings.models.index(below)
-        found.append([float(each[at]) for each in claims.gaps(ratings)])
-    gaps, lows, highs, shares = zip(*found, strict=True)
-    leads = {k: fine[k][above].rating > fine[k][below].rating for k in sorted(fine)}
-    return Stability(
-        above=above,
-        below=below,
-        ks=tuple(sweep),
-        gap=gaps,
-        low=lows,
-        high=highs,
-        share_above=shares,
-        lowest_k_tried=min(fine),
-        smallest_ordered_k=_down_to(leads, default_k),
-    )
+    fine = k_sweep(quick, battles, grid.tolist()) | dict(sweep)
+    gaps = [(ratings.models.index, claims.gaps(ratings)) for ratings in sweep.values()]
+    followed = []
+    for above, below in pairwise(sweep[method.k].order):
+        at_each_k = [[float(each[at(above), at(below)]) for each in four] for at, four in gaps]
+        gap, low, high, share = zip(*at_each_k, strict=True)
+        leads = {k: fine[k][above].rating > fine[k][below].rating for k in fine}
+        followed.append(
+            Stability(
+                above=above,
+                below=below,
+                ks=tuple(sweep),
+                gap=gap,
+                low=low,
+                high=high,
+                share_above=share,
+                lowest_k_tried=min(fine),
+                smallest_ordered_k=_down_to(leads, method.k),
+            )
+        )
+    return followed
 
 
 def _down_to(holds: Mapping[float, bool], start: float) -> float | None:

@@ -60,7 +60,7 @@ class ArenaRun:
         """How the judge did on the canaries, before answers are bought for it to judge."""
         plan = self.plan.expected
         with judging_progress(self.record, unit="canary verdict") as progress:
-            return preflight(plan, self.record, progress, lambda: plan.bulk)
+            return preflight(plan, progress, lambda: plan.bulk)
 
     @cached_property
     def judging(self) -> Plan:
@@ -73,8 +73,8 @@ class ArenaRun:
         plan, record = self.judging, self.record
         with record.failing(self._on_failure), judging_progress(record) as progress:
             write_pairs(record.path, plan.pairing.pairs)
-            judgments = ask_judge(plan, record, progress, plan.pairing.pairs)
-            keep_judgments(plan, record, progress, judgments, cost=self._cost())
+            judgments = ask_judge(plan, progress, plan.pairing.pairs)
+            keep_judgments(plan, progress, judgments, cost=self._cost())
         return judgments
 
     @cached_property

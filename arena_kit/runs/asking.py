@@ -22,7 +22,6 @@ from arena_kit.runs.record import Record
 
 def ask_judge(
     plan: Plan,
-    record: Record,
     progress: Progress,
     pairs: Sequence[Pair],
     material: Material | None = None,
@@ -30,12 +29,12 @@ def ask_judge(
     prewarm: bool = True,
     look: int = 0,
 ) -> list[Judgment]:
-    """Judgments of some pairs, from the ledger or asked for and paid by this record's run.
+    """Judgments of some pairs, from the ledger or asked for and paid by the run of `progress`.
 
     `material` is the plan's own unless another is given; without `prewarm` no request is sent
     ahead for the prompt cache, and each `look` has answers of its own.
     """
-    terms = plan.terms(record.token, progress.say)
+    terms = plan.terms(progress.record.token, progress.say)
     return judge_pairs(
         pairs,
         material or plan.material,
@@ -50,11 +49,12 @@ def ask_judge(
 
 
 def keep_judgments(
-    plan: Plan, record: Record, progress: Progress, judgments: Sequence[Judgment], **more: Any
+    plan: Plan, progress: Progress, judgments: Sequence[Judgment], **more: Any
 ) -> None:
     """Write all verdicts into the record, and into its manifest what they add up to, with `more`;
     says where another model answered than the one that was asked.
     """
+    record = progress.record
     if warning := served_warning(judgments):
         progress.say(warning)
     write_verdicts(record.path, judgments, list(plan.tournament.dimensions))

@@ -27,7 +27,7 @@ FILE, SUITE_FILE, DRIFT_FILE = "canaries.json", "canary_suite.json", "drift.json
 
 
 def preflight(
-    plan: Plan, record: Record, progress: Progress, bulk: Callable[[], list[JudgeRequest]]
+    plan: Plan, progress: Progress, bulk: Callable[[], list[JudgeRequest]]
 ) -> CanaryReport | None:
     """Ask the canaries, keep what they say in the record, and refuse a paid judge that fails.
 
@@ -35,11 +35,11 @@ def preflight(
     offline; those that the ledger answers are reported all the same.
     """
     canaries = plan.canaries
-    if canaries is None or not _ready(plan, record, progress, canaries, bulk):
+    if canaries is None or not _ready(plan, progress, canaries, bulk):
         return None
-    report = _asked(plan, record, progress, canaries)
-    outcome = _kept(plan, record, report, FILE)
-    record.update(
+    report = _asked(plan, progress, canaries)
+    outcome = _kept(plan, progress.record, report, FILE)
+    progress.record.update(
         preflight={
             "level": str(outcome.level),
             "requests": report.requests,
@@ -56,12 +56,12 @@ def preflight(
     return report
 
 
-def full_suite(plan: Plan, record: Record, progress: Progress, suite: Canaries) -> CanaryReport:
+def full_suite(plan: Plan, progress: Progress, suite: Canaries) -> CanaryReport:
     """Ask every canary of the plan's rubrics, under 200 requests per dimension and within the cap,
     and keep what they say in the record.
     """
-    report = _asked(plan, record, progress, suite)
-    _kept(plan, record, report, SUITE_FILE)
+    report = _asked(plan, progress, suite)
+    _kept(plan, progress.record, report, SUITE_FILE)
     return report
 
 
@@ -91,9 +91,7 @@ def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
     return []
 
 
-def repeated(
-    plan: Plan, record: Record, progress: Progress, judgments: Sequence[Judgment]
-) -> list[Judgment]:
+def repeated(plan: Plan, progress: Progress, judgments: Sequence[Judgment]) -> list[Judgment]:
     """Ask some of a run's requests a second time, and keep the verdicts in the record; what the
     cap does not allow is not asked, and said.
     """
@@ -103,21 +101,22 @@ def repeated(
         return []
     progress.say(f"repeats: {2 * len(pairs)} requests asked a second time")
     try:
-        again = ask_judge(plan, record, progress, pairs, prewarm=False, look=REPEAT)
+        again = ask_judge(plan, progress, pairs, prewarm=False, look=REPEAT)
     except CostError as error:
         progress.say(f"no request is asked a second time: {error}")
         return []
     verdicts = [verdict for judgment in again for verdict in judgment.verdicts]
-    write_jsonl(record.path / REPEATS_FILE, [verdict.as_row() for verdict in verdicts])
+    write_jsonl(progress.record.path / REPEATS_FILE, [verdict.as_row() for verdict in verdicts])
     return again
 
 
-def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
+def look(plan: Plan, progress: Progress) -> DriftReport | None:
     """Ask the sentinels once more, hold the answers against all looks before and keep what that
     says in the record; what the cap does not allow is not asked, and said.
     """
     if plan.sentinels is None:
         return None
+    record = progress.record
     sentinels, number = plan.sentinels.begun(record.token)
     pairs = sentinels.pairs
     progress.say(f"sentinels: {2 * len(pairs)} requests asked again, look {number}")
@@ -138,11 +137,7 @@ def look(plan: Plan, record: Record, progress: Progress) -> DriftReport | None:
 
 
 def _ready(
-    plan: Plan,
-    record: Record,
-    progress: Progress,
-    canaries: Canaries,
-    bulk: Callable[[], list[JudgeRequest]],
+    plan: Plan, progress: Progress, canaries: Canaries, bulk: Callable[[], list[JudgeRequest]]
 ) -> bool:
     """Whether there are canaries to report; raises where they and the bulk are above the cap."""
     fresh = plan.unanswered(canaries.requests())
@@ -155,14 +150,15 @@ def _ready(
     ahead = bulk()
     if not ahead:
         return False
-    if not plan.ledger.under_way(record.token):  # else an earlier try was allowed to send them
-        plan.terms(record.token, progress.say).allow([*fresh, *ahead])
+    run = progress.record.token
+    if not plan.ledger.under_way(run):  # else an earlier try was allowed to send them
+        plan.terms(run, progress.say).allow([*fresh, *ahead])
     progress.say(f"pre-flight: {len(fresh)} canaries first; {len(ahead)} requests wait for them")
     return True
 
 
-def _asked(plan: Plan, record: Record, progress: Progress, canaries: Canaries) -> CanaryReport:
-    judgments = ask_judge(plan, record, progress, canaries.pairs, canaries.material, prewarm=False)
+def _asked(plan: Plan, progress: Progress, canaries: Canaries) -> CanaryReport:
+    judgments = ask_judge(plan, progress, canaries.pairs, canaries.material, prewarm=False)
     return CanaryReport.of(plan.judge.model, canaries, judgments)
 
 

@@ -237,7 +237,7 @@ class PlacementStudy(Recorded):
             "votes": f"{placed.human.n_battles:,} on {len(placed.human.models)} models "
             f"in {self.arena}",
             "left out": placement_facts.left_out(placed.left_out, self.params.min_battles),
-            "cost": placement_facts.spent(self.run, self.record),
+            "cost": placement_facts.spent(self.run),
             **answers.of_run(self.record),
         }
 
@@ -266,7 +266,7 @@ class PlacementStudy(Recorded):
             "left out": placement_facts.left_out(placed.left_out, self.params.min_battles),
             "verdicts": placement_facts.worth(placed, wanted=self.params.soft),
             "judge's error": placement_facts.judge_error(placed),
-            "spent": placement_facts.spent(self.run, self.record),
+            "spent": placement_facts.spent(self.run),
         }
 
     @property

@@ -11,7 +11,6 @@ from arena_kit.runs.answers import is_lexical
 from arena_kit.runs.arena_plan import ArenaPlan
 from arena_kit.runs.arena_run import ArenaRun
 from arena_kit.runs.parameters import PlacementParams
-from arena_kit.runs.record import Record
 
 
 def about_judge(judge_model: str, params: PlacementParams) -> str:
@@ -91,12 +90,11 @@ def judge_error(placed: Placed) -> str:
     return f"{error.sd:.0f} points (SD), as {error.n_models} other models show that both rated"
 
 
-def spent(run: ArenaRun | None, record: Record) -> str:
+def spent(run: ArenaRun | None) -> str:
     """What a run paid, and for what."""
-    parts = run.spending if run else {}
-    if not parts:
+    if run is None or not (parts := run.spending):
         return "nothing"
     each_part = [f"{dollars(one.usd)} on {one.answers:,} {name}" for name, one in parts.items()]
-    unknown = record.read()["cost"]["usd_unknown"]
+    unknown = run.record.read()["cost"]["usd_unknown"]
     aside = [f"about {dollars(unknown)} not told by the service"] if unknown else []
     return ", ".join([*each_part, *aside])

@@ -104,7 +104,7 @@ class Study(Recorded):
         bar = judging_progress(record, unit="canary verdict")
         with record.failing(self._on_failure), bar as progress:
             record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
-            return preflight(plan, record, progress, self._bulk)
+            return preflight(plan, progress, self._bulk)
 
     @cached_property
     def canary_suite(self) -> CanaryReport | None:
@@ -116,7 +116,7 @@ class Study(Recorded):
             return None
         bar = judging_progress(self.record, unit="canary verdict")
         with self.record.failing(self._on_failure), bar as progress:
-            return full_suite(self.plan, self.record, progress, self.plan.suite)
+            return full_suite(self.plan, progress, self.plan.suite)
 
     @cached_property
     def drift(self) -> DriftReport | None:
@@ -125,7 +125,7 @@ class Study(Recorded):
             return None
         _ = self.canaries
         with judging_progress(self.record, unit="sentinel verdict") as progress:
-            return look(self.plan, self.record, progress)
+            return look(self.plan, progress)
 
     @property
     def judgments(self) -> list[Judgment]:
@@ -149,7 +149,6 @@ class Study(Recorded):
             _ = self.drift
             keep_judgments(
                 self.plan,
-                record,
                 progress,
                 judgments,
                 judging={"seconds": round(took, 3), "asked": _asked_now(judgments)},
@@ -173,12 +172,12 @@ class Study(Recorded):
         if not self.params.repeats:
             return []
         with judging_progress(self.record, unit="repeated verdict") as progress:
-            return repeated(self.plan, self.record, progress, judgments)
+            return repeated(self.plan, progress, judgments)
 
     def _asked(self, pairs: Sequence[Pair], progress: Progress) -> list[Judgment]:
         """Judgments of some pairs, from the ledger or asked for."""
         warm = self.canaries is not None and self.canaries.fresh  # every rubric was sent ahead
-        return ask_judge(self.plan, self.record, progress, pairs, prewarm=not warm)
+        return ask_judge(self.plan, progress, pairs, prewarm=not warm)
 
     @cached_property
     def spending(self) -> Spending | None:
@@ -282,9 +281,7 @@ class Study(Recorded):
         """How neighbours of each ranking fare across the sweep; kept in k_sweep.json."""
         logs = self.battles.by_dimension()
         stability = {
-            dimension: neighbour_stability(
-                by_k, self.method.k, method=self.method, battles=logs[dimension]
-            )
+            dimension: neighbour_stability(by_k, self.method, logs[dimension])
             for dimension, by_k in self.sweep.items()
         }
         artifacts.write_k_sweep(self.record.path, stability, self.strengths, self.method.k)

@@ -77,7 +77,7 @@ def test_another_served_model_is_told(workspace: Path, emulator: Emulator) -> No
 def test_a_run_that_goes_on_pays_for_its_look_once(workspace: Path, emulator: Emulator) -> None:
     study = looked()
     paid = len(emulator.billing.rows)
-    again = look(study.plan, study.record, Progress(study.record))
+    again = look(study.plan, Progress(study.record))
     assert again is not None
     assert len(again.looks) == 1
     assert len(emulator.billing.rows) == paid
