@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic_core import from_json
 
 from arena_kit.judging.doubt import Doubts, own_object, without_fences
-from arena_kit.judging.records import GRADED_LABELS, Margin, Slot
+from arena_kit.judging.records import Margin, Slot
 
 _LONGEST = 200_000
 _TAIL = 3_000
@@ -93,19 +93,14 @@ _EQUAL = re.compile(
     r"|\bit(?:'s| is) a tie\b|(?<!not )\bequally (?:good|helpful|bad)\b",
     re.IGNORECASE,
 )
-_GRADES = dict(
-    zip(
-        GRADED_LABELS,
-        (
-            (Slot.A, Margin.MUCH),
-            (Slot.A, Margin.BETTER),
-            (Slot.TIE, Margin.NONE),
-            (Slot.B, Margin.BETTER),
-            (Slot.B, Margin.MUCH),
-        ),
-        strict=True,
-    )
-)
+#: What each of `GRADED_LABELS` says.
+_GRADES = {
+    "A>>B": (Slot.A, Margin.MUCH),
+    "A>B": (Slot.A, Margin.BETTER),
+    "A=B": (Slot.TIE, Margin.NONE),
+    "B>A": (Slot.B, Margin.BETTER),
+    "B>>A": (Slot.B, Margin.MUCH),
+}
 _GRADE = r"(?P<label>A\s*>\s*>\s*B|A\s*[>=]\s*B|B\s*>\s*>\s*A|B\s*>\s*A)"
 _GRADE_VALUE = re.compile(rf"[\s\[]*{_GRADE}[\s\]]*", re.IGNORECASE)
 _GRADE_FORMAL = re.compile(rf"\[\[\s*{_GRADE}\s*\]\]", re.IGNORECASE)

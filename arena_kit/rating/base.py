@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -155,6 +156,11 @@ def rating_rows(
         )
     ]
     return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+
+
+def numba_pays(work: float, least: float) -> bool:
+    """Whether compiled code pays for its start, where Numba is installed."""
+    return work >= least and importlib.util.find_spec("numba") is not None
 
 
 def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:

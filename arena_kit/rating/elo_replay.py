@@ -8,7 +8,6 @@ depend on the number of threads, and on the engine only by rounding (1e-9): a re
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.fanout import fan_out, shares
+from arena_kit.rating.base import numba_pays
 from arena_kit.rating.splitmix import draw
 
 #: Elo updates from which compiled code pays for its start (below it NumPy is quicker).
@@ -75,8 +75,7 @@ def replay_orders(
 
 def engine_for(updates: float) -> Engine:
     """What replays so many updates sooner: Numba, where it is installed and pays for its start."""
-    installed = importlib.util.find_spec("numba") is not None
-    return "numba" if updates >= COMPILED_FROM and installed else "numpy"
+    return "numba" if numba_pays(updates, COMPILED_FROM) else "numpy"
 
 
 def replay_in_order(games: Games, rule: EloRule) -> NDArray[np.float64]:

@@ -5,7 +5,6 @@ Above `COMPILED_FROM` votes the steps of `glicko2_steps` run compiled, where Num
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.fanout import fan_out, shares
+from arena_kit.rating.base import numba_pays
 from arena_kit.rating.elo_replay import Games
 from arena_kit.rating.glicko2_steps import DAMPING, Floats, replay_periods, replay_votes
 
@@ -137,9 +137,7 @@ def _all(games: Games) -> NDArray[np.int32]:
 
 
 def _compiled(votes: int, wanted: bool | None) -> bool:
-    if wanted is not None:
-        return wanted
-    return votes >= COMPILED_FROM and importlib.util.find_spec("numba") is not None
+    return numba_pays(votes, COMPILED_FROM) if wanted is None else wanted
 
 
 def _engine(

@@ -8,7 +8,6 @@ runs compiled from `COMPILED_FROM` on, by the same steps in the same order.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.fanout import fan_out, shares
-from arena_kit.rating.base import RatingError, strong_groups, strongly_connected
+from arena_kit.rating.base import RatingError, numba_pays, strong_groups, strongly_connected
 from arena_kit.rating.evidence import Evidence, Partition, Votes
 from arena_kit.rating.likelihood import (
     Cells,
@@ -126,8 +125,7 @@ def replicates(
     """All parameters for each of `n` resamples, a row each; NaN where a resample has no peak."""
     pairs = Pairs.of(votes.cells, fit.n_models)
     if compiled is None:
-        enough = n * len(pairs.low) >= COMPILED_FROM
-        compiled = enough and importlib.util.find_spec("numba") is not None
+        compiled = numba_pays(n * len(pairs.low), COMPILED_FROM)
     plain = not votes.cells.x.shape[1] and fit.ties.start is None
     refit = (_compiled if compiled and plain else _general)(fit, votes.cells, pairs, priors)
 
