@@ -38,7 +38,7 @@ __all__ = [
 @click.argument("folder", type=click.Path(path_type=Path))
 @plain_errors
 def init(folder: Path) -> None:
-    """Make a workspace in FOLDER: notebooks, parameters and the sample tournament.
+    """Make a workspace in FOLDER: notebooks, parameters, the sample and the documentation.
 
     Works from an installed package alone. Then: cd FOLDER && arena-kit run pilot
     """

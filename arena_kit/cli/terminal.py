@@ -60,7 +60,7 @@ def show_board(record: Path) -> None:
         if not Phase(board["phase"]).shows_diagnostics:
             return
     elif (record / "elo_results.json").is_file():
-        _show_tournament(record)
+        _show_tournament(record, answered=answer is not None)
     if answer is not None:
         for sentence in ("", answer["question"], *answer["said"]):
             _say(sentence)
@@ -129,8 +129,10 @@ def _validity(row: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _show_tournament(record: Path) -> None:
-    """A board per dimension by Bradley–Terry, Elo beside it, and what is to be known of them."""
+def _show_tournament(record: Path, *, answered: bool) -> None:
+    """A board per dimension by Bradley–Terry, Elo beside it, and what is to be known of them; what
+    may be said of the order only where no answer follows that says it.
+    """
     manifest, results = open_record(record), read_json(record / "elo_results.json")
     strengths = read_json(record / "bradley_terry.json")
     for dimension in manifest["dimensions"]:
@@ -142,13 +144,8 @@ def _show_tournament(record: Path) -> None:
             _say(f"{dimension}: not rated; the report says why.")
     if any(strengths.values()):
         _say(SCALES)
-    sentences = (
-        *_cautions(results),
-        *_claimed(strengths),
-        *_probed(manifest),
-        *_left_out(manifest),
-    )
-    for sentence in sentences:
+    claimed = [] if answered else _claimed(strengths)
+    for sentence in (*_cautions(results), *claimed, *_probed(manifest), *_left_out(manifest)):
         _say(sentence)
 
 
@@ -179,8 +176,12 @@ def _elo_beside(entry: Mapping[str, Any] | None) -> dict[str, str | None]:
 
 
 def _cautions(results: Mapping[str, Any]) -> list[str]:
-    """What Elo's ratings say about their own intervals; records before had no such notes."""
-    return [f"{d}: {note}" for d, notes in results.get("notes", {}).items() for note in notes]
+    """On which dimensions Elo's intervals hold too seldom; records before had no such notes."""
+    notes: Mapping[str, Sequence[str]] = results.get("notes", {})
+    if len(notes) < 2:
+        return [f"{dimension}: {note}" for dimension, each in notes.items() for note in each]
+    told = "Elo's evidence intervals hold the truth too seldom on"
+    return [f"{told} {', '.join(notes)}; the report says why. Use Bradley–Terry's."]
 
 
 def _claimed(strengths: Mapping[str, Any]) -> list[str]:

@@ -298,7 +298,7 @@ def order(leaderboard: Leaderboard) -> Table:
         }
         for pair in leaderboard.order_decided.pairs
     ]
-    margin, fragile = f"{leaderboard.order_decided.margin:g}", leaderboard.fragility()
+    margin = f"{leaderboard.order_decided.margin:g}"
     note = (
         "Decided: the gap clears a level that holds for all pairs and for repeated looks. "
         f"Equivalent: it surely lies within {margin} points. More votes: of the present mix, if "
@@ -309,9 +309,22 @@ def order(leaderboard: Leaderboard) -> Table:
         rows=rows,
         name="order",
         left=["neighbours", "order", "until"],
-        notes=[note, ABOUT[_about(leaderboard)], *([fragile.sentence] if fragile else [])],
+        notes=[*_by_what(leaderboard), note, ABOUT[_about(leaderboard)], *_turned(leaderboard)],
         empty="The board has no two models.",
     )
+
+
+def _by_what(leaderboard: Leaderboard) -> list[str]:
+    """That these are not the neighbours of the published order, where they are not."""
+    if leaderboard.policy.phase.orders_by == "conservative":
+        return []
+    return ["Neighbours by conservative score, which is not yet the published order."]
+
+
+def _turned(leaderboard: Leaderboard) -> list[str]:
+    """How few votes would turn the first place round."""
+    fragile = leaderboard.fragility()
+    return [fragile.sentence] if fragile else []
 
 
 def _meaning(report: Validity, *, official: bool) -> str:

@@ -17,7 +17,7 @@ from arena_kit.reporting.tables import Table
 
 Row = dict[str, Any]
 
-SO_FEW = "So few votes, removed or added, would turn the order round."
+SO_FEW = "So few battles, removed or added, would turn the order round."
 SO_MANY = "So many more would decide it about every second time, if its gap stays as it is."
 
 
@@ -81,7 +81,7 @@ def table(rows: Mapping[str, list[Row]], *, only_open: bool = False, most: int =
             | {"order": f"{row['above']} over {row['below']}", "gap": f"{row['gap']:.0f}"}
             | ({} if only_open else {"is": row["state"]})
             | {
-                "votes removed": _votes_text(row["removed"]),
+                "battles removed": _votes_text(row["removed"]),
                 "or added": _votes_text(row["added"]),
                 more: more_text(row),
             }

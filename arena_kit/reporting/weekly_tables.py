@@ -186,7 +186,7 @@ def text(report: Validity) -> str:
 
 
 def _order(report: Validity) -> Any:
-    places = {model: n for n, model in enumerate(report.now.conservative_order)}
+    places = {model: n for n, model in enumerate(report.now.order)}
     return lambda row: places[row.model]
 
 

@@ -115,10 +115,10 @@ def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> Non
     words = ("rate", tmp_path / "votes.jsonl", "--method", "bradley-terry", "--json")
     assert json.loads(call(*words).stdout)["claims"]["fragility"] == {
         "above": "ann", "below": "bob", "removed": 5, "added": 5, "between": 20, "of": 20,
-        "sentence": "5 votes removed or 5 added would put bob above ann, 25% of the 20 between "
+        "sentence": "5 battles removed or 5 added would put bob above ann, 25% of the 20 between "
         "the two.",
     }  # fmt: skip
-    assert "5 votes removed or 5 added would put bob above ann" in call(*words[:-1]).stdout
+    assert "5 battles removed or 5 added would put bob above ann" in call(*words[:-1]).stdout
     write_battles(tmp_path / "votes.jsonl", log_of(won("ann", "bob", 12, 8, 4)))
     davidson = json.loads(call(*words, "--set", "ties=davidson").stdout)["claims"]
     assert davidson["fragility"] is None
@@ -324,11 +324,19 @@ def test_rate_formats(tmp_path: Path, battles: Path) -> None:
 
 
 def test_init(tmp_path: Path) -> None:
-    """`init` makes a workspace, and refuses a folder that holds something."""
+    """`init` makes a workspace with every page that its notebooks name, and refuses a folder that
+    holds something.
+    """
     done = call("init", tmp_path / "new")
     assert done.exit_code == 0
     assert (tmp_path / "new" / "params" / "tournament.yaml").is_file()
-    assert (tmp_path / "new" / "notebooks" / "pilot.ipynb").is_file()
+    notebooks = list((tmp_path / "new" / "notebooks").glob("*.ipynb"))
+    named = {
+        page for each in notebooks for page in re.findall(r"docs/[\w-]+\.md", each.read_text())
+    }
+    assert "docs/judges.md" in named
+    assert [page for page in named if not (tmp_path / "new" / page).is_file()] == []
+    assert not [*(tmp_path / "new" / "docs").glob("*.py")]
     again = call("init", tmp_path / "new")
     assert again.exit_code == 2
     assert "not an empty folder" in again.stderr
