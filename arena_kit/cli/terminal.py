@@ -144,9 +144,13 @@ def _show_tournament(record: Path, *, answered: bool) -> None:
             _say(f"{dimension}: not rated; the report says why.")
     if any(strengths.values()):
         _say(SCALES)
-    claimed = [] if answered else _claimed(strengths)
-    for sentence in (*_cautions(results), *claimed, *_probed(manifest), *_left_out(manifest)):
+    for sentence in (*_cautions(results), *_probed(manifest), *_left_out(manifest)):
         _say(sentence)
+    rated_on = {d: strengths.get(d) or {} for d in manifest["dimensions"]}
+    claims_of = {d: rated["claims"] for d, rated in rated_on.items() if "claims" in rated}
+    for dimension, said in () if answered else claims_of.items():  # records before had no answer
+        _say(f"{dimension}, by Bradley–Terry: {' '.join(said['sentences'])}")
+    _show_open({d: said["neighbours"] for d, said in claims_of.items()})
 
 
 def _board_rows(
@@ -182,23 +186,6 @@ def _cautions(results: Mapping[str, Any]) -> list[str]:
         return [f"{dimension}: {note}" for dimension, each in notes.items() for note in each]
     told = "Elo's evidence intervals hold the truth too seldom on"
     return [f"{told} {', '.join(notes)}; the report says why. Use Bradley–Terry's."]
-
-
-def _claimed(strengths: Mapping[str, Any]) -> list[str]:
-    """How few votes the first place of each dimension rests on, and what open orders need."""
-    claims_of = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
-    return [f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in claims_of.items()]
-
-
-def _in_words(said: Mapping[str, Any]) -> str:
-    """The sentences of one dimension; records before have fewer."""
-    fragile = said.get("fragility")
-    counted = all("calls" in pair for pair in said["neighbours"])
-    return " ".join([
-        *(said["sentences"][1:] or said["sentences"]),
-        *([fragile["sentence"]] if fragile else []),
-        *([neighbours.need_text(said["neighbours"])] if counted else []),
-    ]).strip()  # fmt: skip
 
 
 def _probed(manifest: Mapping[str, Any]) -> list[str]:
@@ -258,13 +245,21 @@ def _show_claims(said: Mapping[str, Any]) -> None:
     rests_on = [fragile["sentence"]] if fragile else []
     for sentence in (*said["sentences"], *rests_on, ABOUT[said["about"]]):
         _say(f"  {sentence}")
-    waiting = sum(pair["state"] == "open" for pair in said["neighbours"])
-    if waiting:
-        shown = neighbours.table({"": said["neighbours"]}, only_open=True, most=_SHOWN_ORDERS)
-        title = "Open orders: votes that would turn them round, and how many more would decide them"
+    _show_open({"": said["neighbours"]})
+
+
+def _show_open(orders: Mapping[str, list[dict[str, Any]]]) -> None:
+    """The orders that are open, how few battles they rest on and how many more would decide them;
+    records before did not count those they rest on.
+    """
+    rows = [pair for own in orders.values() for pair in own]
+    waiting = sum(pair["state"] == "open" for pair in rows)
+    if waiting and all("removed" in pair for pair in rows):
+        shown = neighbours.table(orders, only_open=True, most=_SHOWN_ORDERS)
+        title = "Orders that are open, what they rest on and what would decide them"
         _print(replace(shown, title=title))
-    if waiting > _SHOWN_ORDERS:
-        _say(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
+        if waiting > _SHOWN_ORDERS:
+            _say(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
 
 
 def show_table(table: Table) -> None:

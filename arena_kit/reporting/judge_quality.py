@@ -53,13 +53,15 @@ def gate_table(gate: Gate) -> Table:
         for finding in _doubts(gate)
     ]
     kept = len(gate.findings) - len(rows)
-    unmeasured = [f"Rules not applied, for want of data: {', '.join(gate.unmeasured)}."] if gate.unmeasured else []
+    notes = [f"{kept} checks are met beyond doubt; judge_gate.json has all."]
+    if gate.unmeasured:
+        notes.append(f"Rules not applied, for want of data: {', '.join(gate.unmeasured)}.")
     return Table(
         rows=rows,
         name="judge_gate",
         left=["what", "dimension", ""],
         empty="No rule is in doubt.",
-        notes=[f"{kept} checks are met beyond doubt; judge_gate.json has all.", *unmeasured],
+        notes=notes,
     )
 
 

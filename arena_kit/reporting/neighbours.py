@@ -106,14 +106,3 @@ def more_text(row: Row) -> str | None:
         return None
     more = row.get("calls", row["more"])
     return "out of reach" if more is None else f"{claims.two_digits(more):,}"
-
-
-def need_text(rows: list[Row]) -> str:
-    """What the open orders of a judged board need, in a sentence; empty where none is open."""
-    needs = [
-        f"{row['above']} over {row['below']}: "
-        + ("out of reach" if row["calls"] is None else f"{claims.two_digits(row['calls']):,}")
-        for row in rows
-        if row["state"] == "open"
-    ]
-    return f"More judge calls that would decide open orders: {'; '.join(needs)}." if needs else ""

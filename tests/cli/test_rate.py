@@ -151,27 +151,37 @@ def test_rate_counts_judge_calls_of_a_record(pilot: Path) -> None:
 def test_the_board_of_a_run_says_how_fragile_and_how_far(
     pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At the end of a run the terminal says what bradley_terry.json has: the votes the first place
-    rests on and the judge calls that open orders need; and what Elo says of its own intervals. A
-    record from before, which has none of it, is shown all the same.
+    """At the end of a run a table says of every open order what bradley_terry.json has: how few
+    battles it rests on and how many judge calls it needs; and on which dimensions Elo's intervals
+    hold too seldom. A record from before, which has none of it, is shown all the same.
     """
     show_board(pilot)
     told = capsys.readouterr().out
     claimed = json.loads((pilot / "bradley_terry.json").read_text())
     notes = json.loads((pilot / "elo_results.json").read_text())["notes"]
     assert notes, "a few prompts at K 16 leave Elo on its way"
-    for dimension, (note,) in notes.items():
-        assert f"{dimension}: {note}" in told
-    for each in claimed.values():
-        assert each["claims"]["fragility"]["sentence"] in told
-        waiting = [pair for pair in each["claims"]["neighbours"] if pair["state"] == "open"]
-        assert all(f"{pair['above']} over {pair['below']}: " in told for pair in waiting)
+    assert f"hold the truth too seldom on {', '.join(notes)};" in told
+    waiting = [
+        pair
+        for dimension in json.loads((pilot / "manifest.json").read_text())["dimensions"]
+        for pair in claimed[dimension]["claims"]["neighbours"]
+        if pair["state"] == "open"
+    ]
+    lines = [re.findall(r"[^│\s]+(?: [^│\s]+)*", line) for line in told.splitlines()]
+    rows = [line for line in lines if any(" over " in cell for cell in line)]
+    assert [next(cell for cell in row if " over " in cell) for row in rows] == [
+        f"{pair['above']} over {pair['below']}" for pair in waiting
+    ]
+    assert [row[-3:-1] for row in rows] == [
+        [str(pair[way] or "–") for way in ("removed", "added")] for pair in waiting
+    ]
     old = tmp_path / "old"
     shutil.copytree(pilot, old)
     for each in claimed.values():
         del each["claims"]["fragility"]
         for pair in each["claims"]["neighbours"]:
-            del pair["calls"]
+            for name in ("calls", "removed", "added"):
+                del pair[name]
     (old / "bradley_terry.json").write_text(json.dumps(claimed))
     show_board(old)
     assert "judge calls" not in capsys.readouterr().out

@@ -103,7 +103,7 @@ def test_in_words() -> None:
         "3 battles removed or 5 added would put y above x, 0.4% of the 750 between the two."
     )
     one = replace(found, removed=None, added=1)
-    assert one.sentence == "1 vote added would put y above x, 0.13% of the 750 between the two."
+    assert one.sentence == "1 battle added would put y above x, 0.13% of the 750 between the two."
     every = Fragile(above="x", below="y", removed=8, added=None, between=8, of=20)
     assert every.sentence == "8 battles removed would put y above x, 100% of the 8 between the two."
     far = replace(found, removed=1200, added=None)
