@@ -91,7 +91,8 @@ def answer(placed: Placed) -> str:
     """Where the model stands and how sure that is, in a sentence."""
     row, n = placed.shown[placed.model], len(placed.shown.models)
     at = f"{placed.model} is placed at rank {placed.shown.order.index(placed.model) + 1} of {n}"
-    sure = f"{row.rating:.0f} ({interval_text(row)}), possible ranks {_ranks_alone(placed)}"
+    ranks = f"possible ranks of it alone {_ranks_alone(placed)}"
+    sure = f"{row.rating:.0f} ({interval_text(row)}), {ranks}"
     return f"{at}, {heading(placed)}: {sure}, by {placed.n_judged:,} judged battles."
 
 
