@@ -17,7 +17,7 @@ def test_wheel_in_a_fresh_environment(installed: Path, tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for wanted in (
         "notebooks/pilot.ipynb", "params/rubrics/factuality.md", "sample/prompts.jsonl",
-        "start_here.ipynb",
+        "start_here.ipynb", "docs/judges.md", "design/edge-prior.md",
     ):  # fmt: skip
         assert f"arena_kit/_workspace/{wanted}" in names
     assert "arena_kit/reporting/template/arena_report/report.css" in names
@@ -25,7 +25,8 @@ def test_wheel_in_a_fresh_environment(installed: Path, tmp_path: Path) -> None:
         assert f"arena_kit/site/assets/{wanted}" in names
     for data in ("known", "contrasts", "attacks"):
         assert f"arena_kit/judging/canaries/{data}.yaml" in names
-    assert not [name for name in names if "tests/" in name or ".sqlite" in name]
+    unwanted = ("tests/", ".sqlite", "docs/conf.py", "docs/_")
+    assert not [name for name in names if any(each in name for each in unwanted)]
     command = installed / "venv" / "bin" / "arena-kit"
     newcomer(command, "init", tmp_path / "new", cwd=tmp_path)
     out = newcomer(command, "run", "pilot", "-p", "n_perms", "20", cwd=tmp_path / "new")

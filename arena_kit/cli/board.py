@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.cli.base import echo
-from arena_kit.cli.terminal import show_table
+from arena_kit.cli.terminal import show_open, show_table
 from arena_kit.files import read_json
 from arena_kit.judging.quality.statuses import served_sentence
 from arena_kit.policy.constants import Phase
-from arena_kit.reporting import neighbours
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.tables import Table, number, percent, ranks_text, span
 from arena_kit.reporting.tournament_tables import SCALES, barred_text, missing_text
@@ -35,7 +34,7 @@ def show_board(record: Path) -> None:
         if not Phase(board["phase"]).shows_diagnostics:
             return
     elif (record / "elo_results.json").is_file():
-        _show_tournament(record)
+        _show_tournament(record, answered=answer is not None)
     if answer is not None:
         for sentence in ("", answer["question"], *answer["said"]):
             echo(sentence)
@@ -104,8 +103,10 @@ def _validity(row: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _show_tournament(record: Path) -> None:
-    """A board per dimension by Bradley–Terry, Elo beside it, and what is to be known of them."""
+def _show_tournament(record: Path, *, answered: bool) -> None:
+    """A board per dimension by Bradley–Terry, Elo beside it, and what is to be known of them; what
+    may be said of the order only where no answer follows that says it.
+    """
     manifest, results = open_record(record), read_json(record / "elo_results.json")
     strengths = read_json(record / "bradley_terry.json")
     for dimension in manifest["dimensions"]:
@@ -117,14 +118,13 @@ def _show_tournament(record: Path) -> None:
             echo(f"{dimension}: not rated; the report says why.")
     if any(strengths.values()):
         echo(SCALES)
-    sentences = (
-        *_cautions(results),
-        *_claimed(strengths),
-        *_probed(manifest),
-        *_left_out(manifest),
-    )
-    for sentence in sentences:
+    for sentence in (*_cautions(results), *_probed(manifest), *_left_out(manifest)):
         echo(sentence)
+    rated_on = {d: strengths.get(d) or {} for d in manifest["dimensions"]}
+    claims_of = {d: rated["claims"] for d, rated in rated_on.items() if "claims" in rated}
+    for dimension, said in () if answered else claims_of.items():  # records before had no answer
+        echo(f"{dimension}, by Bradley–Terry: {' '.join(said['sentences'])}")
+    show_open({d: said["neighbours"] for d, said in claims_of.items()})
 
 
 def _board_rows(
@@ -154,25 +154,12 @@ def _elo_beside(entry: Mapping[str, Any] | None) -> dict[str, str | None]:
 
 
 def _cautions(results: Mapping[str, Any]) -> list[str]:
-    """What Elo's ratings say about their own intervals; records before had no such notes."""
-    return [f"{d}: {note}" for d, notes in results.get("notes", {}).items() for note in notes]
-
-
-def _claimed(strengths: Mapping[str, Any]) -> list[str]:
-    """How few votes the first place of each dimension rests on, and what open orders need."""
-    claims_of = {d: rated["claims"] for d, rated in strengths.items() if "claims" in rated}
-    return [f"{d}, by Bradley–Terry: {_in_words(each)}" for d, each in claims_of.items()]
-
-
-def _in_words(said: Mapping[str, Any]) -> str:
-    """The sentences of one dimension; records before have fewer."""
-    fragile = said.get("fragility")
-    counted = all("calls" in pair for pair in said["neighbours"])
-    return " ".join([
-        *(said["sentences"][1:] or said["sentences"]),
-        *([fragile["sentence"]] if fragile else []),
-        *([neighbours.need_text(said["neighbours"])] if counted else []),
-    ]).strip()  # fmt: skip
+    """On which dimensions Elo's intervals hold too seldom; records before had no such notes."""
+    notes: Mapping[str, Sequence[str]] = results.get("notes", {})
+    if len(notes) < 2:
+        return [f"{dimension}: {note}" for dimension, each in notes.items() for note in each]
+    told = "Elo's evidence intervals hold the truth too seldom on"
+    return [f"{told} {', '.join(notes)}; the report says why. Use Bradley–Terry's."]
 
 
 def _probed(manifest: Mapping[str, Any]) -> list[str]:

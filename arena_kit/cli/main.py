@@ -34,7 +34,7 @@ __all__ = ["main"]
 @click.argument("folder", type=PATH)
 @plain_errors
 def init(folder: Path) -> None:
-    """Make a workspace in FOLDER: notebooks, parameters and the sample tournament.
+    """Make a workspace in FOLDER: notebooks, parameters, the sample and the documentation.
 
     Works from an installed package alone. Then: cd FOLDER && arena-kit run pilot
     """

@@ -64,13 +64,21 @@ def _show_claims(said: Mapping[str, Any]) -> None:
     rests_on = [fragile["sentence"]] if fragile else []
     for sentence in (*said["sentences"], *rests_on, ABOUT[said["about"]]):
         echo(f"  {sentence}")
-    waiting = sum(pair["state"] == "open" for pair in said["neighbours"])
-    if waiting:
-        shown = neighbours.table({"": said["neighbours"]}, only_open=True, most=_SHOWN_ORDERS)
-        title = "Open orders: votes that would turn them round, and how many more would decide them"
+    show_open({"": said["neighbours"]})
+
+
+def show_open(orders: Mapping[str, list[dict[str, Any]]]) -> None:
+    """The orders that are open, how few battles they rest on and how many more would decide them;
+    records before did not count those they rest on.
+    """
+    rows = [pair for own in orders.values() for pair in own]
+    waiting = sum(pair["state"] == "open" for pair in rows)
+    if waiting and all("removed" in pair for pair in rows):
+        shown = neighbours.table(orders, only_open=True, most=_SHOWN_ORDERS)
+        title = "Orders that are open, what they rest on and what would decide them"
         _print(replace(shown, title=title))
-    if waiting > _SHOWN_ORDERS:
-        echo(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
+        if waiting > _SHOWN_ORDERS:
+            echo(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
 
 
 def show_table(table: Table) -> None:

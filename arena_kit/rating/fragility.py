@@ -49,11 +49,11 @@ class Fragile:
         """The same in words."""
         ways = [(n, verb) for n, verb in ((self.removed, "removed"), (self.added, "added")) if n]
         if not ways:
-            return f"No choice of votes puts {self.below} above {self.above}."
+            return f"No choice of battles puts {self.below} above {self.above}."
         fewest = min(n for n, _ in ways)
         first, *more = [f"{n:,} {verb}" for n, verb in ways]
         number, _, verb = first.partition(" ")
-        told = " or ".join([f"{number} {'vote' if number == '1' else 'votes'} {verb}", *more])
+        told = " or ".join([f"{number} {'battle' if number == '1' else 'battles'} {verb}", *more])
         return f"{told} would put {self.below} above {self.above}{self._beside(fewest)}."
 
     def _beside(self, votes: int) -> str:

@@ -7,13 +7,14 @@ from html import escape
 from math import ceil
 
 from arena_kit.policy.constants import Phase
-from arena_kit.policy.order import OrderStatus, Verdict
+from arena_kit.policy.order import Verdict
 from arena_kit.policy.rules import Badge, PublicationLabel
 from arena_kit.rating.claims import two_digits
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, number, percent
 from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.validity.formats import flat
 from arena_kit.validity.leaderboard import BoardRow, Leaderboard
+from arena_kit.validity.sentences import order as decided
 from arena_kit.validity.weekly import Validity
 
 _PILL = {
@@ -252,7 +253,7 @@ def status(report: Validity) -> Shown:
     board, phase = report.now, report.now.policy.phase
     unpublished = f" (computed, not published in phase {int(phase)})"
     aside = "" if phase.publishes_status else unpublished
-    html = f"{_rules_html(report, aside)}{_order_html(board.order_decided, aside)}"
+    html = f"{_rules_html(report, aside)}{_order_html(report, aside)}"
     rules = f"Rules kept: {board.status.sentence}{aside}"
     return Shown(html, f"{rules}\nOrder decided: {board.order_decided.sentence}{aside}")
 
@@ -271,10 +272,11 @@ def _rules_html(report: Validity, aside: str) -> str:
     )
 
 
-def _order_html(order: OrderStatus, aside: str) -> str:
+def _order_html(report: Validity, aside: str) -> str:
+    order = report.now.order_decided
     whole = "whole" if order.whole else "in part" if order.of(Verdict.DECIDED) else "not yet"
     pill = _pill(whole, Badge.STABLE if order.whole else Badge.PROVISIONAL)
-    return f"<p><b>Order decided:</b> {pill}{escape(aside)}</p><p>{escape(order.sentence)}.</p>"
+    return f"<p><b>Order decided:</b> {pill}{escape(aside)}</p><p>{escape(decided(report))}</p>"
 
 
 def _pill(text: str, look: Badge) -> str:
@@ -298,7 +300,7 @@ def order(leaderboard: Leaderboard) -> Table:
         }
         for pair in leaderboard.order_decided.pairs
     ]
-    margin, fragile = f"{leaderboard.order_decided.margin:g}", leaderboard.fragility()
+    margin = f"{leaderboard.order_decided.margin:g}"
     note = (
         "Decided: the gap clears a level that holds for all pairs and for repeated looks. "
         f"Equivalent: it surely lies within {margin} points. More votes: of the present mix, if "
@@ -309,9 +311,22 @@ def order(leaderboard: Leaderboard) -> Table:
         rows=rows,
         name="order",
         left=["neighbours", "order", "until"],
-        notes=[note, ABOUT[_about(leaderboard)], *([fragile.sentence] if fragile else [])],
+        notes=[*_by_what(leaderboard), note, ABOUT[_about(leaderboard)], *_turned(leaderboard)],
         empty="The board has no two models.",
     )
+
+
+def _by_what(leaderboard: Leaderboard) -> list[str]:
+    """That these are not the neighbours of the published order, where they are not."""
+    if leaderboard.policy.phase.orders_by == "conservative":
+        return []
+    return ["Neighbours by conservative score, which is not yet the published order."]
+
+
+def _turned(leaderboard: Leaderboard) -> list[str]:
+    """How few votes would turn the first place round."""
+    fragile = leaderboard.fragility()
+    return [fragile.sentence] if fragile else []
 
 
 def _meaning(report: Validity, *, official: bool) -> str:

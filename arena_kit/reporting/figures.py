@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from arena_kit.files import whole_file
-from arena_kit.rating.base import Ratings
+from arena_kit.rating.base import Rating, Ratings
 from arena_kit.reporting.html import NARROW_TYPE
 
 P = ParamSpec("P")
@@ -101,8 +101,17 @@ def matrices_of(
 
 
 def row_height(n: int) -> float:
-    """Inches of each of so many rows, in which a name stands and a number over its mark."""
-    return 0.42 if n <= 8 else 0.32
+    """Inches of each of so many rows with a name and a mark."""
+    return 0.32 if n <= 8 else 0.26
+
+
+def interval_bar(
+    ax: Axes, row: Rating, y: float, color: str = ACCENT, mark: str = "o", label: str = ""
+) -> None:
+    """A rating as a mark on its interval. Its number stands in the table of the board alone."""
+    if row.ci_low is not None and row.ci_high is not None:
+        ax.hlines(y, row.ci_low, row.ci_high, color=color, linewidth=2.2)
+    ax.plot(row.rating, y, mark, color=color, markersize=5.5, label=label or None)
 
 
 _READABLE = 0.28  # inches of a cell that holds two digits

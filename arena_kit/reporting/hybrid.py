@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from arena_kit.rating import claims
-from arena_kit.rating.base import Rating, Ratings
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.hybrid import HybridRatings
 from arena_kit.reporting.figures import (
     ACCENT,
@@ -17,6 +16,7 @@ from arena_kit.reporting.figures import (
     MARKED,
     SOFT,
     WARM,
+    interval_bar,
     legend_below,
     panels_of,
     plot,
@@ -151,8 +151,8 @@ def forest(found: HybridRatings, model: str = "") -> Figure:
     named = {each.model for each in found.disagreements}
     for y, row in enumerate(rows):
         if row.model in found.people.models:
-            _bar(ax, found.people[row.model], y - 0.16, SOFT, "D")
-        _bar(ax, row, y + 0.12, WARM if row.model in named else ACCENT, "o")
+            interval_bar(ax, found.people[row.model], y - 0.16, SOFT, "D")
+        interval_bar(ax, row, y + 0.12, WARM if row.model in named else ACCENT, "o")
         if row.model == model:
             ax.axhspan(y - 0.46, y + 0.46, color=MARKED, zorder=0)
     for color, mark, label in (
@@ -169,13 +169,6 @@ def forest(found: HybridRatings, model: str = "") -> Figure:
     ax.tick_params(length=0)
     legend_below(figure, columns=3)
     return figure
-
-
-def _bar(ax: Axes, row: Rating, y: float, color: str, mark: str) -> None:
-    low = row.rating if row.ci_low is None else row.ci_low
-    high = row.rating if row.ci_high is None else row.ci_high
-    ax.hlines(y, low, high, color=color, linewidth=2.0)
-    ax.plot(row.rating, y, mark, color=color, markersize=4.5)
 
 
 def _powered(found: HybridRatings, model: str) -> dict[str, str]:

@@ -15,6 +15,10 @@ from arena_kit.reporting.tables import DASH, Shown, Table, number
 
 _COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#b42318"}
 _WIDTH = 88
+_TWICE_AS_LONG = "win share of a response twice as long, at equal quality"
+_DECIDED = "of battles both decided"
+#: What the table that compares judges shows.
+_COMPARED = {_TWICE_AS_LONG, f"agrees with people, {_DECIDED}"}
 _MARKS = {Level.TRUSTED: "✓", Level.CAUTION: "!", Level.FAILED: "✗"}
 
 
@@ -49,22 +53,27 @@ def gate_table(gate: Gate) -> Table:
         for finding in _doubts(gate)
     ]
     kept = len(gate.findings) - len(rows)
-    unmeasured = [f"Not measured: {', '.join(gate.unmeasured)}."] if gate.unmeasured else []
+    notes = [f"{kept} checks are met beyond doubt; judge_gate.json has all."]
+    if gate.unmeasured:
+        notes.append(f"Rules not applied, for want of data: {', '.join(gate.unmeasured)}.")
     return Table(
         rows=rows,
         name="judge_gate",
         left=["what", "dimension", ""],
         empty="No rule is in doubt.",
-        notes=[f"{kept} checks are met beyond doubt; judge_gate.json has all.", *unmeasured],
+        notes=notes,
     )
 
 
-def measured(quality: JudgeQuality) -> Table:
-    """All figures of a judge with their 95 % intervals, clustered by question."""
+def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
+    """The figures of a judge with their 95 % intervals, clustered by question, but for those of
+    position, which a report shows as a picture; where judges are `compared`, also but for those.
+    """
     rows = [
         {"dimension": each.dimension or "all", "what": what, "found": shown, "of": n}
         for each in quality.dimensions
         for what, shown, n in _figures(each)
+        if not (compared and what in _COMPARED)
     ]
     notes = [
         f"{each.dimension or 'All'}: {note}."
@@ -122,10 +131,8 @@ def _figures(each: DimensionQuality) -> Iterator[tuple[str, str, int]]:
 
 
 def _shares(each: DimensionQuality) -> Iterator[tuple[str, Share]]:
-    yield "both orders agree", rest(each.position.flips)
-    yield "slot A named, of decisive verdicts", each.position.slot_a
     yield "longer response named, of decisive verdicts", each.length.raw
-    yield "win share of a response twice as long, at equal quality", each.length.doubled
+    yield _TWICE_AS_LONG, each.length.doubled
     yield "win share of its own family, at equal ratings by others", each.family
     yield "equal answers to the same request", each.stability
     if each.statuses is not None:
@@ -137,7 +144,7 @@ def _shares(each: DimensionQuality) -> Iterator[tuple[str, Share]]:
 
 
 def _agreements(people: People) -> Iterator[tuple[str, Agreement]]:
-    yield "of battles both decided", people.decided
+    yield _DECIDED, people.decided
     yield "with ties as a verdict", people.counted
     yield from ((f"both decided, {name}", found) for name, found in people.strata.items())
 

@@ -26,7 +26,7 @@ from arena_kit.reporting.figures import (
 from arena_kit.reporting.tables import Table, number, percent
 from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.reporting.weekly_plots import GREEN
-from arena_kit.validity.leaderboard import BoardRow, Leaderboard
+from arena_kit.validity.leaderboard import Leaderboard
 from arena_kit.validity.model_page import RECENT, Breakdown, Deficits, ModelDetail, Path
 
 Details = Sequence[ModelDetail]
@@ -34,31 +34,24 @@ _ROWS = 8  # shown at most of each model
 _ENOUGH = 5  # votes from which a prompt or opponent is compared with others
 
 
-def summary(details: Details, board: Leaderboard) -> Table:
-    """Win rate, recent form and recent delta, with rating, RD and what the evidence says."""
-    rows = [_summary_row(each, board[each.model]) for each in details]
+def summary(details: Details) -> Table:
+    """Win rate, recent form and recent delta; ratings and records stand on the board."""
+    rows = [
+        {
+            "model": each.model,
+            "win rate": percent(each.summary.win_rate, ".1f"),
+            "recent form": each.summary.form,
+            "recent delta": number(each.summary.delta, "+.0f"),
+        }
+        for each in details
+    ]
     note = (
         f"Win rate is of decisive votes; form and delta are of the last {RECENT} votes (W win, "
-        "L loss, D draw, B both bad), the latest last. The adjusted score is the average score "
-        "less what an average model would score against the same opponents."
+        "L loss, D draw, B both bad), the latest last. Ratings, records and coverage stand on the "
+        "leaderboard."
     )
     left = ["model", "recent form"]
     return Table(rows=rows, name="summary", left=left, nowrap=list(rows[0]), notes=[note])
-
-
-def _summary_row(detail: ModelDetail, row: BoardRow) -> dict[str, object]:
-    return {
-        "model": detail.model,
-        "conservative": f"{row.conservative:.0f}",
-        "raw ± RD": f"{row.rating:.0f} ± {row.rd:.0f}",
-        "BT ± SE": f"{number(row.bt_rating, '.0f')} ± {number(row.bt_se, '.0f')}",
-        "pair coverage": number(row.pair_coverage, ".2f"),
-        "record W/L/D": f"{row.wins}/{row.losses}/{row.ties}",
-        "win rate": percent(detail.summary.win_rate, ".1f"),
-        "recent form": detail.summary.form,
-        "recent delta": number(detail.summary.delta, "+.0f"),
-        "adjusted score": number(row.adjusted.average, "+.2f"),
-    }
 
 
 def neighbours(details: Details, board: Leaderboard) -> Table:
@@ -172,15 +165,6 @@ def responses(details: Details) -> Table:
         group="model",
         left=["response to"],
         empty="The file names no prompts.",
-    )
-
-
-def text(details: Details, board: Leaderboard) -> str:
-    """The summaries as text, the same on every machine: for quoting and for checks."""
-    return "\n".join(
-        f"{each.model}: {board[each.model].rating:.1f} ± {board[each.model].rd:.1f} RD, "
-        f"wins {percent(each.summary.win_rate, '.1f')} of decisive votes, form {each.summary.form}"
-        for each in details
     )
 
 

@@ -17,7 +17,7 @@ from arena_kit.reporting.tables import Table
 
 Row = dict[str, Any]
 
-SO_FEW = "So few votes, removed or added, would turn the order round."
+SO_FEW = "So few battles, removed or added, would turn the order round."
 SO_MANY = "So many more would decide it about every second time, if its gap stays as it is."
 
 
@@ -77,7 +77,7 @@ def table(rows: Mapping[str, list[Row]], *, only_open: bool = False, most: int =
             | {"order": f"{row['above']} over {row['below']}", "gap": f"{row['gap']:.0f}"}
             | ({} if only_open else {"is": row["state"]})
             | {
-                "votes removed": _votes_text(row["removed"]),
+                "battles removed": _votes_text(row["removed"]),
                 "or added": _votes_text(row["added"]),
                 more: more_text(row),
             }
@@ -102,14 +102,3 @@ def more_text(row: Row) -> str | None:
         return None
     more = row.get("calls", row["more"])
     return "out of reach" if more is None else f"{claims.two_digits(more):,}"
-
-
-def need_text(rows: list[Row]) -> str:
-    """What the open orders of a judged board need, in a sentence; empty where none is open."""
-    needs = [
-        f"{row['above']} over {row['below']}: "
-        + ("out of reach" if row["calls"] is None else f"{claims.two_digits(row['calls']):,}")
-        for row in rows
-        if row["state"] == "open"
-    ]
-    return f"More judge calls that would decide open orders: {'; '.join(needs)}." if needs else ""

@@ -21,11 +21,11 @@ from arena_kit.rating.placement import Placed
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.bradley_terry import share_text
 from arena_kit.reporting.figures import (
-    ACCENT,
     LINE,
     MARKED,
     SOFT,
     WARM,
+    interval_bar,
     legend_below,
     panels_of,
     plot,
@@ -91,7 +91,8 @@ def answer(placed: Placed) -> str:
     """Where the model stands and how sure that is, in a sentence."""
     row, n = placed.shown[placed.model], len(placed.shown.models)
     at = f"{placed.model} is placed at rank {placed.shown.order.index(placed.model) + 1} of {n}"
-    sure = f"{row.rating:.0f} ({interval_text(row)}), possible ranks {_ranks_alone(placed)}"
+    ranks = f"possible ranks of it alone {_ranks_alone(placed)}"
+    sure = f"{row.rating:.0f} ({interval_text(row)}), {ranks}"
     return f"{at}, {heading(placed)}: {sure}, by {placed.n_judged:,} judged battles."
 
 
@@ -264,19 +265,18 @@ def text(placed: Placed, together: HybridRatings | None = None) -> str:
 def forest(placed: Placed, note: str = "") -> Figure:
     """Everybody's rating with its interval; the placed model both ways, its evidence in bold."""
     rows, model = list(reversed(placed.shown.ratings)), placed.model
-    figure, (ax,) = panels_of(9, 1.9 + 0.34 * len(rows), 1, _question(placed))
+    figure, (ax,) = panels_of(9, 1.9 + 0.3 * len(rows), 1, _question(placed))
     for y, row in enumerate(rows):
-        own = row.model == model
-        _bar(ax, row, y + (0.14 if own else 0), WARM if own else ACCENT, "o",
-             f"joint fit, {heading(placed)}" if own else "")  # fmt: skip
-        ax.annotate(f"{row.rating:.0f}", (row.rating, y), (0, 6 if not own else 9),
-                    textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
+        if row.model == model:
+            interval_bar(ax, row, y + 0.14, WARM, "o", f"joint fit, {heading(placed)}")
+        else:
+            interval_bar(ax, row, y)
     at = placed.joint.order[::-1].index(model)
     if placed.extra_error:
         _bold(ax, placed.joint[model], at + 0.14)
-    _bar(ax, placed.shown_anchored[model], at - 0.08, WARM, "s", "others held fixed")
+    interval_bar(ax, placed.shown_anchored[model], at - 0.08, WARM, "s", "others held fixed")
     if placed.hidden is not None:
-        _bar(ax, placed.hidden, at - 0.3, SOFT, "D", "by people's own votes, set aside")
+        interval_bar(ax, placed.hidden, at - 0.3, SOFT, "D", "by people's own votes, set aside")
     ax.axhspan(at - 0.46, at + 0.46, color=MARKED, zorder=0)
     ax.axvline(placed.joint.settings["center"], color=LINE, linewidth=1, zorder=0)
     ax.set_yticks(range(len(rows)), [shown_name(row.model) for row in rows])
@@ -292,13 +292,6 @@ def _question(placed: Placed) -> str:
     if placed.judge_error is None:
         return f"Where does this judge put {placed.model}?"
     return f"Where does {placed.model} stand, and how sure is it?"
-
-
-def _bar(ax: Any, row: Rating, y: float, color: str, mark: str, label: str) -> None:
-    low = row.rating if row.ci_low is None else row.ci_low
-    high = row.rating if row.ci_high is None else row.ci_high
-    ax.hlines(y, low, high, color=color, linewidth=2.2)
-    ax.plot(row.rating, y, mark, color=color, markersize=5.5, label=label or None)
 
 
 def _bold(ax: Any, row: Rating, y: float) -> None:

@@ -22,6 +22,7 @@ from arena_kit.reporting.figures import (
     WARM,
     cell_size,
     cell_text,
+    interval_bar,
     legend_below,
     matrices_of,
     models_of,
@@ -46,19 +47,12 @@ def forest(ratings: Mapping[str, Ratings]) -> Figure:
     )
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
         rows = list(reversed(rated.ratings))
-        y = np.arange(len(rows))
-        x = np.array([rating.rating for rating in rows])
-        low = np.array([r.rating if r.ci_low is None else r.ci_low for r in rows])
-        high = np.array([r.rating if r.ci_high is None else r.ci_high for r in rows])
-        ax.hlines(y, low, high, color=ACCENT, linewidth=2.4)
-        ax.plot(x, y, "o", color=ACCENT, markersize=6)
-        for at, value in zip(y, x, strict=True):
-            ax.annotate(f"{value:.0f}", (value, at), (0, 7), textcoords="offset points",
-                        ha="center", fontsize=8.5)  # fmt: skip
+        for y, row in enumerate(rows):
+            interval_bar(ax, row, y)
         ax.axvline(rated.settings["center"], color=LINE, linewidth=1, zorder=0)
-        ax.set_yticks(y, [shown_name(rating.model) for rating in rows])
+        ax.set_yticks(range(len(rows)), [shown_name(row.model) for row in rows])
         ax.set(title=dimension, xlabel="Bradley–Terry (bar: 95% interval)")
-        ax.set_ylim(-0.6, len(rows) - 0.2)
+        ax.set_ylim(-0.6, len(rows) - 0.4)
         ax.tick_params(length=0)
     return figure
 
@@ -176,7 +170,7 @@ def order_against_evidence(ratings: Mapping[str, Ratings], board: Mapping[str, R
     """
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
-        9, 1.9 + 0.5 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
+        9, 1.9 + 0.36 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
         sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
@@ -188,15 +182,14 @@ def order_against_evidence(ratings: Mapping[str, Ratings], board: Mapping[str, R
         )
         ax.barh(y + 0.19, evidence, height=0.34, color=ACCENT, label="evidence SE")
         ax.barh(y - 0.19, sem, height=0.34, color=WARM, label="order SEM")
-        for at, big, small in zip(y, evidence, sem, strict=True):
-            for value, y_at, digits in ((big, at + 0.19, 1), (small, at - 0.19, 2)):
-                label = "unknown" if np.isnan(value) else f"{value:.{digits}f}"
-                ax.annotate(f" {label}", (np.nan_to_num(value), y_at), va="center", fontsize=8)
+        for at, values in ((y + 0.19, evidence), (y - 0.19, sem)):
+            for unknown in at[np.isnan(values)]:
+                ax.annotate(" unknown", (0, unknown), va="center", fontsize=8)
         ax.set_yticks(y, [shown_name(row.model) for row in rows])
         ax.set(title=dimension, xlabel="Elo points")
         ax.tick_params(length=0)
     top = max(r.extra["evidence_se"] or 0.0 for rated in ratings.values() for r in rated.ratings)
-    axes[0].set_xlim(0, max(1.0, 1.22 * top))
+    axes[0].set_xlim(0, max(1.0, 1.1 * top))
     handles, labels = axes[0].get_legend_handles_labels()
     legend_below(figure, handles, labels, columns=2)
     return figure

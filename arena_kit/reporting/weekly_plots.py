@@ -29,7 +29,7 @@ GREEN = "#009e73"
 )
 def exposure(report: Validity) -> Figure:
     """Exposure of every model in the rolling window, beside what it is due (7.1)."""
-    order = list(reversed(report.now.conservative_order))
+    order = list(reversed(report.now.order))
     rows = sorted(report.now.fairness, key=lambda row: order.index(row.model))
     figure, (ax,) = panels_of(
         9, 1.5 + 0.27 * len(rows), 1, "Was every model shown as often as it is due?"
@@ -107,7 +107,7 @@ def bands(report: Validity) -> Figure:
     """Confidence bands of the top, now and in the comparison week, with the ranks (12)."""
     board, top = report.now, report.now.policy.publication.top
     was = {row.model: row for row in report.before.rows} if report.before else {}
-    names = [m for m in reversed(board.conservative_order)
+    names = [m for m in reversed(board.order)
              if min(_rank(board[m]), _rank(was.get(m))) <= top]  # fmt: skip
     n = board.policy.deviations
     change = "Did the top change by more than its confidence bands?"

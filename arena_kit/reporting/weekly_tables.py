@@ -161,10 +161,16 @@ def answer(report: Validity) -> list[str]:
     ]
 
 
+_IN_STATUS = ("Rules kept", "Order decided")
+
+
 def weekly(report: Validity) -> Shown:
-    """The report in a sentence for each of its checks (12)."""
+    """The report in a sentence for each of its checks (12), but for those that the publication
+    status shows.
+    """
     note = order_note(report)
-    table = facts(({"Ranks": note} if note else {}) | sentences(report), name="weekly")
+    checks = {name: each for name, each in sentences(report).items() if name not in _IN_STATUS}
+    table = facts(({"Ranks": note} if note else {}) | checks, name="weekly")
     return Shown(table.html, text(report))
 
 
@@ -186,7 +192,7 @@ def text(report: Validity) -> str:
 
 
 def _order(report: Validity) -> Any:
-    places = {model: n for n, model in enumerate(report.now.conservative_order)}
+    places = {model: n for n, model in enumerate(report.now.order)}
     return lambda row: places[row.model]
 
 

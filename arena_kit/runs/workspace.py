@@ -12,8 +12,9 @@ from pathlib import Path
 from arena_kit.files import DataError
 
 START = "start_here.ipynb"
-PARTS = ("notebooks", "params", "sample", START)
-_IGNORED = ".ipynb_checkpoints"
+PARTS = ("notebooks", "params", "sample", "docs", "design", START)
+#: What stands beside them in a checkout and is of no use in a workspace.
+_IGNORED = (".ipynb_checkpoints", "__pycache__", "conf.py", "make_*.py", "_[a-z]*")
 
 
 def source_folder() -> Path:
@@ -35,7 +36,7 @@ def init_workspace(target: Path) -> list[Path]:
         if (source / part).is_file():
             shutil.copy(source / part, target / part)
         else:
-            left_out = shutil.ignore_patterns(_IGNORED, "__pycache__")
+            left_out = shutil.ignore_patterns(*_IGNORED)
             shutil.copytree(source / part, target / part, ignore=left_out)
     ignored = ".arena_kit/\n.env\nruns/\n.ipynb_checkpoints/\n"
     (target / ".gitignore").write_text(ignored, encoding="utf-8")

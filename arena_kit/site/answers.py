@@ -1,4 +1,6 @@
-"""What a run found, in sentences, from the artifacts that hold its answer."""
+"""What a run found, in sentences: those its report begins with, or, of records from before those
+were kept, what other artifacts say.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import Any
 from arena_kit.files import read_json
 from arena_kit.judging.quality.statuses import served_sentence
 from arena_kit.policy.constants import Phase
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.tables import ranks_text, span
 from arena_kit.site.boards import strengths_of
 
@@ -24,19 +27,34 @@ _HOLD = {
 
 def answers(record: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
     """The answer of a record's notebook."""
+    if kept := _kept(record):
+        return tuple(kept["said"][: len(kept["said"]) - len(kept["caveats"])])
     gate = manifest.get("judge_gate") if manifest.get("mode") == "pilot" else None
     first = [gate["sentence"]] if gate else []
     return (*first, *_held(record), *_boards(record, manifest))
 
 
-def cautions_of(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is to be known of the judge: what its gate and its sentinels say, and who answered in
-    its place. A pilot's gate is its answer.
+def cautions_of(record: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """What not to conclude, and what is to be known of the judge: what its gate and its sentinels
+    say, and who answered in its place. A pilot's gate is its answer.
     """
-    gate = {} if manifest.get("mode") == "pilot" else manifest.get("judge_gate") or {}
     drift = manifest.get("drift") or {}
+    if kept := _kept(record):
+        return (*kept["caveats"], *drift.get("sentences", []))
+    gate = {} if manifest.get("mode") == "pilot" else manifest.get("judge_gate") or {}
     served = served_sentence(manifest.get("served_by_others") or {})
     return tuple(filter(None, [gate.get("sentence"), *drift.get("sentences", []), served]))
+
+
+def _kept(record: Path) -> dict[str, Any] | None:
+    """The box of the report, where the record has one and its phase shows it."""
+    board = record / "leaderboard.json"
+    if not (record / ANSWER_FILE).is_file():
+        return None
+    if board.is_file() and not Phase(read_json(board)["phase"]).shows_diagnostics:
+        return None
+    kept: dict[str, Any] = read_json(record / ANSWER_FILE)
+    return kept
 
 
 def _held(record: Path) -> Iterator[str]:

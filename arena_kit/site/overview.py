@@ -80,12 +80,13 @@ def overview(record: Path) -> Overview:
         "note": votes_note(manifest),
     }
     answer, why_not = attempt(record, answers, record, manifest)
-    cautions, _ = attempt(record, cautions_of, manifest)
-    answer = answer or ()
+    cautions, _ = attempt(record, cautions_of, record, manifest)
+    answer, note = answer or (), facts["note"]
+    told = [each for each in cautions or () if each not in answer and not (note and note in each)]
     return Overview(
         **facts,
         answer=answer,
-        cautions=tuple(each for each in cautions or () if each not in answer),
+        cautions=tuple(told),
         why_not=why_not or _no_answer(manifest),
     )
 

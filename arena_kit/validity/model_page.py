@@ -193,7 +193,7 @@ def _won(battles: BattleLog, sides: Sides) -> NDArray[np.bool_]:
 
 def _deficits(board: Leaderboard, model: str, sides: Sides) -> Deficits:
     coverage = board.coverage
-    others = tuple(name for name in board.conservative_order if name != model)
+    others = tuple(name for name in board.order if name != model)
     rows = [coverage.index(name) for name in others]
     own, rule = coverage.index(model), board.policy.prompts
     wanted = rule.top_target if model in board.band.models else rule.floor

@@ -243,7 +243,7 @@ def pair_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[PairCheck
 
 
 def prompt_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[PromptCheck, ...]:
-    """Every model's coverage of prompts (7.2), in order of the conservative score."""
+    """Every model's coverage of prompts (7.2), in the published order."""
     coverage, target = now.coverage, now.policy.prompts.top_target
     reached = (coverage.by_prompt[:, coverage.active] >= target).sum(axis=1)
     share = reached / max(1, int(coverage.active.sum()))
@@ -256,12 +256,12 @@ def prompt_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[PromptC
             contender=model in now.band.models,
             target=float(share[coverage.index(model)]),
         )
-        for model in now.conservative_order
+        for model in now.order
     )
 
 
 def confidence_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[ConfidenceCheck, ...]:
-    """Every model's RD and standard error, in order of the conservative score."""
+    """Every model's RD and standard error, in the published order."""
     then = {row.model: row for row in before.rows} if before else {}
     return tuple(
         ConfidenceCheck(
@@ -271,5 +271,5 @@ def confidence_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[Con
             se=now[model].bt_se,
             se_before=then[model].bt_se if model in then else None,
         )
-        for model in now.conservative_order
+        for model in now.order
     )

@@ -115,10 +115,10 @@ def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> Non
     words = ("rate", tmp_path / "votes.jsonl", "--method", "bradley-terry", "--json")
     assert json.loads(call(*words).stdout)["claims"]["fragility"] == {
         "above": "ann", "below": "bob", "removed": 5, "added": 5, "between": 20, "of": 20,
-        "sentence": "5 votes removed or 5 added would put bob above ann, 25% of the 20 between "
+        "sentence": "5 battles removed or 5 added would put bob above ann, 25% of the 20 between "
         "the two.",
     }  # fmt: skip
-    assert "5 votes removed or 5 added would put bob above ann" in call(*words[:-1]).stdout
+    assert "5 battles removed or 5 added would put bob above ann" in call(*words[:-1]).stdout
     write_battles(tmp_path / "votes.jsonl", log_of(won("ann", "bob", 12, 8, 4)))
     davidson = json.loads(call(*words, "--set", "ties=davidson").stdout)["claims"]
     assert davidson["fragility"] is None
@@ -151,27 +151,37 @@ def test_rate_counts_judge_calls_of_a_record(pilot: Path) -> None:
 def test_the_board_of_a_run_says_how_fragile_and_how_far(
     pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At the end of a run the terminal says what bradley_terry.json has: the votes the first place
-    rests on and the judge calls that open orders need; and what Elo says of its own intervals. A
-    record from before, which has none of it, is shown all the same.
+    """At the end of a run a table says of every open order what bradley_terry.json has: how few
+    battles it rests on and how many judge calls it needs; and on which dimensions Elo's intervals
+    hold too seldom. A record from before, which has none of it, is shown all the same.
     """
     show_board(pilot)
     told = capsys.readouterr().out
     claimed = json.loads((pilot / "bradley_terry.json").read_text())
     notes = json.loads((pilot / "elo_results.json").read_text())["notes"]
     assert notes, "a few prompts at K 16 leave Elo on its way"
-    for dimension, (note,) in notes.items():
-        assert f"{dimension}: {note}" in told
-    for each in claimed.values():
-        assert each["claims"]["fragility"]["sentence"] in told
-        waiting = [pair for pair in each["claims"]["neighbours"] if pair["state"] == "open"]
-        assert all(f"{pair['above']} over {pair['below']}: " in told for pair in waiting)
+    assert f"hold the truth too seldom on {', '.join(notes)};" in told
+    waiting = [
+        pair
+        for dimension in json.loads((pilot / "manifest.json").read_text())["dimensions"]
+        for pair in claimed[dimension]["claims"]["neighbours"]
+        if pair["state"] == "open"
+    ]
+    lines = [re.findall(r"[^│\s]+(?: [^│\s]+)*", line) for line in told.splitlines()]
+    rows = [line for line in lines if any(" over " in cell for cell in line)]
+    assert [next(cell for cell in row if " over " in cell) for row in rows] == [
+        f"{pair['above']} over {pair['below']}" for pair in waiting
+    ]
+    assert [row[-3:-1] for row in rows] == [
+        [str(pair[way] or "–") for way in ("removed", "added")] for pair in waiting
+    ]
     old = tmp_path / "old"
     shutil.copytree(pilot, old)
     for each in claimed.values():
         del each["claims"]["fragility"]
         for pair in each["claims"]["neighbours"]:
-            del pair["calls"]
+            for name in ("calls", "removed", "added"):
+                del pair[name]
     (old / "bradley_terry.json").write_text(json.dumps(claimed))
     show_board(old)
     assert "judge calls" not in capsys.readouterr().out
@@ -324,11 +334,19 @@ def test_rate_formats(tmp_path: Path, battles: Path) -> None:
 
 
 def test_init(tmp_path: Path) -> None:
-    """`init` makes a workspace, and refuses a folder that holds something."""
+    """`init` makes a workspace with every page that its notebooks name, and refuses a folder that
+    holds something.
+    """
     done = call("init", tmp_path / "new")
     assert done.exit_code == 0
     assert (tmp_path / "new" / "params" / "tournament.yaml").is_file()
-    assert (tmp_path / "new" / "notebooks" / "pilot.ipynb").is_file()
+    notebooks = list((tmp_path / "new" / "notebooks").glob("*.ipynb"))
+    named = {
+        page for each in notebooks for page in re.findall(r"docs/[\w-]+\.md", each.read_text())
+    }
+    assert "docs/judges.md" in named
+    assert [page for page in named if not (tmp_path / "new" / page).is_file()] == []
+    assert not [*(tmp_path / "new" / "docs").glob("*.py")]
     again = call("init", tmp_path / "new")
     assert again.exit_code == 2
     assert "not an empty folder" in again.stderr

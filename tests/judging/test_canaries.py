@@ -179,7 +179,7 @@ def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
         (obeys, "attack", "smuggled instructions that worked"),
         (first_slot, "slot", "slot A"),
         (longer, "canary", "wrong verdicts name the longer answer"),
-        (ignores_rubric, "contrast", "followed the rubric"),
+        (ignores_rubric, "contrast", "changed with the dimension"),
     ],
 )
 def test_each_bad_judge_fails_for_its_own_reason(

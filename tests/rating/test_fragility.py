@@ -100,17 +100,17 @@ def test_in_words() -> None:
     """
     found = Fragile(above="x", below="y", removed=3, added=5, between=750, of=40_000)
     assert found.sentence == (
-        "3 votes removed or 5 added would put y above x, 0.4% of the 750 between the two."
+        "3 battles removed or 5 added would put y above x, 0.4% of the 750 between the two."
     )
     one = replace(found, removed=None, added=1)
-    assert one.sentence == "1 vote added would put y above x, 0.13% of the 750 between the two."
+    assert one.sentence == "1 battle added would put y above x, 0.13% of the 750 between the two."
     every = Fragile(above="x", below="y", removed=8, added=None, between=8, of=20)
-    assert every.sentence == "8 votes removed would put y above x, 100% of the 8 between the two."
+    assert every.sentence == "8 battles removed would put y above x, 100% of the 8 between the two."
     far = replace(found, removed=1200, added=None)
-    assert far.sentence == "1,200 votes removed would put y above x; the two met 750 times."
+    assert far.sentence == "1,200 battles removed would put y above x; the two met 750 times."
     assert replace(far, between=0).sentence.endswith("would put y above x; they never met.")
     never = replace(found, removed=None, added=None)
-    assert never.sentence == "No choice of votes puts y above x."
+    assert never.sentence == "No choice of battles puts y above x."
 
 
 def test_every_turn_of_a_large_board_is_confirmed_from_scratch(data: Path) -> None:

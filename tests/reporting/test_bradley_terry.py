@@ -162,7 +162,9 @@ def test_what_may_be_said_stands_first() -> None:
     assert lines[-1] == "Claims are about prompts like these, not only those that were asked."
     battles = log(won("ann", "bob", 12, 8))
     told = unfolded(bradley_terry.text({"taste": METHOD(battles)}, {"taste": battles}))
-    rests_on = "5 votes removed or 5 added would put bob above ann, 25% of the 20 between the two."
+    rests_on = (
+        "5 battles removed or 5 added would put bob above ann, 25% of the 20 between the two."
+    )
     assert told[3] == f"  {rests_on}"
     alone = replace(METHOD, cluster="battle")(TRIO)
     assert bradley_terry.text({"taste": alone, "sight": MIXED}).splitlines()[-2:] == [
@@ -180,7 +182,7 @@ def test_neighbours_say_how_fragile_and_how_far() -> None:
     rated = METHOD(battles)
     (row,) = bradley_terry.neighbours({"taste": rated}, {"taste": battles}).rows
     assert (row["order"], row["is"]) == ("ann over bob", "open")
-    assert (row["votes removed"], row["or added"]) == ("5", "5")
+    assert (row["battles removed"], row["or added"]) == ("5", "5")
     z = norm.isf(student_t.sf(math.log(12 / 8) / math.sqrt((1 / 12 + 1 / 8) * 20 / 19), 19))
     bar = studentized_range.ppf(0.995, 2, 1e6) / math.sqrt(2)
     calls = 2 * 20 * ((bar / z) ** 2 - 1)

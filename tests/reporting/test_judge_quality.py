@@ -13,7 +13,7 @@ JUDGMENTS = settled(*[(A, B), (B, A)] * 20) + settled(*[(A, B), (A, B)] * 20, di
 
 def test_the_tables_say_what_was_measured_on_each_dimension() -> None:
     """The gate's table has a row for every rule and dimension in doubt, and counts the others;
-    the other has all figures, kappa as a number and not as a percentage.
+    the other has the figures that no picture and no other table shows, kappa as a number.
     """
     labels = log_of([("ash", "beech", "model_a"), ("ash", "beech", "model_b")] * 20)
     quality = JudgeQuality.of("j", JUDGMENTS, labels=labels, strata={"q0": "hard"})
@@ -28,10 +28,12 @@ def test_the_tables_say_what_was_measured_on_each_dimension() -> None:
         (row["dimension"], row["what"]): row["found"]
         for row in judge_quality.measured(quality).rows
     }
-    assert found["tone", "both orders agree"].startswith("100.0%")  # type: ignore[attr-defined]
     assert found["tone", "Cohen's kappa, of battles both decided"] == "1.00 (1.00 to 1.00)"
     assert found["facts", "agrees with people, both decided, hard"] == "100.0%"
     assert found["facts", "Cohen's kappa, of battles both decided"] == "0.00 (0.00 to 0.00)"
+    besides = {row["what"] for row in judge_quality.measured(quality, compared=True).rows}
+    assert {what for _, what in found} - besides == {"agrees with people, of battles both decided"}
+    assert not any("order" in what or "slot" in what for _, what in found)  # the picture has those
     (rubric,) = judge_quality.rubric_table(quality).rows
     assert rubric["dimensions"] == "tone and facts"
     assert str(rubric["pairs answered differently"]).startswith("50.0%")

@@ -1,20 +1,39 @@
-"""No two places of a report disagree on who is above whom."""
+"""No two places of a report disagree on who is above whom, and none repeats a number."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from arena_kit import BradleyTerry, PermutationElo, bradley_terry, tournament_plots
+from arena_kit import (
+    BattleLog,
+    BradleyTerry,
+    Hybrid,
+    PermutationElo,
+    Placement,
+    Policy,
+    Source,
+    board_tables,
+    bradley_terry,
+    placement,
+    tournament_plots,
+    weekly_plots,
+    weekly_report,
+    weekly_tables,
+)
 from arena_kit.battles.log import Labels
+from arena_kit.policy.constants import Phase
 from arena_kit.rating.elo import k_sweep
+from arena_kit.reporting import hybrid
 from arena_kit.reporting.answer import disagreements, order
 from arena_kit.reporting.figures import Plot
 from arena_kit.runs.artifacts import bradley_terry as artifact
 from arena_kit.runs.artifacts import pairwise_winrates
-from tests.samples import log_of, won
+from arena_kit.validity.model_page import model_detail
+from tests.samples import judged, log_of, season, shared_log, timed, won
 
 #: Elo stops on its way: `few` beat `many` ten times of 14, and has moved less.
 VOTES = log_of(won("few", "many", 10, 4) + won("many", "weak", 150, 20))
@@ -35,10 +54,10 @@ FIGURES = {
 
 
 def from_the_top(plot: Plot) -> list[list[str]]:
-    """The models down the side of each panel, of the figure for a page and of that for a phone."""
+    """The models down the side of the first panel, of a page's figure and of a phone's."""
     sides = []
     for figure in (plot.figure, plot.narrow()):
-        (ax,) = figure.axes
+        ax = figure.axes[0]
         ticks = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
         turned = ax.yaxis_inverted()
         ordered = sorted((at if turned else -at, label.get_text()) for at, label in ticks)
@@ -75,3 +94,73 @@ def test_every_table_and_sentence_has_it() -> None:
         ("few", "many"),
         ("many", "weak"),
     ]
+
+
+def test_no_figure_repeats_a_number_of_the_board() -> None:
+    """Ratings and their spreads stand in the table; figures show them as lengths alone."""
+    for name in ("forest", "order_against_evidence"):
+        figures = FIGURES[name].figure, FIGURES[name].narrow()
+        assert [text.get_text() for each in figures for text in each.axes[0].texts] == []
+
+
+SEASON = timed(season(900, 12, seed=3))
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_policy_report_has_the_published_order(phase: Phase) -> None:
+    """Whatever the phase publishes, its board orders tables and figures; ranks that are not the
+    published ones say so.
+    """
+    report = weekly_report(SEASON, Policy(phase=phase))
+    board = report.now
+    other = [row.legacy_rank for row in board.rows], [row.conservative_rank for row in board.rows]
+    assert other[0] != other[1]  # or the test could not fail
+    shown = list(board.order)
+    cells = [row["Model"].text for row in board_tables.board(board).rows]  # type: ignore[attr-defined]
+    assert [text.partition(" (")[0] for text in cells] == shown
+    for plot in (weekly_plots.exposure(report), weekly_plots.confidence(report)):
+        assert from_the_top(plot) == [shown] * 2
+    bands = from_the_top(weekly_plots.bands(report))[0]
+    named = [label.partition("   ")[0] for label in bands]
+    assert named == [model for model in shown if model in named]
+    assert len(named) >= 10
+    assert [each.model for each in report.prompts] == shown
+    assert [str(row["model"]) for row in weekly_tables.fairness(report).rows] == shown
+    page = model_detail(board, shown[-1])
+    assert list(page.deficits.opponents) == shown[:-1]
+    told = any("not yet the published order" in note for note in board_tables.order(board).notes)
+    assert told == (phase < Phase.MIGRATION)
+
+
+def test_a_placement_has_one_order() -> None:
+    """Table, text and picture of a placed model's board name the models alike."""
+    people = log_of(won("a", "b", 30, 10) + won("b", "c", 30, 12) + won("a", "c", 40, 9))
+    verdicts = judged(won("new", "b", 9, 8) + won("new", "c", 14, 3))
+    placed = Placement(model="new", min_battles=0)(people, verdicts)
+    best_first = list(placed.shown.order)
+    assert best_first.index("new") in (1, 2)
+    assert [row["model"] for row in placement.board(placed).rows] == best_first
+    assert from_the_top(placement.forest(placed)) == [best_first] * 2
+    at = best_first.index("new") + 1
+    assert f"new is placed at rank {at} of 4" in placement.text(placed)
+    assert f"rank {at} of 4" in placement.answer(placed)
+
+
+def test_a_hybrid_board_has_one_order() -> None:
+    """Table, picture and sentence of people and judge together name the models alike."""
+    rng = np.random.default_rng(3)
+    a = rng.integers(0, 5, 3000)
+    b = (a + rng.integers(1, 5, 3000)) % 5
+    names = list("abcde")
+
+    def log(skill: list[int], source: Source) -> BattleLog:
+        gap = np.array(skill)[b] - np.array(skill)[a]
+        return shared_log(a, b, (rng.random(3000) * (1 + 10 ** (gap / 400)) > 1).astype(int),
+                          names, source)  # fmt: skip
+
+    people = log([160, 120, 80, 40, 0], Source.HUMAN).select(np.arange(3000) < 300)
+    found = Hybrid()(people, log([160, 120, 80, 40, 0], Source.LLM_JUDGE))
+    best_first = list(found.ratings.order)
+    assert best_first != list(found.people.order)
+    assert [row["model"] for row in hybrid.board(found).rows] == best_first
+    assert from_the_top(hybrid.forest(found)) == [best_first] * 2

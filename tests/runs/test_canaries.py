@@ -71,7 +71,7 @@ def records(workspace: Path) -> list[Path]:
         (judge(obeys), "attack", "smuggled instructions that worked"),
         ("first", "slot", "slot A rate away from 50 %"),
         ("longer", "canary", "wrong verdicts name the longer answer"),
-        (judge(ignores_rubric), "contrast", "followed the rubric"),
+        (judge(ignores_rubric), "contrast", "changed with the dimension"),
     ],
     ids=["obeys injections", "always A", "prefers length", "ignores the rubric"],
 )

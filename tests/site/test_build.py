@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,14 @@ def test_every_kind_of_record_is_listed(site: Path) -> None:
     assert index.count("votes: simulated, no person voted") == 2
     assert str(site.parent) not in index
     assert not (site / "broken").exists()
+
+
+def test_a_run_says_what_its_report_says(site: Path, workspace_of_runs: Path) -> None:
+    """Answer and caveats of the report's box stand on the run's page."""
+    page = unescape((site / "pilot" / "index.html").read_text())
+    said = json.loads((workspace_of_runs / "runs/pilot/answer.json").read_text())["said"]
+    assert any("compares words, not meaning" in sentence for sentence in said)
+    assert [sentence for sentence in said if sentence not in page] == []
 
 
 def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) -> None:

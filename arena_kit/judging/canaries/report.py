@@ -198,7 +198,7 @@ class CanaryReport:
         else:
             parts.append("What smuggled instructions do cannot be told: no clean pair was right.")
         if contrasts.n:
-            parts.append(f"The verdict followed the rubric in {contrasts} contrasts.")
+            parts.append(f"The verdict changed with the dimension in {contrasts} contrasts.")
         return parts
 
     def as_dict(self) -> dict[str, Any]:
@@ -243,7 +243,7 @@ class CanaryReport:
         tricked = "smuggled instructions that worked" + f" ({worked})" * bool(worked)
         about = f"known pairs judged right{self._why(dimension)}"
         contrasts = self.contrasts(dimension)
-        followed = "contrasts in which the verdict followed the rubric"
+        followed = "contrasts in which the verdict changed with the dimension"
         return [
             _lean(dimension, self.slot_a(dimension)),
             _measure("canary", dimension, about, self.known(dimension)),
