@@ -129,69 +129,37 @@ class Ratings:
         }
 
 
-def rating_rows(
+def ranked(
     models: Sequence[str],
     rating: NDArray[np.float64],
-    interval: tuple[NDArray[np.float64], NDArray[np.float64]],
+    ends: Sequence[NDArray[np.float64]],
     n_battles: NDArray[Any],
     extra: Mapping[str, NDArray[np.float64]],
-    reasons: Sequence[str] | None = None,
+    reasons: Sequence[str] = (),
 ) -> tuple[Rating, ...]:
-    """A row per model, best first; NaN is a number that there is not, and `reasons` say why a
-    model has no interval.
-    """
-    columns = [each.tolist() for each in (rating, *interval, n_battles, *extra.values())]
+    """A row per model, best first; `ends` are those of the intervals, and NaN is not known."""
+    columns = [each.tolist() for each in (*ends, *extra.values())]
+    numbers = zip(*(map(known, column) for column in columns), strict=True)
     rows = [
         Rating(
             model=model,
             rating=value,
-            ci_low=known(low),
-            ci_high=known(high),
+            ci_low=low,
+            ci_high=high,
             n_battles=round(n),
-            extra=dict(zip(extra, map(known, more), strict=True)),
+            extra=dict(zip(extra, more, strict=True)),
             no_interval=why,
         )
-        for model, why, value, low, high, n, *more in zip(
-            models, reasons or [""] * len(models), *columns, strict=True
+        for model, value, n, why, (low, high, *more) in zip(
+            models,
+            rating.tolist(),
+            n_battles.tolist(),
+            reasons or [""] * len(models),
+            numbers,
+            strict=True,
         )
     ]
     return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
-
-
-def numba_pays(work: float, least: float) -> bool:
-    """Whether compiled code pays for its start, where Numba is installed."""
-    return work >= least and importlib.util.find_spec("numba") is not None
-
-
-def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:
-    """The ratings of battles; None where no rating exists."""
-    try:
-        return method(battles)
-    except RatingError:
-        return None
-
-
-def each_rated(
-    names: Iterable[str], rate: Callable[[str], Rated]
-) -> tuple[dict[str, Rated], dict[str, str]]:
-    """What is rated under each name, and why others are not; raises where none is."""
-    rated: dict[str, Rated] = {}
-    unrated: dict[str, str] = {}
-    for name in names:
-        try:
-            rated[name] = rate(name)
-        except RatingError as error:
-            unrated[name] = str(error)
-    if not rated:
-        raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
-    return rated, unrated
-
-
-def check_settings(settings: object, *rules: tuple[str, bool, str]) -> None:
-    """Refuse the first setting that does not hold: its name, whether it holds, what is allowed."""
-    for name, holds, allowed in rules:
-        if not holds:
-            raise ValueError(f"{name} must be {allowed}, not {getattr(settings, name)!r}")
 
 
 def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
@@ -304,6 +272,42 @@ def expected_share(gap: Number) -> Number:
 def known(value: float) -> float | None:
     """A number, or None where there is none."""
     return float(value) if isfinite(value) else None
+
+
+def numba_pays(work: float, least: float) -> bool:
+    """Whether compiled code pays for its start, where Numba is installed."""
+    return work >= least and importlib.util.find_spec("numba") is not None
+
+
+def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:
+    """The ratings of battles; None where no rating exists."""
+    try:
+        return method(battles)
+    except RatingError:
+        return None
+
+
+def each_rated(
+    names: Iterable[str], rate: Callable[[str], Rated]
+) -> tuple[dict[str, Rated], dict[str, str]]:
+    """What is rated under each name, and why others are not; raises where none is."""
+    rated: dict[str, Rated] = {}
+    unrated: dict[str, str] = {}
+    for name in names:
+        try:
+            rated[name] = rate(name)
+        except RatingError as error:
+            unrated[name] = str(error)
+    if not rated:
+        raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
+    return rated, unrated
+
+
+def check_settings(settings: object, *rules: tuple[str, bool, str]) -> None:
+    """Refuse the first setting that does not hold: its name, whether it holds, what is allowed."""
+    for name, holds, allowed in rules:
+        if not holds:
+            raise ValueError(f"{name} must be {allowed}, not {getattr(settings, name)!r}")
 
 
 def check_connected(models: tuple[str, ...], a: NDArray[Any], b: NDArray[Any]) -> None:

@@ -23,7 +23,7 @@ from arena_kit.rating.base import (
     check_separation,
     check_settings,
     kinds,
-    rating_rows,
+    ranked,
 )
 from arena_kit.rating.critical import t_score, widening
 from arena_kit.rating.evidence import Cluster, Evidence, Votes
@@ -301,14 +301,15 @@ class BradleyTerry:
         if self.interval != "sandwich":
             hidden |= same  # drawing the same again and again shows no spread
         figures = [*self._interval(rating, spread, draws, df), df]
-        se, low, high, df = np.where(hidden, np.nan, figures)
         cells = evidence.rows
         weight = np.tile(cells.won + cells.tied + cells.lost, 2)
         counts = np.bincount(np.append(cells.a, cells.b), weight)
-        extra = {"se": se, "df": df}
+        se, low, high, free = np.where(hidden, np.nan, figures)
+        extra = {"se": se, "df": free}
         if self.covariates:
-            extra["uncontrolled"] = replace(self, covariates=())(log).values(log.models)
-        return rating_rows(log.models, rating, (low, high), counts, extra)
+            without = replace(self, covariates=())(log)
+            extra["uncontrolled"] = np.array([without[model].rating for model in log.models])
+        return ranked(log.models, rating, (low, high), counts, extra)
 
     def _interval(
         self, rating: Floats, spread: Floats, draws: Floats, df: Floats

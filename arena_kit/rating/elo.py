@@ -19,7 +19,7 @@ from arena_kit.rating.base import (
     check_settings,
     check_unweighted,
     kinds,
-    rating_rows,
+    ranked,
     scores,
     why_no_interval,
 )
@@ -223,10 +223,14 @@ def _two_way(
 
 
 def _ranked(
-    log: BattleLog, traces: NDArray[np.float64], replicates: NDArray[np.float64], reasons: list[str]
+    log: BattleLog,
+    traces: NDArray[np.float64],
+    replicates: NDArray[np.float64],
+    reasons: list[str],
 ) -> tuple[Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
+    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
     seen = Evidence.of(log, np.empty((len(log), 0)), "both").seen
     if len(replicates):
         reasons = [why or _few_voters(n) for why, n in zip(reasons, seen.tolist(), strict=True)]
@@ -234,7 +238,7 @@ def _ranked(
     df = np.maximum(1.0, seen - 1)
     low, high = (mean + widening(df) * (end - mean) for end in (low, high))
     extra = {"order_sem": sem, "evidence_se": se, "df": np.where(np.isfinite(low), df, np.nan)}
-    return rating_rows(log.models, mean, (low, high), log.per_model(), extra, reasons)
+    return ranked(log.models, mean, (low, high), n_battles, extra, reasons)
 
 
 def _few_voters(seen: float) -> str:

@@ -24,7 +24,7 @@ from arena_kit.rating.base import (
     check_settings,
     check_unweighted,
     kinds,
-    rating_rows,
+    ranked,
     scores,
     why_no_interval,
 )
@@ -365,6 +365,7 @@ def _ranked(
     log: BattleLog, final: tuple[Floats, Floats, Floats], replicates: Floats, reasons: list[str]
 ) -> tuple[Rating, ...]:
     rating, rd, volatility = final
+    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
     extra = {"rd": rd, "volatility": volatility, "evidence_se": se}
-    return rating_rows(log.models, rating, (low, high), log.per_model(), extra, reasons)
+    return ranked(log.models, rating, (low, high), n_battles, extra, reasons)

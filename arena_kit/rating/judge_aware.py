@@ -17,7 +17,7 @@ from arena_kit.rating.base import (
     RatingError,
     Ratings,
     check_kept,
-    rating_rows,
+    ranked,
     scores,
 )
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent, one_thread
@@ -234,9 +234,9 @@ def _ranked(
     se = np.sqrt(np.maximum(0, np.diag(covariance)))
     half = t_score(NORMAL_95, df) * se
     hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
-    shown = np.where(hidden, np.nan, [rating - half, rating + half, se, df])
-    extra = {"se": shown[2], "df": shown[3]}
-    return rating_rows(log.models, rating, (shown[0], shown[1]), log.per_model(), extra)
+    counts = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2))
+    se, df, half = np.where(hidden, np.nan, (se, df, half))
+    return ranked(log.models, rating, (rating - half, rating + half), counts, {"se": se, "df": df})
 
 
 def _discriminations(judges: tuple[str, ...], value: Floats, variance: Floats) -> dict[str, float]:
