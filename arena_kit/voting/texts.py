@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,16 +60,17 @@ class ArenaTexts:
     @property
     def digest(self) -> str:
         """Hash of all that can be shown."""
-        return _hash([sorted(self.prompts.items()), sorted(self.responses.items())])
+        return _hash([_by_id(self.prompts), _by_id(self.responses)])
 
     def available(self) -> NDArray[np.bool_]:
         """Whether there is a response: a row per model and a column per prompt."""
         row = {model: n for n, model in enumerate(self.models)}
         column = {prompt: n for n, prompt in enumerate(self.prompts)}
+        place = [(row.get(model, -1), column.get(prompt, -1)) for model, prompt in self.responses]
+        i, j = (np.fromiter(map(itemgetter(side), place), np.intp, len(place)) for side in (0, 1))
+        known = (i >= 0) & (j >= 0)
         available = np.zeros((len(row), len(column)), bool)
-        for model, prompt in self.responses:
-            if model in row and prompt in column:
-                available[row[model], column[prompt]] = True
+        available[i[known], j[known]] = True
         return available
 
     def shown(self, prompt: str, left: str, right: str) -> tuple[str, str, str] | None:
@@ -82,6 +84,10 @@ class ArenaTexts:
         """The digest of what is shown now, None where it is gone."""
         texts = self.shown(prompt, left, right)
         return None if texts is None else digest_of(texts)
+
+
+def _by_id(texts: Mapping[Any, str]) -> list[tuple[Any, str]]:
+    return [(key, texts[key]) for key in sorted(texts)]
 
 
 def digest_of(texts: Sequence[str]) -> str:
