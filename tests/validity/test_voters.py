@@ -103,6 +103,28 @@ class TestEvidence:
             mean += likely * np.exp(leans.log_evidence(EITHER_WAY, honest)[0])
         assert mean == pytest.approx(1.0)
 
+    def test_evidence_may_be_looked_at_after_every_vote(self) -> None:
+        """Over all outcomes of twelve votes, the probability that an honest voter's evidence ever
+        reaches 5 (or 20) at any of twelve looks is at most 1/5 (1/20), which is Ville's inequality,
+        while one look at the end would be under it by far: looking often costs no false alarms.
+        """
+        gap = np.linspace(-1.5, 2.0, 12)
+        honest = Honest(0.0, 0.5)
+        outcomes = np.array(list(product([True, False], repeat=12)))
+        odds = np.where(outcomes, 1.0, -1.0)[:, :, None] * (gap[:, None] + GRID)
+        likely = np.exp(-np.logaddexp(0, -odds).sum(axis=1)) @ honest.weights
+        assert likely.sum() == pytest.approx(1)
+        looks = []
+        for n in range(1, 13):
+            keys = np.repeat(np.arange(len(outcomes)), n)
+            one, gaps = np.ones(len(keys)), np.tile(gap[:n], len(outcomes))
+            leans = Leans.of(keys, outcomes[:, :n].ravel(), gaps, one, one)
+            looks.append(np.exp(leans.log_evidence(EITHER_WAY, honest)))
+            assert likely @ looks[-1] == pytest.approx(1)
+        for bar in (5, 20):
+            ever = float(likely @ (np.max(looks, axis=0) >= bar))
+            assert float(likely @ (looks[-1] >= bar)) <= ever <= 1 / bar
+
     def test_the_spread_of_taste_is_found(self) -> None:
         """Of 300 groups with 40 votes each and tastes of SD 0.5 the spread found is near 0.5, and
         six that always vote one way hardly widen it.
