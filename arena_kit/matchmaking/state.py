@@ -20,6 +20,7 @@ from arena_kit.policy.constants import Policy, Repeats
 from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, joined
 from arena_kit.policy.tally import Pair, Tally, grown
+from arena_kit.rating.bradley_terry import one_thread
 from arena_kit.rating.glicko2 import replay_order
 
 
@@ -47,6 +48,15 @@ class Meetings:
         if done is None:
             done = self._done[pair] = deque(maxlen=self._rule.meetings - 1)
         done.append(prompt)
+
+    def add_all(self, low: Counts, high: Counts, prompt: Counts) -> None:
+        """Remember meetings of the past, in their order, where none was remembered before."""
+        most = self._rule.meetings - 1
+        order = np.lexsort((high, low))
+        changes = (np.diff(low[order]) != 0) | (np.diff(high[order]) != 0)
+        for rows in np.split(order, np.flatnonzero(changes) + 1):
+            pair = int(low[rows[0]]), int(high[rows[0]])
+            self._done[pair] = deque(prompt[rows[-most:]].tolist(), maxlen=most)
 
     def used_up(self, pair: Pair, n_prompts: int) -> set[int]:
         """Prompts that the pair may not meet on now.
@@ -165,7 +175,8 @@ class State:
         enabled, active = self.tally.enabled, self.tally.active
         self.can: Bools = self.available & enabled[:, None] & active[None, :]
         cells = self.can.astype(np.float32)  # BLAS is quick, and exact below 2**24 prompts
-        self.shared = (cells @ cells.T).astype(np.int64)
+        with one_thread():
+            self.shared = (cells @ cells.T).astype(np.int64)
         self.mates: Bools = self.shared > 0
         np.fill_diagonal(self.mates, False)  # noqa: FBT003
         self.asked = np.flatnonzero(self.can.sum(axis=0) >= 2)
@@ -271,15 +282,19 @@ class State:
 
     def _replay(self, battles: BattleLog) -> None:
         """Remember votes of the past, in their order, as if they had been handed out here."""
-        names = () if battles.session is None else battles.session.names
         self._joined = joined(_first_votes(battles, self.tally)) - len(battles)
         models = [self.tally.models[name] for name in battles.models]
         prompts = [*(self.tally.prompts[name] for name in battles.prompts), -1]
-        for (a, b), asked, session in meetings_in_order(battles):
-            pair, prompt = ordered(models[a], models[b]), prompts[asked]
-            self.meetings.add(pair, prompt)
-            self.sessions.add(None if session < 0 else names[session], pair, prompt)
-        self.outlook.add(_cast(battles, np.array(models), np.array(prompts)))
+        cast = _cast(battles, np.array(models), np.array(prompts))
+        self.outlook.add(cast)
+        first, second, asked, _ = cast.T
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        if len(cast):
+            self.meetings.add_all(low, high, asked)
+        if battles.session is not None:
+            columns = (each.tolist() for each in (battles.session.values(), low, high, asked))
+            for session, i, j, prompt in zip(*columns, strict=True):
+                self.sessions.add(session, (i, j), prompt)
 
 
 def _in_order(battles: BattleLog) -> BattleLog:

@@ -42,8 +42,10 @@ def exported(store: VoteStore, *, deidentified: bool = False) -> Export:
 
 def battle_log(votes: Sequence[StoredVote]) -> BattleLog:
     """Votes that are battles, in their order; the left side is the first."""
-    vote = _columns(StoredVote, votes)
-    ticket = _columns(Ticket, vote["ticket"])
+    vote = _columns(StoredVote, votes, "ticket", "choice", "session", "voter", "cast_at")
+    ticket = _columns(
+        Ticket, vote["ticket"], "ticket", "model_a", "model_b", "prompt", "dimension", "lane"
+    )
     sides = Labels.of(ticket["model_a"] + ticket["model_b"])
     a, b = np.split(sides.codes, 2)
     return BattleLog(
@@ -62,9 +64,11 @@ def battle_log(votes: Sequence[StoredVote]) -> BattleLog:
     )
 
 
-def _columns(kind: type[StoredVote | Ticket], rows: Sequence[Any]) -> dict[str, list[Any]]:
-    """Records turned into a column per field."""
-    return {name: list(map(itemgetter(n), rows)) for n, name in enumerate(kind._fields)}
+def _columns(
+    kind: type[StoredVote | Ticket], rows: Sequence[Any], *names: str
+) -> dict[str, list[Any]]:
+    """Some fields of records, as columns."""
+    return {name: list(map(itemgetter(kind._fields.index(name)), rows)) for name in names}
 
 
 def without_identities(log: BattleLog) -> BattleLog:
