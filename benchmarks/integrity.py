@@ -1,6 +1,14 @@
 """How many attackers the voter tests find, how many honest voters they accuse, and what it saves.
 
-    .venv/bin/python benchmarks/integrity.py --seasons 3 --picture docs/integrity.png
+    .venv/bin/python benchmarks/integrity.py --picture docs/integrity.png
+    .venv/bin/python benchmarks/integrity.py --weekly
+
+takes some ten minutes; `--only season --keep FILE` measures one kind of crowd, and adds it to those
+that a run before has put into the file.
+
+Rules were chosen on the seeds `tuning`; what is printed is of the seeds `held-out`, on which
+nothing was tried before, unless `--seeds tuning` asks for the others. LLMFAO's voters are the same
+in both: only the attackers differ.
 
 The crowds: seasons under the policy's matchmaking (20 models, 200 voters of 100 votes, whose
 tastes differ by 50 rating points per model, normal or with the heavy tail of Student's t with 3
@@ -11,8 +19,10 @@ Five attackers (`--attackers`) push the same model, drawn for each repetition, w
 for it. An attacker's matchups are those of the crowd, drawn again: all of them, or
 only its own battles; what they say honestly is drawn from the crowd's ratings and share of ties.
 
-Detection at 1 % false alarms is read off all honest voters' evidence; found and false alarms are
-what `voter_tests` says at its own level.
+Found and false alarms are what `voter_tests` says at its own level; the curve, detection against
+false alarms, is read off all honest voters' evidence. With `--weekly` each crowd is reviewed twelve
+times, with all votes so far (a twelfth more of every voter's each time), and whoever stands out
+once counts.
 """
 
 from __future__ import annotations
@@ -22,7 +32,7 @@ import csv
 import gzip
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from time import process_time
 
@@ -32,6 +42,7 @@ from numpy.typing import NDArray
 from arena_kit import Arena, Battle, BattleLog, BradleyTerry, Outcome, read_battles
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
 from arena_kit.battles.log import Labels
+from arena_kit.files import read_json, write_json
 from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import Planted, World, planted
 from arena_kit.runs.settings import read_policy
@@ -40,8 +51,8 @@ from arena_kit.validity.voters import voter_tests
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-SEED = 17
-VOTES = 100
+SEEDS = {"tuning": 17, "held-out": 20_261_116}
+VOTES, WEEKS = 100, 12
 DATA = Path(os.environ.get("ARENA_KIT_DATA", "../shared/data"))
 ALARMS = np.array([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1])
 HONEST = "nobody attacks"
@@ -99,9 +110,8 @@ class Fans(Planted):
         return Planted.vote(seen, number, a, b, prompt)
 
 
-def season(seed: int, *, heavy: bool) -> BattleLog:
+def season(rng: np.random.Generator, *, heavy: bool) -> BattleLog:
     """Honest voters under the policy, their tastes normal or with a heavy tail."""
-    rng = np.random.default_rng([SEED, seed])
     world = World(matchups=20_000, prompts=60, session_length=VOTES, noise=0.0, newcomers=0)
     drawn = planted(world, rng)
     given = {each.name: getattr(drawn, each.name) for each in fields(drawn)}
@@ -116,10 +126,9 @@ def season(seed: int, *, heavy: bool) -> BattleLog:
     return BattleLog.from_battles(battles)
 
 
-def from_counts(seed: int, voters: int = 1000) -> BattleLog:
+def from_counts(rng: np.random.Generator, voters: int = 1000) -> BattleLog:
     """Voters of 100 votes each, drawn from the counts, and the rest as counts by nobody."""
     counts = read_battles(DATA / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
-    rng = np.random.default_rng([SEED, 1000 + seed])
     weight = counts.weights().astype(np.int64)
     taken = rng.multivariate_hypergeometric(weight, voters * VOTES, method="marginals")
     rows = rng.permutation(np.repeat(np.arange(len(counts)), taken))
@@ -204,9 +213,10 @@ def _attacker(
     )
 
 
-def measure(tally: Tally, crowd: BattleLog, attack: Attack | None, n: int, seed: int) -> None:
+def measure(
+    tally: Tally, crowd: BattleLog, attack: Attack | None, n: int, rng: np.random.Generator
+) -> None:
     """Attack a crowd once, and look who stands out."""
-    rng = np.random.default_rng([SEED, 77, seed])
     model = int(rng.integers(len(crowd.models)))
     log = crowd if attack is None else attacked(crowd, attack, model, n, rng)
     tests = voter_tests(log)
@@ -224,55 +234,112 @@ def measure(tally: Tally, crowd: BattleLog, attack: Attack | None, n: int, seed:
         tally.ranks.append(tuple(each.order.index(name) + 1 for each in ratings))  # type: ignore[arg-type]
 
 
-def crowds(seasons: int) -> Iterator[tuple[str, int, Callable[[], BattleLog]]]:
-    """The crowds, how often each is attacked, and how to make one."""
+def weekly(crowd: BattleLog, attack: Attack | None, n: int, rng: np.random.Generator) -> None:
+    """Review a crowd every week, and print who stood out at the last look, and ever."""
+    model = int(rng.integers(len(crowd.models)))
+    log = crowd if attack is None else attacked(crowd, attack, model, n, rng)
+    ever: set[str] = set()
+    for week in range(1, WEEKS + 1):
+        tests = voter_tests(log.select(_so_far(log, week / WEEKS)))
+        last = {test.voter for test in tests.standing_out}
+        ever |= last
+    bad = {test.voter for test in tests.tests if test.voter.startswith("attacker-")}
+    accused = f"accused at the last look {len(last - bad)}, ever {len(ever - bad)}"
+    found = f"; {len(ever & bad)} of {len(bad)} attackers found" if bad else ""
+    honest = len(tests.tests) - len(bad)
+    print(f"    {attack.title if attack else HONEST}: {honest} honest voters, {accused}{found}")
+
+
+def _so_far(log: BattleLog, share: float) -> NDArray[np.bool_]:
+    """The first votes of every voter, and all votes by nobody."""
+    assert log.voter is not None
+    codes = log.voter.codes
+    order = np.argsort(codes, kind="stable")
+    first = np.searchsorted(codes[order], codes)
+    rank = np.empty(len(codes), np.int64)
+    rank[order] = np.arange(len(codes))
+    counts = np.bincount(codes + 1)[codes + 1]
+    return np.asarray((codes < 0) | (rank - first < share * counts))
+
+
+def crowds(seasons: int, base: int) -> Iterator[tuple[str, int, Callable[[], BattleLog]]]:
+    """The crowds, the number of each, and how to make one."""
     for i in range(seasons):
-        yield "season", i, lambda i=i: season(i, heavy=False)
-        yield "heavy tastes", i, lambda i=i: season(100 + i, heavy=True)
-    yield "1.67M votes", 0, lambda: from_counts(0)
+        yield "season", i, lambda i=i: season(drawn(base, i), heavy=False)
+        yield "heavy tastes", i, lambda i=i: season(drawn(base, 100 + i), heavy=True)
+    yield "1.67M votes", 0, lambda: from_counts(drawn(base, 1000))
     yield "LLMFAO", 0, llmfao
+
+
+def drawn(*seed: int) -> np.random.Generator:
+    """What everything of one seed is drawn from."""
+    return np.random.default_rng(seed)
 
 
 def main() -> None:
     """Attack, print the table, draw the curves."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seasons", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=4, help="models pushed per crowd")
+    parser.add_argument("--seeds", choices=SEEDS, default="held-out")
+    parser.add_argument("--seasons", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3, help="models pushed per crowd")
     parser.add_argument("--attackers", type=int, default=5)
     parser.add_argument("--only", default="", help="one crowd by the start of its name")
+    parser.add_argument("--weekly", action="store_true", help="review every week instead")
+    parser.add_argument("--keep", type=Path, help="JSON that results are added to")
     parser.add_argument("--picture", type=Path)
     given = parser.parse_args()
-    tallies: dict[tuple[str, str], Tally] = {}
-    for name, number, make in crowds(given.seasons):
-        if name.startswith(given.only):
-            crowd, start = make(), process_time()
-            measure(tallies.setdefault((name, HONEST), Tally()), crowd, None, 0, 0)
-            took = process_time() - start
-            for attack in ATTACKS:
-                for k in range(given.repeats):
-                    tally = tallies.setdefault((name, attack.title), Tally())
-                    measure(tally, crowd, attack, given.attackers, 1000 * number + k)
-            print(f"{name} {number}: {len(crowd):,} rows, tested in {took:.1f} s")
-    report(tallies)
+    base = SEEDS[given.seeds]
+    print(f"seeds: {given.seeds} ({base})")
+    tallies = read_kept(given.keep)
+    for name, number, make in crowds(given.seasons, base):
+        if not name.startswith(given.only):
+            continue
+        crowd, start = make(), process_time()
+        print(f"{name} {number}: {len(crowd):,} rows", flush=True)
+        if given.weekly:
+            for attack in (None, *PLAIN):
+                weekly(crowd, attack, given.attackers, drawn(base, 77, 1000 * number))
+            continue
+        measure(tallies.setdefault((name, HONEST), Tally()), crowd, None, 0, drawn(base, 77))
+        print(f"    tested in {process_time() - start:.1f} s", flush=True)
+        for attack in ATTACKS:
+            for k in range(given.repeats):
+                tally = tallies.setdefault((name, attack.title), Tally())
+                measure(tally, crowd, attack, given.attackers, drawn(base, 77, 1000 * number + k))
+    if given.keep:
+        rows = [[*key, asdict(tally)] for key, tally in tallies.items()]
+        write_json(given.keep, rows)
+    if tallies:
+        report(tallies)
     if given.picture:
         draw(tallies, given.picture)
 
 
+def read_kept(path: Path | None) -> dict[tuple[str, str], Tally]:
+    """What runs before have measured."""
+    rows = read_json(path) if path and path.exists() else []
+    return {(name, title): Tally(**values) for name, title, values in rows}
+
+
 def report(tallies: dict[tuple[str, str], Tally]) -> None:
     """Print what was found."""
-    print("\nfound, at the tests' own level | at 1% false alarms | false alarms | rating (rank)")
+    print("\nfound at the tests' own level | false alarms | rating (rank)")
     for (name, title), tally in tallies.items():
         n, honest = len(tally.attackers), len(tally.honest)
         alarms = f"{tally.accused} of {honest} honest ({100 * tally.accused / honest:.2f}%)"
         if not n:
-            print(f"{name:12} {title:50} {'':>30} {alarms}")
+            print(f"{name:12} {title:50} {'':>16} {alarms}")
             continue
-        at_one = 100 * tally.curve()[ALARMS == 0.01][0]
         ratings = " → ".join(f"{x:.0f}" for x in np.mean(tally.boards, axis=0))
         ranks = " → ".join(f"{x:.1f}" for x in np.mean(tally.ranks, axis=0))
-        told = f"{tally.found} of {n} ({100 * tally.found / n:.0f}%), {at_one:.0f}%"
-        print(f"{name:12} {title:50} {told:>30} {alarms:34} {ratings} ({ranks})")
+        told = f"{tally.found} of {n} ({100 * tally.found / n:.0f}%)"
+        print(f"{name:12} {title:50} {told:>16} {alarms:34} {ratings} ({ranks})")
     print("rating and rank of the pushed model: before the attack, with it, without who stands out")
+    print("\nattackers found where so many honest voters are accused:")
+    print(f"{'':63}" + "".join(f"{alarm:>7.1%}" for alarm in ALARMS))
+    for (name, title), tally in tallies.items():
+        if tally.attackers:
+            print(f"{name:12} {title:50}" + "".join(f"{x:>7.0%}" for x in tally.curve()))
 
 
 def draw(tallies: dict[tuple[str, str], Tally], path: Path) -> None:

@@ -14,6 +14,7 @@ from arena_kit.cli.base import WRONG_INPUT, echo, main, plain_errors
 from arena_kit.files import DataError, write_text
 
 if TYPE_CHECKING:
+    from arena_kit.voting.ballot import Taken
     from arena_kit.voting.live import LiveArena
     from arena_kit.voting.store import VoteStore
 
@@ -120,8 +121,9 @@ def add(
             echo(f"refused: {error}", err=True)
             refused += 1
             continue
+        counted = _counted(taken.votes, taken.skips)
         again = f" ({taken.new} new)" if taken.new < taken.votes + taken.skips else ""
-        echo(f"{path}: {_counted(taken.votes, taken.skips)} of {taken.voter}{again}")
+        echo(f"{path}: {counted} of {taken.voter}{again}{_left_out(taken)}")
     echo(store_state(live))
     if refused:
         sys.exit(WRONG_INPUT)
@@ -189,7 +191,8 @@ def opened_arena(
     from arena_kit.runs.record import find_root
 
     _need_extra()
-    from arena_kit.voting.live import Limits, LiveArena
+    from arena_kit.voting.limits import Limits
+    from arena_kit.voting.live import LiveArena
     from arena_kit.voting.signing import key_file, signing_key
 
     root = find_root()
@@ -266,6 +269,16 @@ def _free_paths(out: Path, ballots: int) -> list[Path]:
 def _counted(votes: int, skips: int) -> str:
     said = "1 vote" if votes == 1 else f"{votes:,} votes"
     return f"{said} and {skips:,} skipped" if skips else said
+
+
+def _left_out(taken: Taken) -> str:
+    """What is said of votes that came again too soon."""
+    if not taken.repeats:
+        return ""
+    return (
+        f"; {taken.repeats:,} of them kept and not counted: the same pair and prompt was just "
+        "voted on elsewhere"
+    )
 
 
 def _moment(microseconds: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from arena_kit.matchmaking.matchup import Lane
 from arena_kit.matchmaking.outlook import Outlook
+from arena_kit.matchmaking.prompt_gaps import PromptGaps
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.exposure import Bools, Counts, Floats
 from arena_kit.rating.base import expected_share
@@ -48,8 +49,10 @@ class Table:
     mates, can, shared
         Which two models may meet, which model may be shown on which prompt, and on how many
         prompts two models both may.
-    active, asked
-        Which prompts count, and the numbers of those that two models or more may be shown on.
+    asked
+        The numbers of the prompts that two models or more may be shown on.
+    gaps
+        What each model lacks on prompts.
     exposure, due, shown
         Times shown in the rolling window, times due there, and times shown ever.
     want
@@ -70,7 +73,6 @@ class Table:
     band: NDArray[np.intp]
     mates: Bools
     can: Bools
-    active: Bools
     asked: NDArray[np.intp]
     shared: Counts
     exposure: Counts
@@ -83,6 +85,7 @@ class Table:
     met: Counts
     enabled: Bools
     outlook: Outlook
+    gaps: PromptGaps
 
     def best_first(self, score: Floats, among: Bools) -> list[int]:
         """Models by score; equals at random.
@@ -111,29 +114,18 @@ def propose_coverage(table: Table) -> Iterator[Proposal]:
     newcomers would mostly meet each other. For the same reason, where most models are above
     their targets because others have just joined, only those further above count less.
     """
-    lack = _prompt_lack(table)
     others = _opponent_lack(table)
     weight = table.policy.exposure.weight
     fair, usual = weight * table.want, np.median(table.want[table.order])
     shown_often = np.minimum(0.0, fair - weight * np.clip(usual, -_JOINED, 0))
-    on_prompts = np.maximum(lack, 0).sum(axis=1) / max(1, lack.shape[1])
-    total = fair + on_prompts + others.sum(axis=1) / len(others)
+    total = fair + table.gaps.total + others.sum(axis=1) / len(others)
     first = np.where(table.want > 1, _FAR + fair, total)
     for anchor in table.best_first(first, np.logical_or.reduce(table.mates, axis=1)):
-        worth = lack[anchor] + lack
-        gain = shown_often + others[anchor] + worth.max(axis=1)
-        reason = _coverage_reason(table, anchor)
-        for other in table.best_first(gain, table.mates[anchor]):
-            yield Proposal(anchor, other, reason, worth[other])
-
-
-def _prompt_lack(table: Table) -> Floats:
-    """The part of its floor or target that each model lacks on each prompt it can meet."""
-    rule = table.policy.prompts
-    wanted = np.zeros((len(table.names), 1)) + rule.floor
-    wanted[table.band] = rule.top_target
-    lack: Floats = np.where(table.can, np.maximum(0.0, 1 - table.by_prompt / wanted), -np.inf)
-    return lack
+        mates, gaps = table.mates[anchor], table.gaps
+        gain = shown_often + others[anchor] + gaps.most_with(anchor, mates)
+        reason, lack = _coverage_reason(table, anchor), gaps.of(anchor)
+        for other in table.best_first(gain, mates):
+            yield Proposal(anchor, other, reason, lack + gaps.of(other))
 
 
 def _opponent_lack(table: Table) -> Floats:
@@ -241,8 +233,7 @@ def _challengers(table: Table, place: int) -> tuple[str, list[int]]:
 
 def propose_uncertainty(table: Table) -> Iterator[Proposal]:
     """A model with high RD and low coverage, with the opponent who tells most about it (6.3)."""
-    covered = (table.by_prompt >= table.policy.prompts.floor) & table.active
-    coverage = covered.sum(axis=1) / np.count_nonzero(table.active)
+    coverage = table.gaps.coverage
     weights = table.rd * (2 - coverage)
     for anchor in table.drawn(weights[table.order], table.order):
         expected = expected_share(table.rating[anchor] - table.rating)
@@ -307,19 +298,34 @@ def lane_weights(policy: Policy) -> dict[Lane, float]:
     return {Lane(name): share for name, share in policy.lane_shares.items()}
 
 
-def best_prompt(table: Table, proposal: Proposal, options: NDArray[np.intp], votes: Counts) -> int:
+def best_prompt(
+    table: Table, proposal: Proposal, options: NDArray[np.intp], votes: Mapping[int, int]
+) -> int:
     """The prompt worth most to the lane, then with the fewest votes of the pair, then with the
     fewest of its two models; equals at random.
     """
-    counts = table.by_prompt
+    counts, drawn = table.by_prompt, table.rng.random(len(options))
     keys: list[NDArray[Any]] = [
-        table.rng.random(len(options)),
+        _on(options, votes),
         counts[proposal.first, options] + counts[proposal.second, options],
-        votes[options],
+        drawn,
     ]
     if proposal.worth is not None:
-        keys.append(-proposal.worth[options])
-    return int(options[np.lexsort(keys)[0]])
+        keys.insert(0, -proposal.worth[options])
+    best = np.arange(len(options))
+    for key in keys:
+        best = best[key[best] == key[best].min()]
+    return int(options[best[0]])
+
+
+def _on(options: NDArray[np.intp], votes: Mapping[int, int]) -> Counts:
+    """The votes on each of these prompts."""
+    found: Counts = np.zeros(len(options), np.int64)
+    prompts = np.fromiter(votes, np.intp, len(votes))
+    place = np.minimum(np.searchsorted(options, prompts), len(options) - 1)
+    there = options[place] == prompts
+    found[place[there]] = np.fromiter(votes.values(), np.int64, len(votes))[there]
+    return found
 
 
 def explored_prompt(table: Table, proposal: Proposal, options: NDArray[np.intp]) -> int:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles.battle import A_WINS, B_WINS, BOTH_BAD, TIE
+from arena_kit.battles.battle import B_WINS, BOTH_BAD, OUTCOMES, TIE
 from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.exposure import Bools, Floats, Numbers
+from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers
 from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.bradley_terry import BradleyTerry
@@ -27,7 +27,6 @@ from arena_kit.rating.evidence import CLAIMS_ABOUT
 from arena_kit.rating.prospects import chance_decided
 
 _MANY = 100_000  # votes of one pair beyond any arena
-_SWAPPED = {A_WINS: B_WINS, B_WINS: A_WINS}
 
 
 class Cast(NamedTuple):
@@ -84,16 +83,20 @@ class Outlook:
         self._votes = 0
         self._look: _Look | None = None
 
-    def add(self, votes: Sequence[Cast]) -> None:
-        """Count votes in their order, and look at them when it is time; if a lane is to use it."""
+    def add(self, votes: Sequence[Cast] | Counts) -> None:
+        """Count votes in their order, a row each, and look at them when it is time; if a lane is to
+        use it.
+        """
         if not self._policy.decide_share:
             return
+        rows = np.asarray(votes, np.int64).reshape(-1, len(Cast._fields))
         every = self._policy.decide.refresh
-        cut = (self._votes + len(votes)) // every * every - self._votes
-        if cut > 0:
-            self._count(votes[:cut])
+        cut = max(0, (self._votes + len(rows)) // every * every - self._votes)
+        if cut:
+            self._count(rows[:cut])
             self._look = self._looked()
-        self._count(votes[max(0, cut) :])
+        if cut < len(rows):
+            self._count(rows[cut:])
 
     def open_pairs(self, enabled: Bools) -> list[OpenPair]:
         """The open neighbours among the best of these models, closest to being decided first."""
@@ -118,14 +121,19 @@ class Outlook:
         more = max(1.0, (needed - 1 / variance) / worth)
         return OpenPair(above, below, gap, level * sqrt(variance), more)
 
-    def _count(self, votes: Sequence[Cast]) -> None:
+    def _count(self, votes: Counts) -> None:
         self._votes += len(votes)
-        by_prompt = self._cluster == "question"
-        for first, second, prompt, outcome in votes:
-            low, high, winner = first, second, outcome
-            if first > second:
-                low, high, winner = second, first, _SWAPPED.get(outcome, outcome)
-            self._counts[Cast(low, high, prompt if by_prompt else -1, winner)] += 1
+        first, second, prompt, outcome = votes.T
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        winner = np.where((first > second) & (outcome <= B_WINS), 1 - outcome, outcome)
+        asked = 1 + (prompt if self._cluster == "question" else np.full(len(votes), -1))
+        shape = (1 + int(high.max()),) * 2 + (1 + int(asked.max()), len(OUTCOMES))
+        codes, times = np.unique(
+            np.ravel_multi_index((low, high, asked, winner), shape), return_counts=True
+        )
+        columns = (each.tolist() for each in (*np.unravel_index(codes, shape), times))
+        for i, j, asked_on, won, n in zip(*columns, strict=True):
+            self._counts[Cast(i, j, asked_on - 1, won)] += n
 
     def _looked(self) -> _Look | None:
         """What the votes say now, None where they give no ratings."""

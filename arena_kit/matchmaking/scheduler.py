@@ -185,12 +185,21 @@ class Scheduler:
         """
         self._state.remember(shown)
 
+    def note_shown(self, session: str, first: str, second: str, prompt: str) -> None:
+        """Say that a session was shown two models on a prompt elsewhere."""
+        self._state.note_shown([(session, first, second, prompt)])
+
+    def was_shown(self, session: str, first: str, second: str, prompt: str) -> bool:
+        """Whether a session was shown two models on a prompt within its gap (11)."""
+        return self._state.was_shown(session, first, second, prompt)
+
     def _table(self, ratings: Mapping[str, Rated]) -> Table:
         state, tally = self._state, self._state.tally
         rating, rd = self._states(ratings)
         order = self._ranked(rating, rd)
         band = order[: self.policy.contenders.band]
         due = state.due(band)
+        state.gaps.look(band)
         due *= (float(tally.exposure[tally.enabled].sum()) + 2) / float(due[tally.enabled].sum())
         return Table(
             policy=self.policy,
@@ -202,7 +211,6 @@ class Scheduler:
             band=band,
             mates=state.mates,
             can=state.can,
-            active=tally.active,
             asked=state.asked,
             shared=state.shared,
             exposure=tally.exposure,
@@ -215,6 +223,7 @@ class Scheduler:
             met=tally.met,
             enabled=tally.enabled,
             outlook=state.outlook,
+            gaps=state.gaps,
         )
 
     def _states(self, ratings: Mapping[str, Rated]) -> tuple[Floats, Floats]:

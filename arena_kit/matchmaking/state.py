@@ -15,10 +15,12 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.outlook import Cast, Outlook
+from arena_kit.matchmaking.prompt_gaps import PromptGaps
 from arena_kit.policy.constants import Policy, Repeats
 from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, joined
 from arena_kit.policy.tally import Pair, Tally, grown
+from arena_kit.rating.bradley_terry import one_thread
 from arena_kit.rating.glicko2 import replay_order
 
 
@@ -42,7 +44,19 @@ class Meetings:
 
     def add(self, pair: Pair, prompt: int) -> None:
         """Remember a meeting whose vote has come."""
-        self._done.setdefault(pair, deque(maxlen=self._rule.meetings - 1)).append(prompt)
+        done = self._done.get(pair)
+        if done is None:
+            done = self._done[pair] = deque(maxlen=self._rule.meetings - 1)
+        done.append(prompt)
+
+    def add_all(self, low: Counts, high: Counts, prompt: Counts) -> None:
+        """Remember meetings of the past, in their order, where none was remembered before."""
+        most = self._rule.meetings - 1
+        order = np.lexsort((high, low))
+        changes = (np.diff(low[order]) != 0) | (np.diff(high[order]) != 0)
+        for rows in np.split(order, np.flatnonzero(changes) + 1):
+            pair = int(low[rows[0]]), int(high[rows[0]])
+            self._done[pair] = deque(prompt[rows[-most:]].tolist(), maxlen=most)
 
     def used_up(self, pair: Pair, n_prompts: int) -> set[int]:
         """Prompts that the pair may not meet on now.
@@ -74,7 +88,9 @@ class Sessions:
         """Remember what a session is shown; the longest silent session is forgotten."""
         if session is None or prompt < 0 or not self._rule.session_gap:
             return
-        seen = self._seen.setdefault(session, deque(maxlen=self._rule.session_gap))
+        seen = self._seen.get(session)
+        if seen is None:
+            seen = self._seen[session] = deque(maxlen=self._rule.session_gap)
         seen.append((pair, prompt))
         self._seen.move_to_end(session)
         if len(self._seen) > self._rule.sessions:
@@ -106,9 +122,9 @@ class State:
     `available` says which model has a response to which prompt. `survey` derives from it
     what holds until the next change: `can` (a response to an active prompt, of an enabled
     model), `shared` (prompts on which two models both can), `mates` (who may meet whom),
-    `asked` (prompts on which somebody may), `by_name` (the place of each name by alphabet),
-    `roster` (who may be met from now on) and `cause` (why no two models can meet, None where some
-    can).
+    `asked` (prompts on which somebody may), `gaps` (what is lacking on prompts), `by_name` (the
+    place of each name by alphabet), `roster` (who may be met from now on) and `cause` (why no two
+    models can meet, None where some can).
     """
 
     def __init__(
@@ -121,7 +137,11 @@ class State:
         battles: BattleLog | None = None,
     ) -> None:
         self.available = _available(available, len(set(models)), len(set(prompts)))
-        self.tally = Tally(policy, models, prompts)
+        if battles is not None:
+            battles = _in_order(battles)
+            self.tally = Tally.of(battles, policy, models, prompts)
+        else:
+            self.tally = Tally(policy, models, prompts)
         self.meetings, self.sessions = Meetings(policy.repeats), Sessions(policy.repeats)
         self.outlook = Outlook(policy)
         self.pending: dict[str, _Waiting] = {}
@@ -155,10 +175,12 @@ class State:
         enabled, active = self.tally.enabled, self.tally.active
         self.can: Bools = self.available & enabled[:, None] & active[None, :]
         cells = self.can.astype(np.float32)  # BLAS is quick, and exact below 2**24 prompts
-        self.shared = (cells @ cells.T).astype(np.int64)
+        with one_thread():
+            self.shared = (cells @ cells.T).astype(np.int64)
         self.mates: Bools = self.shared > 0
         np.fill_diagonal(self.mates, False)  # noqa: FBT003
         self.asked = np.flatnonzero(self.can.sum(axis=0) >= 2)
+        self.gaps = PromptGaps(self.tally.policy.prompts, self.can, active, self.tally.by_prompt)
         self.by_name = np.argsort(np.argsort(np.array(self.model_names, object)))
         self.n_enabled = int(enabled.sum())
         if not np.array_equal(self.roster.present, enabled):
@@ -185,6 +207,7 @@ class State:
         if waiting.aimed:
             self._aims[pair] += 1
         self.tally.show(pair, prompt)
+        self.gaps.forget(pair)
         self.meetings.begin(pair, prompt)
         self.sessions.add(matchup.session, pair, prompt)
 
@@ -192,6 +215,7 @@ class State:
         """Count the vote on a matchup."""
         waiting = self._settled(matchup_id)
         self.tally.vote(waiting.pair, waiting.prompt, outcome, aimed=waiting.aimed)
+        self.gaps.forget(waiting.pair)
         self.tally.dues.note(waiting.roster, waiting.band, aimed=waiting.aimed)
         self.meetings.end(waiting.pair, waiting.prompt)
         first, second = waiting.pair
@@ -204,6 +228,7 @@ class State:
         """Count a matchup as not handed out after all."""
         waiting = self._settled(matchup_id)
         self.tally.show(waiting.pair, waiting.prompt, -1)
+        self.gaps.forget(waiting.pair)
         self.meetings.end(waiting.pair, waiting.prompt, voted=False)
         return waiting.matchup
 
@@ -221,11 +246,22 @@ class State:
     def remember(self, shown: Iterable[tuple[str, str, str, str]]) -> None:
         """Forget what sessions saw but for this, oldest first."""
         self.sessions = Sessions(self.tally.policy.repeats)
-        models, prompts = self.tally.models, self.tally.prompts
+        self.note_shown(shown)
+
+    def note_shown(self, shown: Iterable[tuple[str, str, str, str]]) -> None:
+        """Remember what sessions saw, oldest first; what is not known cannot come again."""
+        models, prompts, add = self.tally.models.get, self.tally.prompts.get, self.sessions.add
         for session, first, second, prompt in shown:
-            if first in models and second in models and prompt in prompts:
-                pair = ordered(models[first], models[second])
-                self.sessions.add(session, pair, prompts[prompt])
+            i, j, asked = models(first), models(second), prompts(prompt)
+            if i is not None and j is not None and asked is not None:
+                add(session, ordered(i, j), asked)
+
+    def was_shown(self, session: str, first: str, second: str, prompt: str) -> bool:
+        """Whether a session saw two models on a prompt lately."""
+        i, j = self.tally.models.get(first), self.tally.models.get(second)
+        if i is None or j is None:
+            return False
+        return self.tally.prompts.get(prompt) in self.sessions.seen(session, ordered(i, j))
 
     def _cause(self) -> str | None:
         if self.n_enabled < 2:
@@ -245,33 +281,39 @@ class State:
         return waiting
 
     def _replay(self, battles: BattleLog) -> None:
-        """Count votes of the past by time, as if they had been handed out here."""
-        if (twice := battles.repeat()) is not None:
-            first, second = twice
-            name = battles.battle_id[first] if battles.battle_id is not None else None
-            raise DataError(f"the vote {name!r} is there twice, in rows {first} and {second}")
-        battles = battles.select(replay_order(battles))
-        self.tally = Tally.of(battles, self.tally.policy, self.tally.models, self.tally.prompts)
-        names = () if battles.session is None else battles.session.names
+        """Remember votes of the past, in their order, as if they had been handed out here."""
         self._joined = joined(_first_votes(battles, self.tally)) - len(battles)
         models = [self.tally.models[name] for name in battles.models]
         prompts = [*(self.tally.prompts[name] for name in battles.prompts), -1]
-        for (a, b), asked, session in meetings_in_order(battles):
-            pair, prompt = ordered(models[a], models[b]), prompts[asked]
-            self.meetings.add(pair, prompt)
-            self.sessions.add(None if session < 0 else names[session], pair, prompt)
-        self.outlook.add(_cast(battles, np.array(models), np.array(prompts)))
+        cast = _cast(battles, np.array(models), np.array(prompts))
+        self.outlook.add(cast)
+        first, second, asked, _ = cast.T
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        if len(cast):
+            self.meetings.add_all(low, high, asked)
+        if battles.session is not None:
+            columns = (each.tolist() for each in (battles.session.values(), low, high, asked))
+            for session, i, j, prompt in zip(*columns, strict=True):
+                self.sessions.add(session, (i, j), prompt)
 
 
-def _cast(battles: BattleLog, models: Counts, prompts: Counts) -> list[Cast]:
-    """The votes of a log in its order, by the numbers of its models and prompts, the last of which
-    is that of none.
+def _in_order(battles: BattleLog) -> BattleLog:
+    """The votes by time; one that is there twice is refused."""
+    if (twice := battles.repeat()) is not None:
+        first, second = twice
+        name = battles.battle_id[first] if battles.battle_id is not None else None
+        raise DataError(f"the vote {name!r} is there twice, in rows {first} and {second}")
+    return battles.select(replay_order(battles))
+
+
+def _cast(battles: BattleLog, models: Counts, prompts: Counts) -> Counts:
+    """The votes of a log in its order, a row like `Cast` each, by the numbers of its models and
+    prompts, the last of which is that of none.
     """
     none = np.full(len(battles), -1)
     asked = none if battles.question_id is None else battles.question_id.codes
     outcome = np.where(battles.flags(), BOTH_BAD, battles.outcome)
-    columns = models[battles.a], models[battles.b], prompts[asked], outcome
-    return [Cast(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
+    return np.stack([models[battles.a], models[battles.b], prompts[asked], outcome], axis=1)
 
 
 def _first_votes(battles: BattleLog, tally: Tally) -> Counts:

@@ -134,7 +134,7 @@ class Coverage:
             exposure[sides] -= n
             by_prompt[sides, column_of[prompt]] -= n
             by_pair[sides, sides[::-1]] -= n
-            pair_prompts[sides, sides[::-1]] -= int(tally.on_prompts(pair)[prompt] == n)
+            pair_prompts[sides, sides[::-1]] -= int(tally.on_prompts(pair).get(prompt, 0) == n)
         return cls(
             policy=tally.policy,
             models=tuple(models),

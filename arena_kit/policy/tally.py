@@ -58,7 +58,7 @@ class Tally:
         self.met, self.by_pair, self.pair_prompts, self.by_prompt = (
             np.zeros((0, 0), np.int64) for _ in range(4)
         )
-        self._on_prompts: dict[Pair, Counts] = {}
+        self._on_prompts: dict[Pair, dict[int, int]] = {}
         self._cells = np.zeros((4, 0), np.int64)
         self._window: deque[tuple[Pair, bool]] = deque()
         self.dues = DueWindow(policy)
@@ -101,7 +101,6 @@ class Tally:
             grown(each, n, n) for each in (self.met, self.by_pair, self.pair_prompts)
         )
         self.by_prompt = grown(self.by_prompt, n, width)
-        self._on_prompts = {pair: grown(row, width) for pair, row in self._on_prompts.items()}
 
     @property
     def matchups(self) -> int:
@@ -147,10 +146,10 @@ class Tally:
         """Whether a vote of the window, so many votes ago, was to decide the order of its two."""
         return self._window[-ago][1]
 
-    def on_prompts(self, pair: Pair) -> Counts:
-        """Decisive votes of a pair on each prompt, with those awaited."""
+    def on_prompts(self, pair: Pair) -> dict[int, int]:
+        """Decisive votes of a pair on each prompt that has or had any, with those awaited."""
         if pair not in self._on_prompts:
-            self._on_prompts[pair] = _row(self._cells, pair, len(self.prompts))
+            self._on_prompts[pair] = _of_pair(self._cells, pair)
         return self._on_prompts[pair]
 
     def _decide(self, pair: Pair, prompt: int, change: int) -> None:
@@ -159,11 +158,11 @@ class Tally:
         self.by_pair[high, low] += change
         if prompt < 0:
             return
-        row = self.on_prompts(pair)
-        row[prompt] += change
+        votes = self.on_prompts(pair)
+        votes[prompt] = votes.get(prompt, 0) + change
         self.by_prompt[low, prompt] += change
         self.by_prompt[high, prompt] += change
-        if row[prompt] == (change > 0):  # the first vote there has come, or the last has gone
+        if votes[prompt] == (change > 0):  # the first vote there has come, or the last has gone
             self.pair_prompts[low, high] += change
             self.pair_prompts[high, low] += change
 
@@ -217,13 +216,11 @@ def _cells(low: Counts, high: Counts, prompt: Counts, shape: tuple[int, int]) ->
     return np.stack([*np.divmod(pairs, max(1, shape[0])), prompts, votes])
 
 
-def _row(cells: Counts, pair: Pair, width: int) -> Counts:
-    """The votes of one pair in such cells, on each prompt."""
+def _of_pair(cells: Counts, pair: Pair) -> dict[int, int]:
+    """The votes of one pair in such cells, by prompt."""
     for side, number in enumerate(pair):
         cells = cells[:, slice(*np.searchsorted(cells[side], (number, number + 1)))]
-    row = np.zeros(width, np.int64)
-    row[cells[2]] = cells[3]
-    return row
+    return dict(zip(cells[2].tolist(), cells[3].tolist(), strict=True))
 
 
 def _table(rows: Counts, columns: Counts, shape: tuple[int, int]) -> Counts:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import log
+from math import inf, log
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from arena_kit.rating.base import Ratings
-from arena_kit.reporting.figures import ACCENT, SOFT, WARM, panels_of, plot, shown_name
+from arena_kit.reporting.figures import (
+    ACCENT,
+    SOFT,
+    WARM,
+    legend_below,
+    panels_of,
+    plot,
+    shown_name,
+)
 from arena_kit.reporting.tables import DASH, Table
 from arena_kit.validity.leans import WIDEST
 from arena_kit.validity.voter_rules import Rule
@@ -33,6 +41,7 @@ _HONEST = {
 _POINTS = 400 / log(10)
 _NAMED, _LISTED = 5, 15
 _FLOOR = -2.0  # less evidence is drawn here
+_LINES = 22  # of names, from the top of the figure to its bottom
 _DECADES = 20  # times as many votes as another voter, from which counts are drawn as logarithms
 
 
@@ -263,13 +272,16 @@ def evidence(tests: VoterTests) -> Figure:
             label=label,
         )
     ax.axhline(tests.needed, color=SOFT, linestyle=":", linewidth=1, label="needed to stand out")
-    for test in tests.standing_out[:_LISTED]:
-        ax.annotate(shown_name(test.voter), (test.votes, test.evidence), xytext=(6, 0), fontsize=8,
+    top, bottom = max(test.evidence for test in tests.tests), ax.get_ylim()[0]
+    line, height = (top - bottom) / _LINES, inf
+    for test in tests.standing_out[:_LISTED]:  # the largest evidence first: names go downwards
+        height = min(test.evidence, height - line)
+        ax.annotate(shown_name(test.voter), (test.votes, height), xytext=(6, 0), fontsize=8,
                     textcoords="offset points", va="center", color=SOFT)  # fmt: skip
     counts = [test.votes for test in tests.tests]
     if max(counts) > _DECADES * min(counts):
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set(xlabel="votes", ylabel="evidence, as a power of ten")
-    figure.legend(loc="outside lower left", ncols=3, frameon=False, fontsize=8.5)
+    legend_below(figure, columns=3)
     return figure

@@ -61,12 +61,15 @@ class ReturnedBallot(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What came of a returned file: who voted, how many votes and skips, and how many are new."""
+    """What came of a returned file: who voted, how many votes and skips, how many are new, and how
+    many votes are left out, as the voter had just seen the pair on the prompt elsewhere.
+    """
 
     voter: str
     votes: int
     skips: int
     new: int
+    repeats: int
 
 
 def make_ballot(
@@ -109,11 +112,17 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
     voter = voter_id(returned.voter) or returned.copy_id
     before = _count(live)
     try:
-        live.cast_ballot(answers, session=returned.copy_id, voter=voter)
+        receipts = live.cast_ballot(answers, session=returned.copy_id, voter=voter)
     except RefusalError as error:
         raise DataError(f"{path}: {error}; nothing of this file was stored") from None
     skips = sum(vote.choice is Choice.SKIP for vote in returned.votes)
-    return Taken(voter=voter, votes=len(answers) - skips, skips=skips, new=_count(live) - before)
+    return Taken(
+        voter=voter,
+        votes=len(answers) - skips,
+        skips=skips,
+        new=_count(live) - before,
+        repeats=sum(receipt.repeated for receipt in receipts),
+    )
 
 
 def voter_id(name: str) -> str:

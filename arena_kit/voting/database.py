@@ -51,7 +51,8 @@ def opened(url: URL, *, create: bool = True) -> Engine:
         ) from None
     _make_durable(engine)
     try:
-        _migrate(engine, create=create)
+        with _migrating(engine) as connection:
+            _migrate(connection, create=create)
     except DBAPIError as error:
         engine.dispose()
         why = str(error.orig).strip().partition("\n")[0]
@@ -121,28 +122,52 @@ def _durable_postgres(connection: Any, _record: object) -> None:
         raise DataError("the PostgreSQL server has fsync off, so no vote on it would be durable")
 
 
-def _migrate(engine: Engine, *, create: bool) -> None:
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[Connection]:
+    """A transaction for migrations, which no other process overlaps.
+
+    Alembic changes a table of SQLite by making a new one and dropping the old, which foreign keys
+    from other tables forbid: they are off meanwhile (which takes effect outside transactions only),
+    and `_migrate` checks them in the end.
+    """
+    if engine.dialect.name == "postgresql":
+        with writing(engine) as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(7236014290)"))
+            yield connection
+        return
+    with engine.connect().execution_options(arena_kit_writes=True) as connection:
+        plain: Any = connection.connection.dbapi_connection
+        plain.execute("PRAGMA foreign_keys = OFF")
+        try:
+            with connection.begin():
+                yield connection
+        finally:
+            plain.execute("PRAGMA foreign_keys = ON")
+
+
+def _migrate(connection: Connection, *, create: bool) -> None:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    scripts = ScriptDirectory.from_config(config)
-    with writing(engine) as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(7236014290)"))
-        revision = MigrationContext.configure(connection).get_current_revision()
-        if revision == scripts.get_current_head():
-            return
-        if revision is None and not create:
-            raise DataError(f"{shown(engine.url)}: holds no votes of arena_kit")
-        if revision is None and (others := inspect(connection).get_table_names()):
-            raise DataError(
-                f"{shown(engine.url)}: holds other tables ({', '.join(sorted(others)[:3])}), and a "
-                "vote store needs a file or database of its own"
-            )
-        known = {script.revision for script in scripts.walk_revisions()}
-        if revision is not None and revision not in known:
-            raise DataError(
-                f"{shown(engine.url)}: was written by a newer arena_kit (schema {revision}; this "
-                f"one knows up to {scripts.get_current_head()}); install that one to open it"
-            )
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    scripts, where = ScriptDirectory.from_config(config), shown(connection.engine.url)
+    revision = MigrationContext.configure(connection).get_current_revision()
+    if revision == scripts.get_current_head():
+        return
+    if revision is None and not create:
+        raise DataError(f"{where}: holds no votes of arena_kit")
+    if revision is None and (others := inspect(connection).get_table_names()):
+        raise DataError(
+            f"{where}: holds other tables ({', '.join(sorted(others)[:3])}), and a "
+            "vote store needs a file or database of its own"
+        )
+    known = {script.revision for script in scripts.walk_revisions()}
+    if revision is not None and revision not in known:
+        raise DataError(
+            f"{where}: was written by a newer arena_kit (schema {revision}; this "
+            f"one knows up to {scripts.get_current_head()}); install that one to open it"
+        )
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+    if connection.dialect.name == "sqlite":
+        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if broken is not None:
+            raise DataError(f"{where}: cannot be migrated, rows of {broken[0]} refer to no other")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from arena_kit.battles.battle import OUTCOMES, Source
 from arena_kit.battles.log import BattleLog, Labels
-from arena_kit.voting.records import StoredVote
+from arena_kit.voting.records import Choice, StoredVote, Ticket
 from arena_kit.voting.store import VoteStore
+
+_CODES = {each: OUTCOMES.index(each.outcome) for each in Choice if each.outcome is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,25 +42,33 @@ def exported(store: VoteStore, *, deidentified: bool = False) -> Export:
 
 def battle_log(votes: Sequence[StoredVote]) -> BattleLog:
     """Votes that are battles, in their order; the left side is the first."""
-    tickets = [vote.ticket for vote in votes]
-    sides = Labels.of([each.model_a for each in tickets] + [each.model_b for each in tickets])
+    vote = _columns(StoredVote, votes, "ticket", "choice", "session", "voter", "cast_at")
+    ticket = _columns(
+        Ticket, vote["ticket"], "ticket", "model_a", "model_b", "prompt", "dimension", "lane"
+    )
+    sides = Labels.of(ticket["model_a"] + ticket["model_b"])
     a, b = np.split(sides.codes, 2)
-    code = {outcome: n for n, outcome in enumerate(OUTCOMES)}
-    outcomes = [vote.choice.outcome for vote in votes]
     return BattleLog(
         models=tuple(sides.names),
         a=a,
         b=b,
-        outcome=np.array([code[each] for each in outcomes if each is not None], np.int8),
+        outcome=np.array([_CODES[choice] for choice in vote["choice"]], np.int8),
         source=Labels.of([str(Source.HUMAN)] * len(votes)),
-        question_id=Labels.of(each.prompt for each in tickets),
-        dimension=_labels(each.dimension for each in tickets),
-        session=Labels.of(vote.session for vote in votes),
-        voter=Labels.of(vote.voter for vote in votes),
-        lane=Labels.of(each.lane for each in tickets),
-        battle_id=np.array([each.ticket for each in tickets], object),
-        timestamp=np.array([vote.cast_at for vote in votes], "datetime64[us]"),
+        question_id=Labels.of(ticket["prompt"]),
+        dimension=_labels(ticket["dimension"]),
+        session=Labels.of(vote["session"]),
+        voter=Labels.of(vote["voter"]),
+        lane=Labels.of(ticket["lane"]),
+        battle_id=np.array(ticket["ticket"], object),
+        timestamp=np.array(vote["cast_at"], "datetime64[us]"),
     )
+
+
+def _columns(
+    kind: type[StoredVote | Ticket], rows: Sequence[Any], *names: str
+) -> dict[str, list[Any]]:
+    """Some fields of records, as columns."""
+    return {name: list(map(itemgetter(kind._fields.index(name)), rows)) for name in names}
 
 
 def without_identities(log: BattleLog) -> BattleLog:

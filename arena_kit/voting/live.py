@@ -9,21 +9,18 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from math import ceil, isfinite
-from operator import itemgetter
+from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
-import numpy as np
-
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
+from arena_kit.matchmaking.matchup import MatchmakingError
 from arena_kit.policy.constants import Policy
 from arena_kit.runs.settings import DEFAULT_POLICY, DEFAULT_TOURNAMENT, read_policy
 from arena_kit.voting.board import LiveBoard
-from arena_kit.voting.export import battle_log
+from arena_kit.voting.limits import SECOND, Limits
 from arena_kit.voting.records import (
     BallotVote,
     Choice,
@@ -41,29 +38,13 @@ from arena_kit.voting.refusals import (
     ExpiredTicketError,
     ForeignTicketError,
     NothingLeftError,
-    TooFastError,
     UnknownTicketError,
 )
+from arena_kit.voting.replayed import Replayed, is_over
 from arena_kit.voting.store import Transaction, VoteStore, now
 from arena_kit.voting.texts import ArenaTexts
 
-_SECOND = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a voter may ask for: matchups in a minute and in a day, and for how many seconds a
-    matchup waits for its vote.
-    """
-
-    per_minute: int = 30
-    per_day: int = 2000
-    lasts: float = 3600.0
-
-    def __post_init__(self) -> None:
-        for name in ("per_minute", "per_day", "lasts"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, not {getattr(self, name)!r}")
+_REPEATS = "arena-kit (policy 11)"  # who removes what came again too soon
 
 
 class LiveArena:
@@ -90,15 +71,14 @@ class LiveArena:
         self.policy = policy
         self.limits = limits or Limits()
         self._lock = RLock()
-        self._seen: tuple[int, int, int] | None = None
-        self._ahead = False
         with store.writing() as transaction:
             begun = transaction.begin(
                 texts.name, dimension, secrets.randbits(64) if seed is None else seed
             )
-            self.dimension, self._seed = begun.dimension, begun.seed
+            self.dimension = begun.dimension
             transaction.note_opening(_version(), asdict(policy), texts.digest, texts.models)
-            self._build(transaction)
+            self._replayed = Replayed(texts, policy, begun.seed)
+            self._replayed.catch_up(transaction, now())
 
     @classmethod
     def open(
@@ -126,6 +106,11 @@ class LiveArena:
             store.close()
             raise
 
+    @property
+    def arena(self) -> Arena:
+        """Scheduler and ratings after the last turn."""
+        return self._replayed.arena
+
     def close(self) -> None:
         """Let go of the store."""
         self.store.close()
@@ -136,9 +121,9 @@ class LiveArena:
         """
         session, voter = _id(session, "session"), _id(session if voter is None else voter, "voter")
         with self._turn() as turn:
-            ticket = self._current.get(session)
+            ticket = self._replayed.current(session)
             if ticket is None:
-                self._check_rate(turn, voter)
+                self.limits.check(turn, voter, now())
                 ticket = self._hand_out(turn, session, voter, self.limits.lasts)
             return self._shown(ticket, turn.count_by(voter))
 
@@ -185,18 +170,24 @@ class LiveArena:
         """Take in what one voter answered on a ballot: all of it, or nothing.
 
         Several voters may answer the same ballot: the first vote on a matchup uses its ticket,
-        every further voter's a copy of it. The same answers again get the same receipts.
+        every further voter's a copy of it. The same answers again get the same receipts. Nobody
+        knew who would answer when the ballot was made, so one may hold a pair and prompt that the
+        voter saw elsewhere within the policy's gap (11): such a vote is kept and removed at once.
         """
         session, voter = _id(session, "session"), _id(voter, "voter")
         with self._turn() as turn:
             votes = [self._answered(turn, each, session, voter) for each in answers]
             count = turn.count_by(voter)
-            return [_receipt(vote, count) for vote in votes]
+            repeats = {line.target for line in turn.removals() if line.by == _REPEATS}
+            return [
+                _receipt(vote, count, repeated=vote.removed and vote.ticket.ticket in repeats)
+                for vote in votes
+            ]
 
     def board(self) -> LiveBoard:
         """Where everybody stands after the last vote."""
         with self._turn():
-            scheduler = self.arena.scheduler
+            scheduler, replayed = self.arena.scheduler, self._replayed
             return LiveBoard(
                 policy=self.policy,
                 texts=self.texts,
@@ -205,91 +196,36 @@ class LiveArena:
                 order=tuple(self.arena.order()),
                 coverage=scheduler.coverage(),
                 waiting=len(scheduler.pending),
-                votes=tuple(self._counted),
-                skips=self._skips,
-                removed=self._removed,
+                votes=tuple(replayed.counted),
+                skips=replayed.skips,
+                removed=replayed.removed,
             )
 
     @contextmanager
     def _turn(self) -> Iterator[Transaction]:
         """One thread's turn: a transaction on the store, with the arena brought up to date before.
 
-        It is durable when the block ends. Where it fails, the arena is built anew from the store
-        if it may have gone ahead of it.
+        It is durable when the block ends.
         """
         with self._lock:
-            self._ahead = False
             try:
                 with self.store.writing() as transaction:
-                    self._catch_up(transaction)
+                    self._replayed.catch_up(transaction, now())
                     yield transaction
-                    seen = _counts(transaction)
-                self._seen = seen
+                self._replayed.committed(transaction)
             except BaseException:
-                if self._ahead:
-                    self._seen = None
+                self._replayed.doubt()
                 raise
-
-    def _build(self, transaction: Transaction) -> None:
-        """Replay the store: votes in their order, then what waits for its vote."""
-        tickets = transaction.history()
-        votes = [vote for _, vote in tickets if vote is not None]
-        self._counted: list[StoredVote] = []
-        self._skips = self._removed = 0
-        self._open: dict[str, Ticket] = {}
-        self._current: dict[str, Ticket] = {}
-        for vote in sorted(votes, key=itemgetter(0)):
-            self._file(vote)
-        past = replace(battle_log(self._counted), session=None)  # `remember` says more
-        self.arena = Arena(
-            self.policy,
-            self.texts.models,
-            tuple(self.texts.prompts),
-            rng=np.random.default_rng(self._seed),
-            available=self.texts.available(),
-            battles=past if self._counted else None,
-        )
-        self.arena.scheduler.remember(
-            (each.voter or each.session, each.model_a, each.model_b, each.prompt)
-            for each, _ in tickets
-        )
-        moment = now()
-        for ticket, answer in tickets:
-            if answer is None and not _is_over(ticket, moment):
-                self._wait(ticket)
-        self._seen = _counts(transaction)
-
-    def _catch_up(self, transaction: Transaction) -> None:
-        """Take in what others wrote, and give up on what has waited too long."""
-        counts = _counts(transaction)
-        if self._seen is None or counts[2] != self._seen[2]:
-            self._build(transaction)
-        elif counts != self._seen:
-            self._ahead = True
-            for ticket, _ in transaction.history(self._seen[0]):
-                self._wait(ticket)
-            for vote in transaction.votes(self._seen[1]):
-                if not self._take_in(vote):
-                    self._build(transaction)
-                    break
-            self._seen = counts
-        moment = now()
-        for ticket in [each for each in self._open.values() if _is_over(each, moment)]:
-            self._settle(ticket)
-            self.arena.scheduler.cancel(ticket.ticket)
 
     def _hand_out(
         self, turn: Transaction, session: str, voter: str | None, lasts: float | None
     ) -> Ticket:
-        """Draw a matchup and keep it; what is drawn depends on seed and number of the ticket."""
-        number = _counts(turn)[0] + 1
-        self.arena.scheduler.rng = np.random.default_rng([self._seed, number])
+        """Draw a matchup and keep it."""
+        number, issued = turn.next_ticket, now()
         try:
-            matchup = self.arena.next_matchup(voter or session)
+            matchup = self._replayed.draw(number, voter or session)
         except MatchmakingError as error:
             raise NothingLeftError(str(error)) from None
-        self._ahead = True
-        issued = now()
         ticket = Ticket(
             number=number,
             ticket=matchup.matchup_id,
@@ -304,9 +240,9 @@ class LiveArena:
             reason=matchup.reason,
             digest=self.texts.digest_now(matchup.prompt, matchup.model_a, matchup.model_b) or "",
             issued_at=issued,
-            expires_at=None if lasts is None else issued + round(lasts * _SECOND),
+            expires_at=None if lasts is None else issued + round(lasts * SECOND),
         )
-        self._keep_open(ticket)
+        self._replayed.keep_open(ticket)
         return turn.add_ticket(ticket)
 
     def _answered(
@@ -328,7 +264,10 @@ class LiveArena:
         self._check_open(ticket, answer.digest)
         if ticket.copy_of is not None:
             ticket = turn.add_ticket(ticket)
-        return self._add(turn, ticket, voter, session, choice, answer.seconds, "ballot")
+        again = choice.outcome is not None and self._replayed.was_shown(voter, ticket)
+        return self._add(
+            turn, ticket, voter, session, choice, answer.seconds, "ballot", again=again
+        )
 
     @staticmethod
     def _known(turn: Transaction, ticket: str) -> Ticket:
@@ -346,7 +285,10 @@ class LiveArena:
         choice: Choice,
         seconds: float | None,
         source: VoteSource,
+        *,
+        again: bool = False,
     ) -> StoredVote:
+        """Store a vote and count it, unless it came `again` too soon."""
         vote = turn.add_vote(
             ticket,
             voter=voter,
@@ -355,56 +297,12 @@ class LiveArena:
             seconds=_looked(ticket, seconds),
             source=source,
         )
-        self._ahead = True
-        self._take_in(vote)
+        if again:
+            why = f"the same pair and prompt within {self.policy.repeats.session_gap} matchups"
+            turn.log_removals("vote", [ticket.ticket], why=why, by=_REPEATS, undone=False)
+            vote = vote._replace(removed=True)
+        self._replayed.take_in(vote)
         return vote
-
-    def _take_in(self, vote: StoredVote) -> bool:
-        """Count a vote; False where its models or prompt are unknown here, so that only a new
-        beginning tells where it leads.
-        """
-        ticket, outcome = vote.ticket, vote.choice.outcome
-        counts, is_open = outcome is not None and not vote.removed, ticket.ticket in self._open
-        self._file(vote)
-        scheduler = self.arena.scheduler
-        if counts and not is_open:
-            try:
-                scheduler.restore(_matchup(ticket), self.arena.ratings)
-            except MatchmakingError:
-                return False
-        if is_open:
-            self._settle(ticket)
-        if counts and outcome is not None:
-            self.arena.vote(ticket.ticket, outcome)
-        elif is_open:
-            scheduler.cancel(ticket.ticket)
-        return True
-
-    def _file(self, vote: StoredVote) -> None:
-        """Put a vote with those that count, or count why it does not."""
-        if vote.removed:
-            self._removed += 1
-        elif vote.choice.outcome is None:
-            self._skips += 1
-        else:
-            self._counted.append(vote)
-
-    def _wait(self, ticket: Ticket) -> None:
-        """Let a ticket of the store wait for its vote, if what it shows is still there."""
-        if self.texts.digest_now(ticket.prompt, ticket.model_a, ticket.model_b) != ticket.digest:
-            return
-        self.arena.scheduler.restore(_matchup(ticket), self.arena.ratings)
-        self._keep_open(ticket)
-
-    def _keep_open(self, ticket: Ticket) -> None:
-        self._open[ticket.ticket] = ticket
-        if ticket.voter is not None:
-            self._current[ticket.session] = ticket
-
-    def _settle(self, ticket: Ticket) -> None:
-        del self._open[ticket.ticket]
-        if self._current.get(ticket.session, ticket).ticket == ticket.ticket:
-            self._current.pop(ticket.session, None)
 
     def _shown(self, ticket: Ticket, count: int) -> Shown:
         texts = self.texts.shown(ticket.prompt, ticket.model_a, ticket.model_b)
@@ -420,28 +318,13 @@ class LiveArena:
         )
 
     def _check_open(self, ticket: Ticket, digest: str | None) -> None:
-        if _is_over(ticket, now()):
+        if is_over(ticket, now()):
             raise ExpiredTicketError("the time to vote on this matchup is over; ask for a new one")
         here = self.texts.digest_now(ticket.prompt, ticket.model_a, ticket.model_b)
         if here != ticket.digest or digest not in (None, ticket.digest):
             raise ChangedContentError(
                 "the texts of this matchup are not those that were handed out; ask for a new one"
             )
-
-    def _check_rate(self, turn: Transaction, voter: str) -> None:
-        moment = now()
-        for seconds, most, span in (
-            (60, self.limits.per_minute, "a minute"),
-            (86_400, self.limits.per_day, "a day"),
-        ):
-            n, first = turn.issued_to(voter, moment - seconds * _SECOND)
-            if n >= most:
-                wait = seconds - (moment - first) / _SECOND
-                raise TooFastError(
-                    f"a voter is shown at most {most} matchups in {span}; "
-                    f"the next one in {ceil(wait)} s",
-                    retry_after=wait,
-                )
 
 
 def _version() -> str:
@@ -469,13 +352,13 @@ def _same(vote: StoredVote, choice: Choice) -> StoredVote:
 def _looked(ticket: Ticket, seconds: float | None) -> float:
     """For how long a voter looked, by default since the matchup was handed out."""
     if seconds is None:
-        return (now() - ticket.issued_at) / _SECOND
+        return (now() - ticket.issued_at) / SECOND
     if not (isfinite(seconds) and seconds >= 0):
         raise BadInputError(f"seconds must be a finite number, 0 or more, not {seconds!r}")
     return float(seconds)
 
 
-def _receipt(vote: StoredVote, count: int) -> Receipt:
+def _receipt(vote: StoredVote, count: int, *, repeated: bool = False) -> Receipt:
     skipped = vote.choice is Choice.SKIP
     return Receipt(
         ticket=vote.ticket.copy_of or vote.ticket.ticket,
@@ -484,25 +367,5 @@ def _receipt(vote: StoredVote, count: int) -> Receipt:
         right=None if skipped else vote.ticket.model_b,
         count=count,
         cast_at=vote.cast_at,
+        repeated=repeated,
     )
-
-
-def _matchup(ticket: Ticket) -> Matchup:
-    return Matchup(
-        matchup_id=ticket.ticket,
-        model_a=ticket.model_a,
-        model_b=ticket.model_b,
-        prompt=ticket.prompt,
-        lane=Lane(ticket.lane),
-        reason=ticket.reason,
-        session=ticket.voter or ticket.session,
-    )
-
-
-def _is_over(ticket: Ticket, moment: int) -> bool:
-    return ticket.expires_at is not None and ticket.expires_at <= moment
-
-
-def _counts(transaction: Transaction) -> tuple[int, int, int]:
-    arena = transaction.arena
-    return (0, 0, 0) if arena is None else (arena.tickets, arena.votes, arena.removals)

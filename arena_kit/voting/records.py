@@ -137,7 +137,8 @@ class Shown:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """What a voter is told once the vote is durable: who stood where (None after a skip), and how
-    many votes the voter has cast.
+    many votes the voter has cast. `repeated` says of a vote on a ballot that it is left out, as the
+    voter had just seen the pair on the prompt elsewhere.
     """
 
     ticket: str
@@ -146,6 +147,7 @@ class Receipt:
     right: str | None
     count: int
     cast_at: int
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from arena_kit.voting.live import LiveArena
 
 _BOARD_EVERY = 2.0  # seconds
+_WORKERS = 3  # threads that take turns at the arena; see design/vote-store.md
 _STATUS = {
     "bad_input": 422,
     "unknown_ticket": 404,
@@ -146,17 +147,17 @@ def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
 
 
 class _Turns:
-    """Lets voters at the arena one after the other, in the order in which they came: it has one
-    lock, and threads that wait for a lock may wait for ever.
+    """Lets voters at the arena in the order in which they came, a few at a time: it has one lock,
+    and of many threads that wait for a lock one may wait for ever.
     """
 
     def __init__(self) -> None:
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="arena")
+        self._workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="arena")
 
     async def take(self, call: Callable[..., Given], *args: Any, **named: Any) -> Given:
         """What a call gives, when its turn has come."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._worker, partial(call, *args, **named))
+        return await loop.run_in_executor(self._workers, partial(call, *args, **named))
 
 
 class _Board:

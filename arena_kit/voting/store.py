@@ -207,6 +207,11 @@ class Transaction:
         more = {"number": number, "opened_at": now(), "version": version}
         self._connection.execute(insert(table).values(values | more))
 
+    @property
+    def next_ticket(self) -> int:
+        """The number that the next ticket gets."""
+        return self._arena().tickets + 1
+
     def add_ticket(self, ticket: Ticket) -> Ticket:
         """Keep a ticket under the next number; its voter is kept, too."""
         if ticket.voter is not None:
@@ -264,14 +269,14 @@ class Transaction:
         query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after).order_by(number)
         pairs = []
         for row in self._connection.execute(query).all():
-            vote = None if row[0] is None else _vote(row, removed)
-            pairs.append((Ticket(*row[len(_VOTE) :]) if vote is None else vote.ticket, vote))
+            ticket = Ticket._make(row[len(_VOTE) :])
+            pairs.append((ticket, None if row[0] is None else _vote(row, ticket, removed)))
         return pairs
 
     def vote_on(self, ticket: str) -> StoredVote | None:
         """The vote on a ticket, None where there is none."""
         row = self._connection.execute(_ONE_VOTE, {"ticket": ticket}).one_or_none()
-        return None if row is None else _vote(row, self.removed())
+        return None if row is None else _vote(row, Ticket._make(row[len(_VOTE) :]), self.removed())
 
     def votes(self, after: int = 0) -> list[StoredVote]:
         """The votes in their order, those after a number."""
@@ -279,7 +284,7 @@ class Transaction:
         joined = schema.votes.join(schema.tickets)
         query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after)
         rows = self._connection.execute(query.order_by(number)).all()
-        return [_vote(row, removed) for row in rows]
+        return [_vote(row, Ticket._make(row[len(_VOTE) :]), removed) for row in rows]
 
     def count_by(self, voter: str) -> int:
         """How many votes a voter has cast, skips not counted."""
@@ -383,9 +388,8 @@ def is_removed(removed: RemovedSet, voter: str, session: str, ticket: str) -> bo
     return bool(removed & {("voter", voter), ("session", session), ("vote", ticket)})
 
 
-def _vote(row: Sequence[Any], removed: RemovedSet) -> StoredVote:
+def _vote(row: Sequence[Any], ticket: Ticket, removed: RemovedSet) -> StoredVote:
     number, voter, session, choice, cast_at, seconds, source = row[: len(_VOTE)]
-    ticket = Ticket(*row[len(_VOTE) :])
     left_out = is_removed(removed, voter, session, ticket.ticket)
     return StoredVote(
         number, ticket, voter, session, _CHOICES[choice], cast_at, seconds, source, left_out

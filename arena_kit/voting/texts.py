@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Self
 
@@ -58,17 +59,27 @@ class ArenaTexts:
 
     @property
     def digest(self) -> str:
-        """Hash of all that can be shown."""
-        return _hash([sorted(self.prompts.items()), sorted(self.responses.items())])
+        """Hash of all that can be shown: of its JSON text, which `json.dumps` would take twice as
+        long to write.
+        """
+        quoted = json.encoder.encode_basestring_ascii
+        prompts = [f"[{quoted(key)}, {quoted(self.prompts[key])}]" for key in sorted(self.prompts)]
+        responses = [
+            f"[[{quoted(model)}, {quoted(prompt)}], {quoted(self.responses[model, prompt])}]"
+            for model, prompt in sorted(self.responses)
+        ]
+        text = f"[[{', '.join(prompts)}], [{', '.join(responses)}]]"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def available(self) -> NDArray[np.bool_]:
         """Whether there is a response: a row per model and a column per prompt."""
         row = {model: n for n, model in enumerate(self.models)}
         column = {prompt: n for n, prompt in enumerate(self.prompts)}
+        place = [(row.get(model, -1), column.get(prompt, -1)) for model, prompt in self.responses]
+        i, j = (np.fromiter(map(itemgetter(side), place), np.intp, len(place)) for side in (0, 1))
+        known = (i >= 0) & (j >= 0)
         available = np.zeros((len(row), len(column)), bool)
-        for model, prompt in self.responses:
-            if model in row and prompt in column:
-                available[row[model], column[prompt]] = True
+        available[i[known], j[known]] = True
         return available
 
     def shown(self, prompt: str, left: str, right: str) -> tuple[str, str, str] | None:

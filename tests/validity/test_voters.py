@@ -32,15 +32,17 @@ PLANTED = {
 }
 
 
-def crowd(voters: int = 30, votes: int = 60, seed: int = 0) -> BattleLog:
-    """Honest voters who all see the same skills."""
+def crowd(voters: int = 30, votes: int = 60, seed: int = 0, taste: float = 0.0) -> BattleLog:
+    """Honest voters who all see the same skills, but for tastes of this SD (in log odds)."""
     rng = np.random.default_rng(seed)
+    liked = taste * np.random.default_rng([seed, 1]).standard_normal((voters, len(SKILLS)))
+    tastes = [dict(zip(SKILLS, row, strict=True)) for row in liked.tolist()]
     return BattleLog.from_battles(
         Battle(
             model_a=a,
             model_b=b,
             winner=Outcome.MODEL_A
-            if rng.random() < 1 / (1 + np.exp(SKILLS[b] - SKILLS[a]))
+            if rng.random() < _chance(tastes[voter], a, b)
             else Outcome.MODEL_B,
             question_id=f"q{voter}-{n}",
             voter=f"v{voter:02}",
@@ -49,6 +51,11 @@ def crowd(voters: int = 30, votes: int = 60, seed: int = 0) -> BattleLog:
         for n in range(votes)
         for a, b in [rng.choice(list(SKILLS), 2, replace=False)]
     )
+
+
+def _chance(taste: dict[str, float], a: str, b: str) -> float:
+    gap = SKILLS[b] + taste[b] - SKILLS[a] - taste[a]
+    return float(1 / (1 + np.exp(gap)))
 
 
 def pushed(log: BattleLog, voter: str, model: str) -> BattleLog:
@@ -102,6 +109,28 @@ class TestEvidence:
             )
             mean += likely * np.exp(leans.log_evidence(EITHER_WAY, honest)[0])
         assert mean == pytest.approx(1.0)
+
+    def test_evidence_may_be_looked_at_after_every_vote(self) -> None:
+        """Over all outcomes of twelve votes, the probability that an honest voter's evidence ever
+        reaches 5 (or 20) at any of twelve looks is at most 1/5 (1/20), which is Ville's inequality,
+        while one look at the end would be under it by far: looking often costs no false alarms.
+        """
+        gap = np.linspace(-1.5, 2.0, 12)
+        honest = Honest(0.0, 0.5)
+        outcomes = np.array(list(product([True, False], repeat=12)))
+        odds = np.where(outcomes, 1.0, -1.0)[:, :, None] * (gap[:, None] + GRID)
+        likely = np.exp(-np.logaddexp(0, -odds).sum(axis=1)) @ honest.weights
+        assert likely.sum() == pytest.approx(1)
+        looks = []
+        for n in range(1, 13):
+            keys = np.repeat(np.arange(len(outcomes)), n)
+            one, gaps = np.ones(len(keys)), np.tile(gap[:n], len(outcomes))
+            leans = Leans.of(keys, outcomes[:, :n].ravel(), gaps, one, one)
+            looks.append(np.exp(leans.log_evidence(EITHER_WAY, honest)))
+            assert likely @ looks[-1] == pytest.approx(1)
+        for bar in (5, 20):
+            ever = float(likely @ (np.max(looks, axis=0) >= bar))
+            assert float(likely @ (looks[-1] >= bar)) <= ever <= 1 / bar
 
     def test_the_spread_of_taste_is_found(self) -> None:
         """Of 300 groups with 40 votes each and tastes of SD 0.5 the spread found is near 0.5, and
@@ -191,6 +220,16 @@ class TestVoters:
         assert not tests.standing_out
         assert len(tests.tests) == 30
         assert np.median([test.sharpness for test in tests.tests]) == pytest.approx(1, abs=0.25)
+
+    def test_a_review_every_week_accuses_no_more(self) -> None:
+        """In none of three honest crowds with tastes, each reviewed four times with all votes so
+        far, is anybody ever accused; at a level of 5 % it would be one crowd in twenty at most.
+        """
+        for seed in range(3):
+            votes = crowd(voters=20, seed=seed, taste=0.4)
+            turn = np.tile(np.arange(60), 20)
+            for week in range(1, 5):
+                assert not voter_tests(votes.select(turn < 15 * week)).standing_out
 
     def test_a_pusher_among_few(self) -> None:
         """One of thirty who always votes for the worst model stands out, by that model, in battles

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from arena_kit.files import DataError
 from arena_kit.voting.ballot import make_ballot, self_naming, take_ballot, voter_id
 from arena_kit.voting.live import LiveArena
-from arena_kit.voting.records import Choice
+from arena_kit.voting.records import Choice, Ticket
 from arena_kit.voting.signing import signing_key
 from tests.voting.serving import (
     KEY,
@@ -115,6 +115,28 @@ def test_several_people_may_fill_in_one_ballot(live: LiveArena, tmp_path: Path) 
     assert [voter.votes for voter in live.store.voters()] == [5] * 5
     assert {voter.voter for voter in live.store.voters()} == {"ann", "ben", "cleo", "c3", "c4"}
     assert len(live.board().battles) == 25
+
+
+def test_votes_that_repeat_another_ballot_are_told(live: LiveArena, tmp_path: Path) -> None:
+    """A voter who fills in two ballots that share pairs and prompts is told about in numbers; the
+    votes are kept and left out.
+    """
+    pages = [made(live, 40), made(live, 40)]
+    cells = [{(t.prompt, frozenset((t.model_a, t.model_b))) for t in tickets(live, page)}
+             for page in pages]  # fmt: skip
+    taken = [
+        take_ballot(live, KEY, returned(tmp_path, filled(page, choices="A " * 40)))
+        for page in pages
+    ]
+    assert taken[0].repeats == 0
+    assert 0 < taken[1].repeats <= len(cells[0] & cells[1])
+    assert len(live.board().votes) == 80 - taken[1].repeats
+
+
+def tickets(live: LiveArena, page: str) -> list[Ticket]:
+    ids = {pair["ticket"] for pair in page_data(page)[0]["pairs"]}
+    with live.store.writing() as transaction:
+        return [each for each in transaction.tickets() if each.ticket in ids]
 
 
 def edit_choice(file: Row) -> object:

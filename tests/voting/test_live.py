@@ -13,7 +13,8 @@ import pytest
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy, Repeats
 from arena_kit.voting import refusals
-from arena_kit.voting.live import Limits, LiveArena
+from arena_kit.voting.limits import Limits
+from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import BallotVote, Choice, Shown
 from arena_kit.voting.store import now
 from tests.voting.arenas import MODELS, live, texts
@@ -251,6 +252,46 @@ def test_several_voters_answer_one_ballot(address: str) -> None:
     with pytest.raises(refusals.AlreadyVotedError):
         arena.cast_ballot(answers(shown, Choice.TIE), session="c-1", voter="ann")
     assert live(address).board().ratings == arena.board().ratings
+
+
+@pytest.mark.parametrize(("gap", "left_out"), [(100, 36), (3, 0)])
+def test_11_a_second_ballot_does_not_repeat_the_first(
+    address: str, gap: int, left_out: int
+) -> None:
+    """Section 11 over two ballots of one voter: votes that repeat a pair and prompt within the gap
+    are kept and left out, by a line of the log each; the same file again says the same, and so
+    does a replay.
+    """
+    policy = Policy(repeats=Repeats(session_gap=gap, same_prompt=10))
+    arena = live(address, policy=policy)
+    ballots = [arena.issue_ballot(36, session=f"ballot-{n}") for n in range(2)]
+    for place, voter in enumerate(("ann", "bob"), 1):
+        first, second = (
+            arena.cast_ballot(answers(each), session=voter, voter=voter) for each in ballots
+        )
+        assert not any(receipt.repeated for receipt in first)
+        assert sum(receipt.repeated for receipt in second) == left_out
+        assert arena.cast_ballot(answers(ballots[1]), session=voter, voter=voter) == second
+        assert len(arena.store.removals()) == place * left_out
+    board = arena.board()
+    assert (len(board.votes), board.removed) == (144 - 2 * left_out, 2 * left_out)
+    again = live(address, policy=policy).board()
+    assert (again.ratings, again.removed) == (board.ratings, board.removed)
+
+
+def test_11_what_a_voter_saw_on_a_ballot_is_not_shown_again(address: str) -> None:
+    """Who answered all pairs on all prompts on a ballot is shown nothing more within the gap, skips
+    included, in this process, in another and after a restart.
+    """
+    policy = Policy(repeats=Repeats(session_gap=100, same_prompt=10))
+    arena, other = live(address, policy=policy), live(address, policy=policy)
+    shown = arena.issue_ballot(36, session="ballot")
+    answered = [*answers(shown[:9], Choice.SKIP), *answers(shown[9:])]
+    arena.cast_ballot(answered, session="c", voter="ann")
+    for each in (arena, other, live(address, policy=policy)):
+        with pytest.raises(refusals.NothingLeftError):
+            each.issue(session="lab", voter="ann")
+    assert other.issue(session="page", voter="bob")
 
 
 def test_a_ballot_is_taken_whole_or_not_at_all(address: str) -> None:

@@ -1,0 +1,145 @@
+"""Stores of earlier versions: opened with all that they hold, and migrated without a loss."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import MetaData, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from arena_kit.voting import database
+from arena_kit.voting.database import database_url
+from arena_kit.voting.records import Choice
+from arena_kit.voting.store import VoteStore
+from tests.samples import CASES
+from tests.voting.arenas import live
+
+#: Rows of every table as version 0001 wrote them, in an order that foreign keys allow: a ballot of
+#: two voters, votes of the page, skips, an open ticket, a removal that stands and one undone.
+FIRST: dict[str, list[dict[str, Any]]] = json.loads((CASES / "votes_0001.json").read_text())
+#: A later version that changes every table which others refer to.
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "next", "{head}"
+
+
+def upgrade():
+    for name in ("voters", "tickets", "votes", "removals"):
+        with op.batch_alter_table(name) as table:
+            table.add_column(sa.Column("more", sa.Text, nullable=False, server_default="none"))
+            if name == "tickets":
+                table.alter_column("reason", nullable=True)
+"""
+
+
+def write_first(address: str) -> None:
+    """A store as version 0001 left it."""
+    engine = database.create_engine(database_url(address))
+    config = Config()
+    config.set_main_option("script_location", str(database._MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        tables = MetaData()
+        tables.reflect(connection)
+        for name, rows in FIRST.items():
+            connection.execute(insert(tables.tables[name]), rows)
+    engine.dispose()
+
+
+def kept(address: str) -> dict[str, list[dict[str, Any]]]:
+    """What a store holds of what version 0001 knew."""
+    engine, tables = database.create_engine(database_url(address)), MetaData()
+    with engine.connect() as connection:
+        tables.reflect(connection)
+        found = {
+            name: [
+                dict(row._mapping)
+                for row in connection.execute(
+                    select(*(tables.tables[name].c[column] for column in rows[0]))
+                )
+            ]
+            for name, rows in FIRST.items()
+        }
+    engine.dispose()
+    return found
+
+
+def in_order(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
+    return {name: sorted(map(repr, rows)) for name, rows in tables.items()}
+
+
+def test_every_table_had_rows() -> None:
+    """The store of version 0001 has rows in all its tables, and nulls where it may."""
+    assert set(FIRST) == {"arena", "openings", "voters", "tickets", "votes", "removals"}
+    assert all(FIRST.values())
+    assert {None} < {row["copy_of"] for row in FIRST["tickets"]}
+    assert {row["undone"] for row in FIRST["removals"]} == {True, False}
+
+
+def test_a_first_store_opens_with_all_that_it_holds(address: str) -> None:
+    """A store of version 0001 loses nothing when this version opens it, and its arena goes on."""
+    write_first(address)
+    VoteStore.open(address).close()
+    assert in_order(kept(address)) == in_order(FIRST)
+    arena = live(address)
+    counted = {row["ticket"] for row in FIRST["votes"] if row["choice"] != "SKIP"}
+    gone = {
+        vote["ticket"]
+        for vote in FIRST["votes"]
+        for line in FIRST["removals"]
+        if line["target"] in (vote["voter"], vote["ticket"]) and line["number"] == 3
+    }
+    assert {vote.ticket.ticket for vote in arena.board().votes} == counted - gone
+    assert arena.board().waiting == 1
+    arena.close()
+
+
+def test_a_migration_of_a_store_with_votes_loses_nothing(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later version may change tables that others refer to, full as they are: every row is there
+    afterwards, and foreign keys are in force again.
+    """
+    write_first(address)
+    folder = tmp_path / "migrations"
+    shutil.copytree(database._MIGRATIONS, folder)
+    versions = folder / "versions"
+    head = max(path.name for path in versions.glob("v*.py"))[1:5]
+    (versions / "v9999_next.py").write_text(NEXT.format(head=head))
+    monkeypatch.setattr(database, "_MIGRATIONS", folder)
+    VoteStore.open(address).close()
+    assert in_order(kept(address)) == in_order(FIRST)
+    with VoteStore.open(address) as store:
+        assert len(store.votes()) == len(FIRST["votes"])
+        unknown = store.votes()[0].ticket._replace(ticket="unknown")
+        with pytest.raises(IntegrityError), store.writing() as transaction:
+            transaction.add_vote(
+                unknown, voter="ann", session="x", choice=Choice.A, seconds=1.0, source="page"
+            )
+
+
+def test_a_migration_that_fails_changes_nothing(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a migration breaks off, the store is as it was, and this version opens it."""
+    write_first(address)
+    folder = tmp_path / "migrations"
+    shutil.copytree(database._MIGRATIONS, folder)
+    head = max(path.name for path in (folder / "versions").glob("v*.py"))[1:5]
+    broken = NEXT.format(head=head) + "    raise RuntimeError('half-way')\n"
+    (folder / "versions" / "v9999_next.py").write_text(broken)
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "_MIGRATIONS", folder)
+        with pytest.raises(RuntimeError, match="half-way"):
+            VoteStore.open(address)
+    VoteStore.open(address).close()
+    assert in_order(kept(address)) == in_order(FIRST)
