@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeVar
@@ -120,6 +120,39 @@ class Ratings:
             **({"fit": self.fit} if self.fit else {}),
             **({"notes": list(self.notes)} if self.notes else {}),
         }
+
+
+def ranked(
+    models: Sequence[str],
+    rating: NDArray[np.float64],
+    ends: Sequence[NDArray[np.float64]],
+    n_battles: NDArray[Any],
+    extra: Mapping[str, NDArray[np.float64]],
+    reasons: Sequence[str] = (),
+) -> tuple[Rating, ...]:
+    """A row per model, best first; `ends` are those of the intervals, and NaN is not known."""
+    columns = [each.tolist() for each in (*ends, *extra.values())]
+    numbers = zip(*(map(known, column) for column in columns), strict=True)
+    rows = [
+        Rating(
+            model=model,
+            rating=value,
+            ci_low=low,
+            ci_high=high,
+            n_battles=round(n),
+            extra=dict(zip(extra, more, strict=True)),
+            no_interval=why,
+        )
+        for model, value, n, why, (low, high, *more) in zip(
+            models,
+            rating.tolist(),
+            n_battles.tolist(),
+            reasons or [""] * len(models),
+            numbers,
+            strict=True,
+        )
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
 
 
 def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:

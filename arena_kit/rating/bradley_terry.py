@@ -22,7 +22,7 @@ from arena_kit.rating.base import (
     check_counted,
     check_separation,
     kinds,
-    known,
+    ranked,
 )
 from arena_kit.rating.critical import t_score, widening
 from arena_kit.rating.evidence import Cluster, Evidence, Votes
@@ -304,23 +304,12 @@ class BradleyTerry:
         cells = evidence.rows
         weight = np.tile(cells.won + cells.tied + cells.lost, 2)
         counts = np.bincount(np.append(cells.a, cells.b), weight)
-        without = replace(self, covariates=())(log) if self.covariates else None
-        numbers = [rating, counts, *np.where(hidden, np.nan, figures)]
-        rows = [
-            Rating(
-                model=model,
-                rating=value,
-                ci_low=known(low),
-                ci_high=known(high),
-                n_battles=round(count),
-                extra={"se": known(se), "df": known(free)}
-                | ({"uncontrolled": without[model].rating} if without else {}),
-            )
-            for model, value, count, se, low, high, free in zip(
-                log.models, *(each.tolist() for each in numbers), strict=True
-            )
-        ]
-        return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+        se, low, high, free = np.where(hidden, np.nan, figures)
+        extra = {"se": se, "df": free}
+        if self.covariates:
+            without = replace(self, covariates=())(log)
+            extra["uncontrolled"] = np.array([without[model].rating for model in log.models])
+        return ranked(log.models, rating, (low, high), counts, extra)
 
     def _interval(
         self, rating: Floats, spread: Floats, draws: Floats, df: Floats

@@ -17,7 +17,7 @@ from arena_kit.rating.base import (
     check_kept,
     check_unweighted,
     kinds,
-    known,
+    ranked,
     scores,
     why_no_interval,
 )
@@ -242,23 +242,8 @@ def _ranked(
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
     df = np.maximum(1.0, seen - 1)
     low, high = (mean + widening(df) * (end - mean) for end in (low, high))
-    rows = [
-        Rating(
-            model=model,
-            rating=float(mean[i]),
-            ci_low=known(low[i]),
-            ci_high=known(high[i]),
-            n_battles=int(n_battles[i]),
-            extra={
-                "order_sem": known(sem[i]),
-                "evidence_se": known(se[i]),
-                "df": float(df[i]) if np.isfinite(low[i]) else None,
-            },
-            no_interval=reasons[i],
-        )
-        for i, model in enumerate(log.models)
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+    extra = {"order_sem": sem, "evidence_se": se, "df": np.where(np.isfinite(low), df, np.nan)}
+    return ranked(log.models, mean, (low, high), n_battles, extra, reasons)
 
 
 def _few_voters(seen: float) -> str:

@@ -23,7 +23,7 @@ from arena_kit.rating.base import (
     check_kept,
     check_unweighted,
     kinds,
-    known,
+    ranked,
     scores,
     why_no_interval,
 )
@@ -367,20 +367,5 @@ def _ranked(
     rating, rd, volatility = final
     n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
-    rows = [
-        Rating(
-            model=model,
-            rating=float(rating[i]),
-            ci_low=known(low[i]),
-            ci_high=known(high[i]),
-            n_battles=int(n_battles[i]),
-            extra={
-                "rd": float(rd[i]),
-                "volatility": float(volatility[i]),
-                "evidence_se": known(se[i]),
-            },
-            no_interval=reasons[i],
-        )
-        for i, model in enumerate(log.models)
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+    extra = {"rd": rd, "volatility": volatility, "evidence_se": se}
+    return ranked(log.models, rating, (low, high), n_battles, extra, reasons)

@@ -17,7 +17,7 @@ from arena_kit.rating.base import (
     RatingError,
     Ratings,
     check_kept,
-    known,
+    ranked,
     scores,
 )
 from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent, one_thread
@@ -235,21 +235,8 @@ def _ranked(
     half = t_score(NORMAL_95, df) * se
     hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
     counts = np.bincount(np.concatenate([log.a, log.b]), np.tile(log.weights(), 2))
-    rows = [
-        Rating(
-            model=model,
-            rating=float(rating[i]),
-            ci_low=None if hidden[i] else known(rating[i] - half[i]),
-            ci_high=None if hidden[i] else known(rating[i] + half[i]),
-            n_battles=round(counts[i]),
-            extra={
-                "se": None if hidden[i] else known(se[i]),
-                "df": None if hidden[i] else known(df[i]),
-            },
-        )
-        for i, model in enumerate(log.models)
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+    se, df, half = np.where(hidden, np.nan, (se, df, half))
+    return ranked(log.models, rating, (rating - half, rating + half), counts, {"se": se, "df": df})
 
 
 def _discriminations(judges: tuple[str, ...], value: Floats, variance: Floats) -> dict[str, float]:
