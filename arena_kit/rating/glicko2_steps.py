@@ -98,10 +98,12 @@ def move(k: int, info: float, pull: float, limits: Limits, state: State) -> None
     """Settle model k after a period with this much information and pull."""
     tau, least, most = limits
     mu, var, damp, log_s, s = state
-    settled_var, log_s[k], s[k] = settled(var[k], log_s[k], s[k], info, pull, tau)
-    mu[k] += settled_var * pull
-    var[k] = min(most, max(least, settled_var))
-    damp[k] = damping(var[k])
+    new, log_s[k], s[k] = settled(var[k], log_s[k], s[k], info, pull, tau)
+    mu[k] += new * pull
+    new = least if new < least else new  # a comparison compiles sooner than min and max
+    new = most if new > most else new
+    var[k] = new
+    damp[k] = damping(new)
 
 
 def replay_votes(votes: Votes, limits: Limits, state: State, trace: Trace) -> None:
@@ -120,8 +122,9 @@ def replay_votes(votes: Votes, limits: Limits, state: State, trace: Trace) -> No
             move(i, info_i, pull_i, limits, state)
             move(j, info_j, pull_j, limits, state)
         if len(traced_mu):
-            for at, k in ((2 * n, i), (2 * n + 1, j)):
-                traced_mu[at], traced_var[at], traced_s[at] = mu[k], var[k], s[k]
+            at = 2 * n
+            traced_mu[at], traced_var[at], traced_s[at] = mu[i], var[i], s[i]
+            traced_mu[at + 1], traced_var[at + 1], traced_s[at + 1] = mu[j], var[j], s[j]
 
 
 def replay_periods(
@@ -132,9 +135,11 @@ def replay_periods(
     `period` numbers the period of each vote, rising along the order. From its first game on,
     a model's RD grows by its volatility in every period without one.
     """
-    order, most = votes[0], limits[2]
+    order, _, _, _ = votes
+    _, _, most = limits
     _, var, _, _, s = state
-    due = work[2]
+    _, _, due = work
+    traced_mu, _, _ = trace
     first, now = 0, 0
     while first < len(order):
         now = period[order[first]]
@@ -145,7 +150,7 @@ def replay_periods(
         open_period(votes, span, limits, state, work)
         sum_period(votes, span, state, work)
         close_period(votes, span, limits, state, work)
-        if len(trace[0]):
+        if len(traced_mu):
             trace_period(votes, span, limits, state, work, trace)
         first = end
     for k in range(len(var)):
@@ -157,7 +162,8 @@ def open_period(votes: Votes, span: Span, limits: Limits, state: State, work: Wo
     """Bring all who play to the onset of this period."""
     order, a, b, score = votes
     first, end, now = span
-    most, due = limits[2], work[2]
+    _, _, most = limits
+    _, _, due = work
     _, var, damp, _, s = state
     for n in range(first, end):
         if score[order[n]] >= 0.0:
@@ -204,7 +210,8 @@ def trace_period(
     """Note both sides of each vote of a period as they stand after it."""
     order, a, b, _ = votes
     first, end, now = span
-    most, due = limits[2], work[2]
+    _, _, most = limits
+    _, _, due = work
     mu, var, _, _, s = state
     traced_mu, traced_var, traced_s = trace
     for n in range(first, end):

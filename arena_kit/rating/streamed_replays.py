@@ -209,9 +209,8 @@ def _play_elo(
     if compiled:
         from arena_kit.rating import stream_kernels
 
-        kernel: Any = stream_kernels.play_elo
         ratings = state.copy()
-        kernel(*columns, k, unit, ratings)
+        stream_kernels.play_elo(*columns, k, unit, ratings)
         return ratings
     plain = state.tolist()
     a, b, score, drawn = (column.tolist() for column in columns)
