@@ -98,12 +98,10 @@ def move(k: int, info: float, pull: float, limits: Limits, state: State) -> None
     """Settle model k after a period with this much information and pull."""
     tau, least, most = limits
     mu, var, damp, log_s, s = state
-    new, log_s[k], s[k] = settled(var[k], log_s[k], s[k], info, pull, tau)
-    mu[k] += new * pull
-    new = least if new < least else new  # a comparison compiles sooner than min and max
-    new = most if new > most else new
-    var[k] = new
-    damp[k] = damping(new)
+    settled_var, log_s[k], s[k] = settled(var[k], log_s[k], s[k], info, pull, tau)
+    mu[k] += settled_var * pull
+    var[k] = min(most, max(least, settled_var))
+    damp[k] = damping(var[k])
 
 
 def replay_votes(votes: Votes, limits: Limits, state: State, trace: Trace) -> None:

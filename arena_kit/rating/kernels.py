@@ -134,12 +134,12 @@ def _replay(
     `gain` are of each kind of game, `kind` of each game; `order` and `drawn` are room to work in.
     """
     for first in range(0, len(seeds), 4):
-        lanes = len(seeds) - first if len(seeds) - first < 4 else 4
+        lanes = min(4, len(seeds) - first)
         together = sizes[row_of[first]] if lanes == 4 else 0
         for lane in range(lanes):
             row = row_of[first + lane]
             size = sizes[row]
-            together = size if size < together else together
+            together = min(together, size)
             for n in range(size):
                 order[lane, n] = kind[sets[row, n]]
             _shuffle(order[lane], size, seeds[first + lane], drawn)
@@ -222,7 +222,7 @@ def _total(x: Any) -> float:
     return total
 
 
-def _climb(
+def _climb(  # noqa: C901, PLR0912 (one function compiles in less time than several)
     low: Places,
     high: Places,
     slot: Places,
@@ -249,8 +249,8 @@ def _climb(
     and leave with the resample; pair c is at `slot[c]` and cell i at `cell[i]`. The cell was won by
     its lower side `won[i]` of `games[i]` times and counts `times[i]`-fold. `inverse` is laid out
     flat, too, as are the steps `taken`, `lengths` their squares; `q`, `slope`, `step` and `change`
-    are room to work in. One function compiles in less time than several, and places are unsigned,
-    which says that none counts from the end: else the loops would not be vectorised.
+    are room to work in. Places are unsigned, which says that none counts from the end: else the
+    loops would not be vectorised.
     """
     n, one = np.uint64(len(theta)), np.uint64(1)
     for c in range(len(cell)):
@@ -298,7 +298,7 @@ def _climb(
             theta[i] += move
             taken[row + i] = move
             square += move * move
-            largest = abs(move) if abs(move) > largest else largest
+            largest = max(largest, abs(move))
         if not square <= 400.0:
             return 0
         if largest < tolerance:
