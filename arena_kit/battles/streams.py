@@ -37,6 +37,7 @@ from arena_kit.battles.tabular import check_json
 from arena_kit.files import DataError
 
 _SHARES = 16
+_NAMES: dict[Way, str] = {"question": "question_id", "voter": "voter"}
 
 
 @dataclass(slots=True)
@@ -118,8 +119,7 @@ class BattleFiles:
     @property
     def ways(self) -> tuple[Way, ...]:
         """What the battles name: questions, voters."""
-        named: dict[Way, str] = {"question": "question_id", "voter": "voter"}
-        return tuple(way for way, column in named.items() if column in self.holds)
+        return tuple(way for way, column in _NAMES.items() if column in self.holds)
 
     def voters(self, enough: int) -> int:
         """How many voters there are, counted no further than `enough`."""
@@ -155,8 +155,10 @@ class BattleFiles:
         """A part was read by somebody else."""
         self.meter.add(sum(stop - start for _, start, stop in share.pieces))
 
-    def grouped(self, way: Way | None) -> Iterator[Rows]:
-        """All battles by the hash of their question (or voter); None leaves them in order."""
+    def grouped(self, way: Way | None, *, named: bool = False) -> Iterator[Rows]:
+        """All battles by the hash of their question (or voter); None leaves them in order. With
+        `named`, only those that name one.
+        """
         if way is None:
             for share in self.shares():
                 yield from self.rows(share, None)
@@ -164,7 +166,8 @@ class BattleFiles:
         with connected() as con:
             source = Source(con, self.files, self.format).battles()
             columns = self._row_columns(way, f"hash({FILE}, {ROW})")
-            query = f"SELECT {columns} FROM ({source}) ORDER BY cluster"
+            some = f"WHERE {_NAMES[way]} <> ''" if named and way in _NAMES else ""
+            query = f"SELECT {columns} FROM ({source}) {some} ORDER BY cluster"
             yield from self._read(con.execute(query), whole=False)
 
     def in_order(self) -> Iterator[Rows]:
@@ -184,9 +187,8 @@ class BattleFiles:
             yield from self._read(con.execute(query), whole=False)
 
     def _row_columns(self, way: Way | None, itself: str) -> str:
-        named = {"question": "question_id", "voter": "voter"}
-        own = [f"CASE WHEN {n} <> '' THEN hash({n}) ELSE {itself} END" for n in named.values()]
-        ways = dict(zip(named, own, strict=True))
+        own = [f"CASE WHEN {n} <> '' THEN hash({n}) ELSE {itself} END" for n in _NAMES.values()]
+        ways: dict[str, str] = dict(zip(_NAMES, own, strict=True))
         cluster = f"hash({', '.join(own)})" if way == "both" else ways.get(way or "", itself)
         weight = ", coalesce(try_cast(weight AS DOUBLE), 1.0) AS weight"
         columns = f"{kind_hash(self.holds)} AS cell, {cluster} AS cluster"

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
@@ -15,6 +15,9 @@ from arena_kit import __version__
 from arena_kit.fanout import VARIABLE, on_cluster
 from arena_kit.files import DataError, visible
 from arena_kit.rating.base import RatingError
+
+if TYPE_CHECKING:
+    from arena_kit.policy.constants import Policy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -110,6 +113,25 @@ def runs_folder_option(described: str) -> Decorator:
         type=click.Path(path_type=Path, file_okay=False),
         help=f"{described} (default: runs/ in the workspace).",
     )
+
+
+def policy_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option `--policy`, which the command gets as `policy_file`."""
+    described = (
+        "Policy file (default: params/policy.yaml where there is one, else the policy as written)."
+    )
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option("--policy", "policy_file", type=kind, help=described)(command)
+
+
+def policy_of(file: Path | None) -> Policy:
+    """The policy of a file, or the one at hand."""
+    from arena_kit.policy.constants import Policy
+    from arena_kit.runs.settings import DEFAULT_POLICY, read_policy
+
+    if file is None and not DEFAULT_POLICY.is_file():
+        return Policy()
+    return read_policy(file or DEFAULT_POLICY)
 
 
 def cluster_option(command: Callable[P, R]) -> Callable[P, R]:

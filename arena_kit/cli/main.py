@@ -9,6 +9,7 @@ import click
 from arena_kit.cli import (
     cascade,
     check,
+    coverage,
     export,
     import_responses,
     imports,
@@ -28,8 +29,8 @@ from arena_kit.cli import (
 from arena_kit.cli.base import echo, main, plain_errors
 
 __all__ = [
-    "cascade", "check", "export", "import_responses", "imports", "lab", "ledger", "main",
-    "rate", "records", "rejudge", "runs", "serve", "show", "simulate", "sweep", "votes",
+    "cascade", "check", "coverage", "export", "import_responses", "imports", "lab", "ledger",
+    "main", "rate", "records", "rejudge", "runs", "serve", "show", "simulate", "sweep", "votes",
     "votes_review",
 ]  # fmt: skip
 
