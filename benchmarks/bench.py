@@ -5,7 +5,7 @@
 Both sides get the same synthetic battles. Every work runs in fresh processes: ours (`ours.py`)
 under this Python, the peer's (`peers.py`) under that of `.venv/peers`, in turns. Shown is the best
 of several calls; `first` is our first call in a new environment, with all imports and every kernel
-compiled. `of CPU` is the ratio of processor time, which says what a busy machine hides: the peers
+compiled, by the clock and, in brackets, the processor's time from the start of Python. `of CPU` is the ratio of processor time, which says what a busy machine hides: the peers
 use one core, some of our works use all. A bar that is missed, or that could not be measured, makes
 the exit status 1.
 """
@@ -135,7 +135,7 @@ def worker(python: Path, script: str, name: str, folder: str) -> Measured:
 
 def least(several: list[Measured]) -> Measured:
     """The least of each figure of several runs of one work; an error where one failed."""
-    figures = ("seconds", "cpu", "first", "peak_mb")
+    figures = ("seconds", "cpu", "first", "first_cpu", "peak_mb")
     if any("error" in each for each in several):
         return next(each for each in several if "error" in each)
     return several[0] | {
@@ -181,7 +181,8 @@ def _ours(ours: Measured) -> tuple[str, str, str]:
     if "error" in ours:
         return f"failed: {ours['error']}", "", ""
     peak = f"{ours['peak_mb']:.0f} MB" if "peak_mb" in ours else ""
-    return f"{ours['seconds']:8.4f} s", f"{ours['first']:6.2f} s", f"{peak:>7}"
+    cpu = f"({ours['first_cpu']:.1f})" if "first_cpu" in ours else ""
+    return f"{ours['seconds']:8.4f} s", f"{ours['first']:6.2f} s {cpu:<5}", f"{peak:>7}"
 
 
 def _peer(peer: Measured) -> tuple[str, str]:
@@ -209,7 +210,7 @@ def header() -> None:
     header_if_busy()
     if not READY.exists():
         print("There is no environment of peers in .venv/peers, so only our side is measured.")
-    print(f"{'work':<50} {'ours':>10} {'first':>8} {'peak':>7}   {'peer':<26}", end="")
+    print(f"{'work':<50} {'ours':>10} {'first (CPU)':>14} {'peak':>7}   {'peer':<26}", end="")
     print(f" {'its time':>10} {'(x: extrapolated)':<19} {'ratio':>10} {'of CPU':>7}  {'bar':<32}")
 
 

@@ -20,9 +20,11 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.streams import BattleFiles
 from arena_kit.cli.simulate import simulated
 from arena_kit.fanout import VARIABLE, fan_out, on_cluster, shares
+from arena_kit.files import write_text
 from arena_kit.matchmaking.world import World
 from arena_kit.rating.streamed import rate_boards
 from arena_kit.rating.streamed_replays import replay_boards
+from arena_kit.runs.sweep import Grid, run_sweep
 from tests.samples import asked, expanded
 
 WORLD = World(models=6, prompts=12, matchups=150, newcomers=1)
@@ -152,6 +154,20 @@ def test_permutations_and_replays_are_the_same_on_a_cluster(
     for mine, theirs in zip(here, there, strict=True):
         assert np.array_equal(mine.replicates, theirs.replicates)
         assert mine.ratings == theirs.ratings
+
+
+@pytest.mark.slow  # four kernels
+def test_notebooks_on_a_cluster_say_what_they_say_here(cluster: Cluster, workspace: Path) -> None:
+    """A grid of two runs on two workers, each in a kernel of its own: every run finishes, and the
+    answers are those of the same grid on this machine.
+    """
+    write_text(workspace / "grid.yaml", "subset_seed: [0, 1]\nn_perms: 20\nlimit_pairs: 10\n")
+    grid = Grid.read("pilot", workspace / "grid.yaml", workspace)
+    *_, here = run_sweep(grid, workspace / "runs" / "here", root=workspace, jobs=2)
+    with on_cluster(cluster.address):
+        *_, there = run_sweep(grid, workspace / "runs" / "there", root=workspace)
+    assert [run.status for run in there.runs] == ["finished", "finished"]
+    assert there.as_dict() == here.as_dict()
 
 
 @pytest.mark.slow  # 1.67 million rows, resampled twice

@@ -36,6 +36,8 @@ FILES = {
     "files",
     "battles.files",
     "battles.json_rows",
+    "battles.stream_cells",
+    "battles.stream_source",
     "battles.streams",
     "battles.tabular",
     "battles.texts",

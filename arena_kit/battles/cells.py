@@ -113,8 +113,10 @@ class Stream(Protocol):
     def passed(self, share: Share) -> None:
         """A part was read by somebody else."""
 
-    def grouped(self, way: Way | None) -> Iterator[Rows]:
-        """All battles by the hash of their question (or voter); None leaves them in order."""
+    def grouped(self, way: Way | None, *, named: bool = False) -> Iterator[Rows]:
+        """All battles by the hash of their question (or voter); None leaves them in order. With
+        `named`, only those that name one.
+        """
 
     def in_order(self) -> Iterator[Rows]:
         """All battles by time, then by id, then as they stand."""
@@ -124,3 +126,25 @@ class Share(NamedTuple):
     """Part of a log: pieces of files, each its number and its first and last row (exclusive)."""
 
     pieces: tuple[tuple[int, int, int], ...]
+
+
+def whole_clusters(chunks: Iterator[Rows]) -> Iterator[Rows]:
+    """Chunks of sorted rows, cut between clusters."""
+    left: Rows | None = None
+    for chunk in chunks:
+        rows = chunk if left is None else _joined(left, chunk)
+        cut = int(np.searchsorted(rows.cluster, rows.cluster[-1]))
+        if cut:
+            yield _part(rows, slice(None, cut))
+        left = _part(rows, slice(cut, None))
+    if left is not None:
+        yield left
+
+
+def _joined(one: Rows, other: Rows) -> Rows:
+    columns = zip(one, other, strict=True)
+    return Rows(*(None if a is None else np.concatenate([a, b]) for a, b in columns))  # type: ignore[arg-type]
+
+
+def _part(rows: Rows, some: slice) -> Rows:
+    return Rows(*(None if each is None else each[some] for each in rows))  # type: ignore[arg-type]

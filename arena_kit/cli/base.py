@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
@@ -16,6 +16,9 @@ from arena_kit import __version__
 from arena_kit.fanout import VARIABLE, on_cluster
 from arena_kit.files import DataError, visible
 from arena_kit.rating.base import RatingError
+
+if TYPE_CHECKING:
+    from arena_kit.policy.constants import Policy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -124,6 +127,24 @@ def params_option(described: str) -> Decorator:
     """The option `--params`: a file of a notebook's parameters."""
     described = f"{described} (default: params/NAME.yaml)."
     return click.option("--params", "params_file", type=FILE, help=described)
+
+
+def policy_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option `--policy`, which the command gets as `policy_file`."""
+    described = (
+        "Policy file (default: params/policy.yaml where there is one, else the policy as written)."
+    )
+    return click.option("--policy", "policy_file", type=FILE, help=described)(command)
+
+
+def policy_of(file: Path | None) -> Policy:
+    """The policy of a file, or the one at hand."""
+    from arena_kit.policy.constants import Policy
+    from arena_kit.runs.settings import DEFAULT_POLICY, read_policy
+
+    if file is None and not DEFAULT_POLICY.is_file():
+        return Policy()
+    return read_policy(file or DEFAULT_POLICY)
 
 
 def cluster_option(command: Callable[P, R]) -> Callable[P, R]:

@@ -9,6 +9,7 @@ import click
 from arena_kit.cli import (  # noqa: F401 (each hangs its commands on main)
     cascade,
     check,
+    coverage,
     export,
     import_responses,
     imports,

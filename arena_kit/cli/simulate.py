@@ -23,6 +23,8 @@ from arena_kit.cli.base import (
     json_option,
     main,
     plain_errors,
+    policy_of,
+    policy_option,
 )
 from arena_kit.fanout import fan_out
 from arena_kit.files import DataError
@@ -62,9 +64,7 @@ def _world_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @main.command()
 @_world_options
-@click.option("--policy", "policy_file", type=FILE,
-              help="Policy file (default: params/policy.yaml where there is one, else the policy "
-              "as written).")  # fmt: skip
+@policy_option
 @click.option("--seeds", default=5, show_default=True, help="Worlds to draw.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the first; others follow.")
 @click.option("--every", default=EVERY, show_default=True, help="Votes between measurements.")
@@ -98,7 +98,7 @@ def simulate(
     world = _world(settings)
     _check(seeds=(seeds, 1), seed=(seed, 0), every=(every, 1), jobs=(jobs, 0))
     _check_picture(plot)
-    policy = _policy(policy_file)
+    policy = policy_of(policy_file)
     numbers = range(seed, seed + seeds)
     with _ignored_by_workers():
         played = simulated(world, policy, numbers, every, jobs)
@@ -156,14 +156,6 @@ def _world(settings: dict[str, Any]) -> World:
         return World(**settings)
     except ValueError as error:
         raise DataError(str(error)) from None
-
-
-def _policy(file: Path | None) -> Policy:
-    from arena_kit.runs.settings import DEFAULT_POLICY, read_policy
-
-    if file is None and not DEFAULT_POLICY.is_file():
-        return Policy()
-    return read_policy(file or DEFAULT_POLICY)
 
 
 def _check(**given: tuple[int, int]) -> None:

@@ -244,7 +244,7 @@ class Ledger:
     def awaited(self, intent: Intent) -> dict[str, Awaited]:
         """An intent's requests that have no result yet, by name."""
         rows = self._rows(f"SELECT key, request, request_id {_OWED}", intent.intent)
-        return {intent.name(owed.key): owed for owed in (Awaited(*row) for row in rows)}
+        return {intent.name(row[0]): Awaited._make(row) for row in rows}
 
     def holds(self, intent: Intent, keys: Container[str]) -> bool:
         """Whether an intent still owes one of these requests."""

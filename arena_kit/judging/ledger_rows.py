@@ -162,7 +162,7 @@ def answer_row(
         key,
         judge_model,
         request_id or answer.request_id,
-        answer.status.value,
+        str(answer.status),
         whole_text(answer.text),
         answer.served_model,
         to_json(answer.usage).decode(),

@@ -264,6 +264,19 @@ class Judgment:
 
 
 @contextmanager
+def rare_garbage_collection() -> Iterator[None]:
+    """Collect garbage rarely while many long-lived records are held: each full collection would
+    look at all of them. What is short-lived is still collected.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 1000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@contextmanager
 def garbage_collection_disabled() -> Iterator[None]:
     """Disable garbage collection while many long-lived records are created: it would free none
     of them and take a third of the time.

@@ -24,6 +24,7 @@ from arena_kit.judging.records import (
     Status,
     Verdict,
     garbage_collection_disabled,
+    rare_garbage_collection,
 )
 from arena_kit.judging.rendering import Rubric, render
 from arena_kit.judging.terms import AskingTerms, OnSettled
@@ -85,6 +86,7 @@ class Material:
         return [replace(request, look=look) for request in requests] if look else requests
 
 
+@rare_garbage_collection()
 def judge_pairs(
     pairs: Sequence[Pair],
     material: Material,

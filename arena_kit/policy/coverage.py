@@ -64,36 +64,70 @@ class AdjacentPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Coverage:
+class PairTable:
+    """Votes of models and between any two of them; arrays follow `models`.
+
+    Parameters
+    ----------
+    votes, decisive, ties, both_bad
+        Votes of each model in all, and of each kind. Votes are also how often it was shown.
+    by_pair, pair_prompts
+        Decisive votes between two models, and on how many prompts they were cast.
+    """
+
+    policy: Policy
+    models: tuple[str, ...]
+    votes: Counts
+    decisive: Counts
+    ties: Counts
+    both_bad: Counts
+    by_pair: Counts
+    pair_prompts: Counts
+
+    def index(self, model: str) -> int:
+        """The row of a model."""
+        if model not in self.models:
+            raise KeyError(f"{model!r} is not covered; covered: {', '.join(self.models)}")
+        return self.models.index(model)
+
+    def pair(self, first: str, second: str) -> PairCoverage:
+        """How well two models are compared (4)."""
+        i, j = self.index(first), self.index(second)
+        return PairCoverage(votes=int(self.by_pair[i, j]), prompts=int(self.pair_prompts[i, j]))
+
+    def adjacent(self, order: Sequence[str]) -> tuple[AdjacentPair, ...]:
+        """The neighbours in an order and whether they have the floor of comparisons (7.3)."""
+        return tuple(
+            AdjacentPair(
+                above=above,
+                below=below,
+                coverage=(coverage := self.pair(above, below)),
+                meets_floor=coverage.meets_floor(self.policy),
+            )
+            for above, below in pairwise(order)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Coverage(PairTable):
     """The coverage of a log, or of the votes so far; arrays follow `models` and `prompts`.
 
     Parameters
     ----------
     enabled, active
         Which models may be matched and which prompts count; others keep their votes.
-    votes, decisive, ties, both_bad
-        Votes of each model in all, and of each kind. Votes are also how often it was shown.
     exposure, matchups
         How often each model was shown in the rolling window, and the matchups in it.
-    by_prompt, by_pair, pair_prompts
-        Decisive votes of a model on a prompt and between two models, and on how many
-        prompts the latter were cast.
+    by_prompt
+        Decisive votes of a model on a prompt.
     """
 
-    policy: Policy
-    models: tuple[str, ...]
     prompts: tuple[str, ...]
     enabled: Bools
     active: Bools
-    votes: Counts
-    decisive: Counts
-    ties: Counts
-    both_bad: Counts
     exposure: Counts
     matchups: int
     by_prompt: Counts
-    by_pair: Counts
-    pair_prompts: Counts
 
     def __repr__(self) -> str:
         return (
@@ -151,12 +185,6 @@ class Coverage:
             by_pair=by_pair,
             pair_prompts=pair_prompts,
         )
-
-    def index(self, model: str) -> int:
-        """The row of a model."""
-        if model not in self.models:
-            raise KeyError(f"{model!r} is not covered; covered: {', '.join(self.models)}")
-        return self.models.index(model)
 
     def prompt_coverage(self) -> NDArray[np.float64]:
         """Share of active prompts on which each model has the floor of decisive votes (7.2)."""
@@ -228,23 +256,6 @@ class Coverage:
             for i, model in enumerate(self.models)
             if self.enabled[i]
         ]
-
-    def pair(self, first: str, second: str) -> PairCoverage:
-        """How well two models are compared (4)."""
-        i, j = self.index(first), self.index(second)
-        return PairCoverage(votes=int(self.by_pair[i, j]), prompts=int(self.pair_prompts[i, j]))
-
-    def adjacent(self, order: Sequence[str]) -> tuple[AdjacentPair, ...]:
-        """The neighbours in an order and whether they have the floor of comparisons (7.3)."""
-        return tuple(
-            AdjacentPair(
-                above=above,
-                below=below,
-                coverage=(coverage := self.pair(above, below)),
-                meets_floor=coverage.meets_floor(self.policy),
-            )
-            for above, below in pairwise(order)
-        )
 
     def pair_scores(self, order: Sequence[str]) -> dict[str, float]:
         """The pair coverage score of each contender, in an order of all models (9.2).

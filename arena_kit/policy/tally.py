@@ -16,6 +16,8 @@ from arena_kit.policy.constants import Policy
 from arena_kit.policy.exposure import Counts, DueWindow, Floats, Numbers, Roster, aimed_votes
 from arena_kit.rating.glicko2 import replay_order
 
+#: Why weighted battles are refused.
+NOT_SINGLE = "coverage counts single votes and cannot use weights or pair counts"
 #: The numbers of two models, the lower one first.
 Pair = tuple[int, int]
 
@@ -199,7 +201,7 @@ class Tally:
 def check_single_votes(battles: BattleLog) -> None:
     """Refuse a log whose rows stand for more or less than one vote each."""
     if np.any(battles.weights() != 1.0):
-        raise DataError("coverage counts single votes and cannot use weights or pair counts")
+        raise DataError(NOT_SINGLE)
 
 
 def grown(array: NDArray[Any], *shape: int, rest: bool = False) -> NDArray[Any]:

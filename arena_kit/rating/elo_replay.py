@@ -113,14 +113,14 @@ def _lockstep(
     sizes: NDArray[np.int32],
     row_of: NDArray[np.intp],
 ) -> NDArray[np.float64]:
-    out = np.empty((len(rules), len(seeds), games.n_models))
-    width = max(64, _BLOCK // max(1, sets.shape[1]))
-    for start in range(0, len(seeds), width):
-        block = slice(start, start + width)
+    def share(block: slice) -> NDArray[np.float64]:
         rows = row_of[block]
         index = _shuffled(sets[rows].T, seeds[block], sizes[rows])
-        out[:, block] = _play(games, rules, index, sizes[rows])
-    return out
+        return _play(games, rules, index, sizes[rows])
+
+    width = max(64, _BLOCK // max(1, sets.shape[1]))
+    blocks = [slice(start, start + width) for start in range(0, len(seeds), width)]
+    return np.concatenate([*fan_out(share, blocks, by="here")], axis=1)
 
 
 def _play(

@@ -120,8 +120,9 @@ def replay_votes(votes: Votes, limits: Limits, state: State, trace: Trace) -> No
             move(i, info_i, pull_i, limits, state)
             move(j, info_j, pull_j, limits, state)
         if len(traced_mu):
-            for at, k in ((2 * n, i), (2 * n + 1, j)):
-                traced_mu[at], traced_var[at], traced_s[at] = mu[k], var[k], s[k]
+            at = 2 * n
+            traced_mu[at], traced_var[at], traced_s[at] = mu[i], var[i], s[i]
+            traced_mu[at + 1], traced_var[at + 1], traced_s[at + 1] = mu[j], var[j], s[j]
 
 
 def replay_periods(
@@ -132,9 +133,11 @@ def replay_periods(
     `period` numbers the period of each vote, rising along the order. From its first game on,
     a model's RD grows by its volatility in every period without one.
     """
-    order, most = votes[0], limits[2]
+    order, _, _, _ = votes
+    _, _, most = limits
     _, var, _, _, s = state
-    due = work[2]
+    _, _, due = work
+    traced_mu, _, _ = trace
     first, now = 0, 0
     while first < len(order):
         now = period[order[first]]
@@ -145,7 +148,7 @@ def replay_periods(
         open_period(votes, span, limits, state, work)
         sum_period(votes, span, state, work)
         close_period(votes, span, limits, state, work)
-        if len(trace[0]):
+        if len(traced_mu):
             trace_period(votes, span, limits, state, work, trace)
         first = end
     for k in range(len(var)):
@@ -157,7 +160,8 @@ def open_period(votes: Votes, span: Span, limits: Limits, state: State, work: Wo
     """Bring all who play to the onset of this period."""
     order, a, b, score = votes
     first, end, now = span
-    most, due = limits[2], work[2]
+    _, _, most = limits
+    _, _, due = work
     _, var, damp, _, s = state
     for n in range(first, end):
         if score[order[n]] >= 0.0:
@@ -204,7 +208,8 @@ def trace_period(
     """Note both sides of each vote of a period as they stand after it."""
     order, a, b, _ = votes
     first, end, now = span
-    most, due = limits[2], work[2]
+    _, _, most = limits
+    _, _, due = work
     mu, var, _, _, s = state
     traced_mu, traced_var, traced_s = trace
     for n in range(first, end):

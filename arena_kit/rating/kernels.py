@@ -23,6 +23,7 @@ from arena_kit.rating.splitmix import GAMMA, mix
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Places = NDArray[np.uint64]
 
 _S11, _S32 = np.uint64(11), np.uint64(32)
 _UNIT = 2.0**-53
@@ -34,6 +35,9 @@ _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (1 / factorial(n) for n in 
 LANES = 4
 #: Conjugate gradients stop at this share of the first residual; Newton's next step takes the rest.
 _FORCING = 1e-4
+#: What kernels do without, since compiling it takes time: reference counts (they make no arrays),
+#: a way to be called from C, and rewritten array expressions.
+_LEAN: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True, "no_rewrites": True}
 _PATIENCE = 1.0  # seconds; loading what was compiled before takes less
 
 
@@ -44,7 +48,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], *fastmath: str) -> None:
         self.compiled = njit(
-            function, nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath)
+            function, nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath), **_LEAN
         )
         self.ready = False
 
@@ -218,40 +222,11 @@ def _total(x: Any) -> float:
     return total
 
 
-@register_jitable
-def _slopes(wins: Any, total: Any, q: Any, change: Any, slope: Any) -> None:
-    """The slope of the log-likelihood at strengths q, which are exponentials. Unsigned places say
-    that none counts from the end, without which these loops would not be vectorised.
-    """
-    n = np.uint64(len(q))
-    for i in range(n):
-        slope[i] = 0.0
-    for i in range(n):
-        own, mine, row = q[i], 0.0, i * n
-        for j in range(i + np.uint64(1), n):
-            each = wins[row + j] - total[row + j] * (own / (own + q[j]))
-            change[j] = each
-            mine += each
-        for j in range(i + np.uint64(1), n):
-            slope[j] -= change[j]
-        slope[i] += mine
-
-
-@register_jitable
-def _secant(k: int, taken: Any, lengths: Any, step: Any) -> float:
-    """Broyden's correction of a step by the k that were taken; what it is to be divided by."""
-    for j in range(1, k):
-        along = _product(taken[j - 1], step) / lengths[j - 1]
-        for i in range(len(step)):
-            step[i] += taken[j, i] * along
-    return 1.0 - _product(taken[k - 1], step) / lengths[k - 1] if k else 1.0
-
-
-def _climb(
-    low: Codes,
-    high: Codes,
-    slot: Codes,
-    cell: Codes,
+def _climb(  # noqa: C901, PLR0912 (one function compiles in less time than several)
+    low: Places,
+    high: Places,
+    slot: Places,
+    cell: Places,
     won: Floats,
     games: Floats,
     times: Floats,
@@ -261,36 +236,67 @@ def _climb(
     tolerance: float,
     taken: Floats,
     lengths: Floats,
-    work: Floats,
+    q: Floats,
+    slope: Floats,
+    step: Floats,
+    change: Floats,
     theta: Floats,
 ) -> int:
-    """Move strengths to the peak for resampled cells, in place: 1 where they settled, 0 where they
-    did not, -1 where no peak exists.
+    """Move strengths to the peak for resampled cells, in place, by Broyden's method: 1 where they
+    settled, 0 where they did not, -1 where no peak exists.
 
     `wins` of the lower side and `total` are square tables, laid out flat, that come with the prior
     and leave with the resample; pair c is at `slot[c]` and cell i at `cell[i]`. The cell was won by
-    its lower side `won[i]` of `games[i]` times and counts `times[i]`-fold. `taken` has room for a
-    row per step, `lengths` for a number, `work` for five rows.
+    its lower side `won[i]` of `games[i]` times and counts `times[i]`-fold. `inverse` is laid out
+    flat, too, as are the steps `taken`, `lengths` their squares; `q`, `slope`, `step` and `change`
+    are room to work in. Places are unsigned, which says that none counts from the end: else the
+    loops would not be vectorised.
     """
-    n = len(theta)
+    n, one = np.uint64(len(theta)), np.uint64(1)
     for c in range(len(cell)):
         wins[cell[c]] += times[c] * won[c]
         total[cell[c]] += times[c] * games[c]
-    q, slope, step, change, reached = work[0], work[1], work[2], work[3], work[4]
-    if not _has_peak(low, high, slot, wins, total, reached):
+    if not _has_peak(low, high, slot, wins, total, q):
         return -1
-    for k in range(len(taken)):
+    for k in range(len(lengths)):
         for i in range(n):
             q[i] = exp(theta[i])
-        _slopes(wins, total, q, change, slope)
+            slope[i] = 0.0
+        row = np.uint64(0)
         for i in range(n):
-            step[i] = _product(inverse[i], slope)
-        shrink = _secant(k, taken, lengths, step)
+            own, mine = q[i], 0.0
+            for j in range(i + one, n):
+                each = wins[row + j] - total[row + j] * (own / (own + q[j]))
+                change[j] = each
+                mine += each
+            for j in range(i + one, n):
+                slope[j] -= change[j]
+            slope[i] += mine
+            row += n
+        row = np.uint64(0)
+        for i in range(n):
+            along = 0.0
+            for j in range(n):
+                along += inverse[row + j] * slope[j]
+            step[i] = along
+            row += n
+        row, shrink = np.uint64(0), 1.0
+        for m in range(k):
+            along = 0.0
+            for i in range(n):
+                along += taken[row + i] * step[i]
+            along /= lengths[m]
+            row += n
+            if m + 1 < k:
+                for i in range(n):
+                    step[i] += taken[row + i] * along
+            else:
+                shrink = 1.0 - along
         largest, square = 0.0, 0.0
         for i in range(n):
             move = step[i] / shrink
             theta[i] += move
-            taken[k, i] = move
+            taken[row + i] = move
             square += move * move
             largest = max(largest, abs(move))
         if not square <= 400.0:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from arena_kit.rating import elo_steps
+from arena_kit.rating.kernels import Kernel
 from arena_kit.rating.splitmix import GAMMA, mix
 
 _S16, _S32, _S48 = np.uint64(16), np.uint64(32), np.uint64(48)
 _LAST = np.uint64(0xFFFF)
 
-register_jitable(mix)
 
-
-@njit(nogil=True, cache=True)
-def add_drawn(
+def _add_drawn(
     sums: NDArray[np.float64],
     rows: NDArray[np.int32],
     clusters: NDArray[np.uint64],
@@ -41,4 +37,5 @@ def add_drawn(
             sums[row, lane + 3] += w * table[bits >> _S48]
 
 
-play_elo = njit(nogil=True, cache=True)(elo_steps.play)
+add_drawn = Kernel(_add_drawn)
+play_elo = Kernel(elo_steps.play)

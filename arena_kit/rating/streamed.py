@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, B_WINS
-from arena_kit.battles.cells import CellTable, Rows, Share, Stream, Way
+from arena_kit.battles.cells import CellTable, Share, Stream, Way, whole_clusters
 from arena_kit.battles.log import BattleLog, Ints
 from arena_kit.fanout import cluster, fan_out
 from arena_kit.rating.base import (
@@ -364,7 +364,7 @@ def _meats(
     pieces = [0] * len(boards)
     row_of = np.max([board.row_of for board in boards], axis=0)
     chunks = stream.grouped(way)
-    for chunk in chunks if way is None else _whole_clusters(chunks):
+    for chunk in chunks if way is None else whole_clusters(chunks):
         row = row_of[chunk.cell]
         for i, board in enumerate(boards):
             own = (row >= board.first) & (row < board.first + len(board.counts))
@@ -381,25 +381,3 @@ def _meats(
         Passed(s, float(p), m * (p / max(1, p - 1)))
         for s, p, m in zip(seen, pieces, meats, strict=True)
     ]
-
-
-def _whole_clusters(chunks: Iterator[Rows]) -> Iterator[Rows]:
-    """Chunks of sorted rows, cut between clusters."""
-    left: Rows | None = None
-    for chunk in chunks:
-        rows = chunk if left is None else _joined(left, chunk)
-        cut = int(np.searchsorted(rows.cluster, rows.cluster[-1]))
-        if cut:
-            yield _part(rows, slice(None, cut))
-        left = _part(rows, slice(cut, None))
-    if left is not None:
-        yield left
-
-
-def _joined(one: Rows, other: Rows) -> Rows:
-    columns = zip(one, other, strict=True)
-    return Rows(*(None if a is None else np.concatenate([a, b]) for a, b in columns))  # type: ignore[arg-type]
-
-
-def _part(rows: Rows, some: slice) -> Rows:
-    return Rows(*(None if each is None else each[some] for each in rows))  # type: ignore[arg-type]

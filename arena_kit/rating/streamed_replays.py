@@ -25,7 +25,7 @@ from arena_kit.rating.base import (
     Rating,
     RatingError,
     Ratings,
-    known,
+    ranked,
     scores,
     why_no_interval,
 )
@@ -209,9 +209,8 @@ def _play_elo(
     if compiled:
         from arena_kit.rating import stream_kernels
 
-        kernel: Any = stream_kernels.play_elo
         ratings = state.copy()
-        kernel(*columns, k, unit, ratings)
+        stream_kernels.play_elo(*columns, k, unit, ratings)
         return ratings
     plain = state.tolist()
     a, b, score, drawn = (column.tolist() for column in columns)
@@ -239,21 +238,11 @@ def _ranked(
     extra: dict[str, Floats],
 ) -> tuple[Rating, ...]:
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(draws))
+    extra = {**extra, "evidence_se": se}
     if isinstance(method, PermutationElo):
-        wider = widening(np.maximum(1.0, seen - 1))
-        low, high = (rating + wider * (end - rating) for end in (low, high))
+        df = np.maximum(1.0, seen - 1)
+        low, high = (rating + widening(df) * (end - rating) for end in (low, high))
+        extra["df"] = np.where(np.isfinite(low), df, np.nan)
     sides = np.concatenate([board.log.a, board.log.b])
     n_battles = np.bincount(sides, np.tile(board.log.weights(), 2), board.n)
-    rows = [
-        Rating(
-            model=model,
-            rating=float(rating[i]),
-            ci_low=known(low[i]),
-            ci_high=known(high[i]),
-            n_battles=round(n_battles[i]),
-            extra={**{k: known(v[i]) for k, v in extra.items()}, "evidence_se": known(se[i])},
-            no_interval=reasons[i],
-        )
-        for i, model in enumerate(board.log.models)
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
+    return ranked(board.log.models, rating, (low, high), n_battles, extra, reasons)

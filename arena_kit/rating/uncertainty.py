@@ -172,16 +172,16 @@ def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
             return _ascended(fit, pairs, wins + more_wins, total + more, priors.spare)
 
         return refit_pairs
-    inverse, cell = np.ascontiguousarray(fit.inverse()), slot[pairs.of_cell]
+    inverse = fit.inverse().ravel()
+    places = [each.astype(np.uint64) for each in (pairs.low, pairs.high, slot, slot[pairs.of_cell])]
 
     def refit(times: Floats) -> Floats:
         from arena_kit.rating import kernels
 
         theta, wins, total = fit.theta.copy(), prior_wins.copy(), prior_total.copy()
-        taken, lengths, work = np.empty((_MOST_STEPS, n)), np.empty(_MOST_STEPS), np.empty((5, n))
         settled = kernels.climb(
-            pairs.low, pairs.high, slot, cell, won, games, times, wins, total, inverse,
-            _TOLERANCE, taken, lengths, work, theta,
+            *places, won, games, times, wins, total, inverse, _TOLERANCE,
+            np.empty(_MOST_STEPS * n), np.empty(_MOST_STEPS), *np.empty((4, n)), theta,
         )  # fmt: skip
         return (
             theta if settled > 0 else _ascended(fit, pairs, wins[slot], total[slot], priors.spare)

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit.battles import streams
+from arena_kit.battles import stream_cells, stream_source, streams
 from arena_kit.battles.battle import OUTCOMES
 from arena_kit.battles.cells import HashIndex
 from arena_kit.battles.files import LeftOutWarning, write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
-from arena_kit.battles.streams import BattleFiles, Meter, battle_files
+from arena_kit.battles.stream_source import battle_files
+from arena_kit.battles.streams import BattleFiles, Meter
 from arena_kit.files import DataError
 from arena_kit.rating.glicko2 import replay_order
 from tests.samples import asked
@@ -62,7 +63,8 @@ def test_a_folder_holds_what_its_files_hold(tmp_path: Path, suffix: str) -> None
 
 def test_small_chunks_are_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However Parquet is cut into pieces, the rows are all there, once and in order."""
-    monkeypatch.setattr(streams, "_CHUNK", 2048)
+    for module in (stream_source, streams):
+        monkeypatch.setattr(module, "CHUNK", 2048)
     log = asked(9000)
     stream = BattleFiles.of(folder_of(log, tmp_path / "votes"))
     assert every_row(stream) == as_rows(log)
@@ -184,7 +186,7 @@ def test_a_file_that_is_there_twice_is_refused(
     sentence = r"part9\.csv:(\d+): battle_id 'b\d+' was there before, at .*part0\.csv:\1$"
     with pytest.raises(DataError, match=sentence):
         BattleFiles.of(folder)
-    monkeypatch.setattr(streams, "_COMPARED", 30)
+    monkeypatch.setattr(stream_cells, "_COMPARED", 30)
     with pytest.raises(DataError, match=sentence):
         BattleFiles.of(folder)
 

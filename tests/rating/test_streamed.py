@@ -17,7 +17,7 @@ from arena_kit import (
     Ratings,
     rate_files,
 )
-from arena_kit.battles import streams
+from arena_kit.battles import stream_source, streams
 from arena_kit.battles.files import read_battles, write_battles
 from arena_kit.battles.log import Labels
 from arena_kit.battles.streams import BattleFiles
@@ -107,7 +107,8 @@ def test_order_and_chunks_change_no_resample(
     """
     log = asked(5000)
     first, _ = rate_boards(BOOTSTRAP, on_disk(log, tmp_path / "one", parts=1))
-    monkeypatch.setattr(streams, "_CHUNK", 2048)
+    for module in (stream_source, streams):
+        monkeypatch.setattr(module, "CHUNK", 2048)
     monkeypatch.setattr(streamed, "MOST_BYTES", 4 * 8 * 45 * 30)
     shuffled = log.select(np.random.default_rng(5).permutation(len(log)))
     second, _ = rate_boards(BOOTSTRAP, on_disk(shuffled, tmp_path / "two", parts=3))

@@ -22,8 +22,9 @@ import anthropic
 import httpx2
 from anthropic.pagination import SyncPage
 from anthropic.types.messages import MessageBatch
+from pydantic_core import to_json
 
-from arena_kit.files import DataError
+from arena_kit.files import DataError, whole_text
 from arena_kit.judging.judges.anthropic_wire import (
     is_message,
     message_params,
@@ -320,9 +321,11 @@ class _RateLimit:
 
 
 def _json_size(text: str) -> int:
-    """Bytes of a text in JSON, as the SDK writes it; rare control characters aside."""
-    plain = text.encode("utf-8", "replace")
-    return len(plain) + plain.count(b"\n") + plain.count(b'"') + plain.count(b"\\")
+    """Bytes of a text in JSON, as the SDK writes it."""
+    try:
+        return len(to_json(text))
+    except ValueError:  # lone surrogates
+        return len(to_json(whole_text(text)))
 
 
 _system_size = lru_cache(maxsize=64)(_json_size)  # system texts are few and long

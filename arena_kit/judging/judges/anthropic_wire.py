@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import anthropic
@@ -27,7 +28,7 @@ from arena_kit.judging.judges.base import (
     UnsureError,
     redirect_error,
     scrubbed,
-    token_count,
+    token_counts,
 )
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Answer, Status, verdict_schema
@@ -61,14 +62,19 @@ def message_params(
     graded: bool = False,
 ) -> dict[str, Any]:
     """The body of one message; the system text is one block, cached for an hour."""
+    shared = _shared_params(system, model, max_tokens, effort, verdict=verdict, graded=graded)
+    return {**shared, "messages": [{"role": "user", "content": user}]}
+
+
+@lru_cache(maxsize=64)
+def _shared_params(
+    system: str, model: str, max_tokens: int, effort: str, *, verdict: bool, graded: bool
+) -> dict[str, Any]:
+    """What all messages of a system text have in common."""
     config: dict[str, Any] = {"effort": effort} if effort else {}
     if verdict:
         config["format"] = {"type": "json_schema", "schema": verdict_schema(graded=graded)}
-    params: dict[str, Any] = {
-        "model": model,
-        "max_tokens": max_tokens,
-        "messages": [{"role": "user", "content": user}],
-    }
+    params: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
     if system:
         cached = {"type": "ephemeral", "ttl": "1h"}
         params["system"] = [{"type": "text", "text": system, "cache_control": cached}]
@@ -106,13 +112,17 @@ def read_message(message: Any, price: Price, *, batch: bool, name: str, line: st
             request_id=name, status=Status.ERRORED, detail="a success without a message"
         )
         return Result(answer=answer, name=name, line=line)
-    blocks = [block for block in message["content"] if isinstance(block, dict)]
+    texts = [
+        str(block.get("text", ""))
+        for block in message["content"]
+        if isinstance(block, dict) and block.get("type") == "text"
+    ]
     usage = _usage(message.get("usage"))
     stop = str(message.get("stop_reason"))
     answer = Answer(
         request_id=name,
         status=_STATUS.get(stop, Status.OK),
-        text="".join(str(b.get("text", "")) for b in blocks if b.get("type") == "text"),
+        text="".join(texts),
         served_model=whole_text(str(message.get("model", ""))[:200]),
         usage=usage,
         cost_usd=price.usd(usage, batch=batch),
@@ -213,7 +223,7 @@ def _usage(usage: Any) -> dict[str, int]:
             "cache_creation_input_tokens": usage.get("cache_creation_input_tokens") or 0,
             "ephemeral_5m_input_tokens": written.get("ephemeral_5m_input_tokens") or 0,
         }
-        return {name: token_count(number) for name, number in numbers.items()}
+        return token_counts(numbers)
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 

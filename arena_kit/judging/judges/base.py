@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic_core import to_json
 
@@ -243,6 +243,14 @@ def token_count(number: object) -> int:
     if type(count) is int and 0 <= count <= _MOST_TOKENS:
         return count
     raise ValueError(f"{str(number)[:40]!r} is no number of tokens")
+
+
+def token_counts(numbers: dict[str, Any]) -> dict[str, int]:
+    """Numbers of tokens by name; a ValueError where one of them is none."""
+    counts = numbers.values()
+    if set(map(type, counts)) == {int} and min(counts) >= 0 and max(counts) <= _MOST_TOKENS:
+        return numbers  # as nearly always, and several times quicker than one by one
+    return {name: token_count(number) for name, number in numbers.items()}
 
 
 def first_of_each(requests: Iterable[Asked]) -> list[Asked]:
