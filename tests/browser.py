@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from select import select
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -117,6 +117,7 @@ class Browser:
         end = monotonic() + _PATIENCE
         while not self._is_true(code):
             assert monotonic() < end, f"never true: {code}; shown: {self.text()[:2000]}"
+            sleep(0.01)
 
     def _is_true(self, code: str) -> bool:
         try:

@@ -8,12 +8,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from arena_kit.runs.record import TOKEN_VARIABLE, Record
 
 _GRAMMAR = "rfc3987_syntax"
+_ENGINE = "arena_kit"
+_SAVED_EVERY = 1.0  # seconds
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
 
@@ -40,16 +43,50 @@ def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Pa
     with _kernel_environment(record), folder as private, _kernel_errors(Path(private)) as quiet:
         short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
         manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
-        import_papermill().execute_notebook(
+        papermill = import_papermill()
+        papermill.engines.papermill_engines.register(_ENGINE, _sparing_engine())
+        papermill.execute_notebook(
             str(notebook),
             str(record.path / "report.ipynb"),
             parameters=parameters,
+            engine_name=_ENGINE,
             cwd=str(root),
             progress_bar=False,
             config=Config({"KernelManager": manager}),
             kernel_manager_class=quiet,
             log_output=False,
         )
+
+
+def _sparing_engine() -> type:
+    """The engine of papermill, which saves the notebook before and after each cell: here once a
+    second at most, and in the end, however it ends.
+    """
+    from papermill.engines import NBClientEngine, NotebookExecutionManager
+
+    class Manager(NotebookExecutionManager):  # type: ignore[misc]
+        def save(self, **options: Any) -> None:
+            if (self.now() - self.last_save_time).total_seconds() >= _SAVED_EVERY:
+                super().save(**options)
+
+        def notebook_complete(self, **options: Any) -> None:
+            self.last_save_time = self.start_time - timedelta(seconds=_SAVED_EVERY)
+            super().notebook_complete(**options)
+
+    class Engine(NBClientEngine):  # type: ignore[misc]
+        @classmethod
+        def execute_notebook(
+            cls, nb: Any, kernel_name: str, output_path: str, *, progress_bar: bool, **options: Any
+        ) -> Any:
+            manager = Manager(nb, output_path, progress_bar=progress_bar)
+            manager.notebook_start()
+            try:
+                cls.execute_managed_notebook(manager, kernel_name, **options)
+            finally:
+                manager.notebook_complete()
+            return manager.nb
+
+    return Engine
 
 
 @contextmanager
