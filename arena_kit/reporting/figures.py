@@ -242,9 +242,10 @@ def _save(figure: Figure, path: Path) -> None:
     from PIL import Image
 
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()  # once; `savefig` draws twice and encodes what is decoded here
+    canvas.draw()  # type: ignore[no-untyped-call]  # `savefig` draws twice, and encodes as well
+    drawn = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
     few = (
-        Image.fromarray(np.asarray(canvas.buffer_rgba()))
+        Image.fromarray(drawn)
         .convert("RGB")
         .quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     )
