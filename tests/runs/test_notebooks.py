@@ -18,8 +18,8 @@ import yaml
 from click.testing import CliRunner, Result
 from papermill.cli import papermill
 
-from arena_kit.cli.main import main
 from arena_kit.cli.board import show_board
+from arena_kit.cli.main import main
 from arena_kit.runs import notebooks
 from arena_kit.runs.compare import compare_records
 from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, copy_workspace, report_of
