@@ -67,11 +67,9 @@ def test_a_list_says_what_each_run_found(two: Path) -> None:
     manifest(two, "failed", status="failed", error="DataError: no \x1b[31mprompt")
     found = {row["id"]: row for row in json.loads(invoke("runs", "list", "--json").stdout)}
     assert set(found) == {"one", "two", "broken", "failed"}
-    strengths = json.loads((two / "runs" / "one" / "bradley_terry.json").read_text())
-    firsts = [f"{d}: {strengths[d]['claims']['sentences'][0]}"
-              for d in ("factuality", "calibration", "clinical_utility")]  # fmt: skip
-    gate = json.loads((two / "runs" / "one" / "manifest.json").read_text()).get("judge_gate")
-    assert found["one"]["answer"] == ([gate["sentence"]] if gate else []) + firsts
+    box = json.loads((two / "runs" / "one" / "answer.json").read_text())
+    assert found["one"]["answer"] == [box["gate"], *box["answer"]]
+    assert found["one"]["cautions"] == box["caveats"]
     assert (found["one"]["mode"], found["one"]["usd"]) == ("pilot", 0.0)
     assert "expected a JSON object" in found["broken"]["why_not"]
     table = invoke("runs", "list").stdout
