@@ -83,7 +83,8 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     assert "by Bradley–Terry" in pilot.stdout
     assert "Elo ± SEM" in pilot.stdout
     assert "aspen" in pilot.stdout
-    assert "\nfactuality: the first place is " in pilot.stdout
+    said = json.loads((record / "answer.json").read_text())["said"]
+    assert "\n".join(said) in pilot.stdout
     assert "Neighbouring orders decided" not in pilot.stdout, "the answer says it, and the report"
     found = {str(p.relative_to(record)) for p in record.rglob("*") if p.is_file()}
     assert found >= TOURNAMENT_ARTIFACTS | {
