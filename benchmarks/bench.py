@@ -5,9 +5,9 @@
 Both sides get the same synthetic battles. Every work runs in fresh processes: ours (`ours.py`)
 under this Python, the peer's (`peers.py`) under that of `.venv/peers`, in turns. Shown is the best
 of several calls; `first` is our first call in a new environment, with all imports and every kernel
-compiled, by the clock and, in brackets, the processor's time from the start of Python. `of CPU` is the ratio of processor time, which says what a busy machine hides: the peers
-use one core, some of our works use all. A bar that is missed, or that could not be measured, makes
-the exit status 1.
+compiled, by the clock and, in brackets, the processor's time from the start of Python. `of CPU` is
+the ratio of processor time, which says what a busy machine hides: the peers use one core, some of
+our works use all. A bar that is missed, or that could not be measured, makes the exit status 1.
 """
 
 from __future__ import annotations
