@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from itertools import permutations
 
@@ -36,6 +37,22 @@ def test_both_orders_of_every_pair_are_asked_once(ledger: Ledger) -> None:
     assert outcomes(judgments) == [(p, Settlement.WINNER, p.entrant_a) for p in PAIRS]
     assert len(ledger) == 12
     assert {v.judge_model for j in judgments for v in (j.forward, j.backward)} == {"scripted/v1"}
+
+
+def test_garbage_is_collected_as_before_afterwards(ledger: Ledger) -> None:
+    """Judging collects garbage rarely, and leaves the collector as it was, after an error too."""
+    before = gc.get_threshold()
+    seen = []
+
+    def watched(request: JudgeRequest) -> str:
+        seen.append(gc.get_threshold())
+        return by_name(request)
+
+    judge_pairs(PAIRS, MATERIAL, ScriptedJudge(watched), ledger)
+    assert seen[0] > before
+    with pytest.raises(OfflineError):
+        judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger, look=1, offline=True)
+    assert gc.get_threshold() == before
 
 
 def test_a_second_run_asks_nothing(ledger: Ledger) -> None:
