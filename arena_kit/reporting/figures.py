@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
-from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from typing import Any, ParamSpec
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -229,12 +229,13 @@ def _save(figure: Figure, path: Path) -> None:
     """Write a figure in so many colours as it takes to look the same, in half the bytes; chosen so
     that rare ones, which mean something, stay.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    whole = BytesIO()
-    figure.savefig(whole, format="png", metadata={"Software": None})
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # once; `savefig` draws twice and encodes what is decoded here
     few = (
-        Image.open(whole)
+        Image.fromarray(np.asarray(canvas.buffer_rgba()))
         .convert("RGB")
         .quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     )
