@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 from arena_kit.judging.ledger import Ledger
-from tests.browser import running_browser
+from tests.browser import Browser, running_browser
 from tests.emulator import Emulator
 from tests.samples import ROOT, copy_workspace, newcomer
 
@@ -80,13 +80,19 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser that reaches files only, for all tests of a process."""
+    with running_browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
 @pytest.fixture
-def rendered(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
+def rendered(browser: Browser) -> Callable[[Path], str]:
     """The DOM of a page after a real browser ran it."""
-    with running_browser(tmp_path / "profile") as browser:
 
-        def dom(page: Path) -> str:
-            browser.go(page)
-            return str(browser.run("document.documentElement.outerHTML"))
+    def dom(page: Path) -> str:
+        browser.go(page)
+        return str(browser.run("document.documentElement.outerHTML"))
 
-        yield dom
+    return dom

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from filelock import FileLock
 
 from arena_kit import Study
 from arena_kit.cli.main import main
-from tests.samples import SMALL
+from tests.samples import SMALL, copy_workspace
 
 
 def invoke(*words: object, code: int = 0) -> Result:
@@ -39,11 +41,20 @@ def names(root: Path) -> set[str]:
     return {path.parent.name for path in root.glob("runs/*/manifest.json")}
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two real records."""
+    root = copy_workspace(tmp_path_factory.mktemp("made") / "workspace")
+    with chdir(root):
+        for name, seed in (("one", 0), ("two", 5)):
+            Study.open("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}").save()
+    return root / "runs"
+
+
 @pytest.fixture
-def two(workspace: Path) -> Path:
+def two(workspace: Path, made: Path) -> Path:
     """A workspace with two real records."""
-    for name, seed in (("one", 0), ("two", 5)):
-        Study.open("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}").save()
+    shutil.copytree(made, workspace / "runs")
     return workspace
 
 

@@ -7,10 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.files import write_battles
@@ -60,6 +61,13 @@ def run(*words: str, cwd: Path, emulator: Emulator) -> subprocess.CompletedProce
     )  # fmt: skip
 
 
+def here(*words: str, cwd: Path, emulator: Emulator) -> Result:
+    """The same in this process, where the SDK is imported already."""
+    address = {"ANTHROPIC_BASE_URL": emulator.base_url, "ANTHROPIC_API_KEY": KEY}
+    with chdir(cwd):
+        return CliRunner(env=address | {"COLUMNS": "400"}).invoke(main, words)
+
+
 def steers(text: str) -> bool:
     """Whether a terminal that prints this text does anything but print."""
     return re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text) is not None
@@ -81,10 +89,10 @@ def test_a_batch_id_does_not_steer_the_terminal(workspace: Path, emulator: Emula
     """The table of batches shows an id with escape sequences in it as code points; JSON has the
     id as it is, escaped.
     """
-    listed = run("batches", cwd=workspace, emulator=emulator)
+    listed = here("batches", cwd=workspace, emulator=emulator)
     assert f"msgbatch_{SHOWN}" in listed.stdout
     assert not steers(listed.stdout)
-    as_json = run("batches", "--json", cwd=workspace, emulator=emulator)
+    as_json = here("batches", "--json", cwd=workspace, emulator=emulator)
     assert not steers(as_json.stdout)
     assert json.loads(as_json.stdout)[0]["batch_id"] == BATCH.batch_id
 
@@ -92,8 +100,8 @@ def test_a_batch_id_does_not_steer_the_terminal(workspace: Path, emulator: Emula
 def test_an_error_body_does_not_steer_the_terminal(workspace: Path, emulator: Emulator) -> None:
     """The sentence on a refusal quotes the service's words with code points for what would act."""
     emulator.faults.add(Fault(on="retrieve", kind="status", status=400, message=STEERING))
-    refused = run("batches", "--look", cwd=workspace, emulator=emulator)
-    assert refused.returncode == 1
+    refused = here("batches", "--look", cwd=workspace, emulator=emulator)
+    assert refused.exit_code == 1
     assert f"refused (400): {SHOWN}" in refused.stderr
     assert not steers(refused.stderr + refused.stdout)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,11 +47,19 @@ def judge(model: str = "judge/x", settings: Mapping[str, object] | None = None) 
     return ScriptedJudge(lambda request: None, model=model, settings=settings or {})
 
 
-def write_many(path: Path, name: str, start: Any) -> None:
-    """Put 200 answers one by one, beginning together with the other process."""
-    start.wait(60)
-    for i in range(200):
-        Ledger(path).put(name, [(f"{name}-{i}", answer(f"{name} says {i}"))])
+#: Puts 200 answers one by one, as soon as it is told to begin.
+WRITE_MANY = """
+import sys
+from pathlib import Path
+from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.records import Answer, Status
+path, name = Path(sys.argv[1]), sys.argv[2]
+print("ready", flush=True)
+input()
+for i in range(200):
+    answer = Answer(request_id="r", status=Status.OK, text=f"{name} says {i}")
+    Ledger(path).put(name, [(f"{name}-{i}", answer)])
+"""
 
 
 def test_an_answer_comes_back_as_it_was(ledger: Ledger) -> None:
@@ -198,14 +206,22 @@ def test_a_new_file_that_another_process_is_preparing_is_waited_for(ledger: Ledg
 def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger) -> None:
     """Two processes that start on an absent file with 200 answers each leave all 400."""
     ledger.path.parent.mkdir()
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(2)
-    writers = [context.Process(target=write_many, args=(ledger.path, name, start)) for name in "xy"]
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITE_MANY, str(ledger.path), name],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for name in "xy"
+    ]  # fmt: skip
     for writer in writers:
-        writer.start()
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
     for writer in writers:
-        writer.join(60)
-    assert [writer.exitcode for writer in writers] == [0, 0]
+        assert writer.stdin is not None
+        print(file=writer.stdin, flush=True)
+    for writer in writers:
+        writer.communicate(timeout=60)
+    assert [writer.returncode for writer in writers] == [0, 0]
     keys = [f"{name}-{i}" for name in "xy" for i in range(200)]
     found = ledger.get(keys)
     assert len(found) == len(ledger) == 400

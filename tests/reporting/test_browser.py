@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import Labels
 from arena_kit.runs.notebooks import run_notebook
 from arena_kit.site.build import build_site
-from tests.browser import Browser, running_browser
+from tests.browser import Browser
 from tests.samples import (
     HOSTILE,
     all_pairs,
@@ -40,13 +39,6 @@ ALL = " ".join(TEXTS)
 NOTEBOOKS = (
     "pilot", "headline", "k_sweep", "adaptive", "judge_report", "placement", "policy_validity",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all reports."""
-    with running_browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started
 
 
 def wide(browser: Browser) -> list[str]:

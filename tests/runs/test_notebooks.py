@@ -19,9 +19,10 @@ from click.testing import CliRunner, Result
 from papermill.cli import papermill
 
 from arena_kit.cli.main import main
+from arena_kit.cli.terminal import show_board
 from arena_kit.runs import notebooks
 from arena_kit.runs.compare import compare_records
-from tests.samples import TOURNAMENT_ARTIFACTS, copy_workspace
+from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, copy_workspace, report_of
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
 
@@ -219,13 +220,14 @@ def test_compare(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     assert "0 of" in same.stdout
 
 
-def test_sweep_without_ratings(workspace: Path) -> None:
+def test_sweep_without_ratings(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`k_sweep` on a judge that only ties says that there is no order to ask about."""
     path = workspace / "params" / "tournament.yaml"
     path.write_text(path.read_text().replace("tie_margin: 0.02", "tie_margin: 100"))
-    done = here("run", "k_sweep", *TINY, cwd=workspace)
-    assert done.exit_code == 0, done.stderr
-    assert "not rated" in done.stdout
+    report = report_of("k_sweep", workspace, **SMALL)
+    capsys.readouterr()
+    show_board(report.parent)
+    assert "not rated" in capsys.readouterr().out
 
 
 def test_report_is_clean(pilot: subprocess.CompletedProcess[str]) -> None:

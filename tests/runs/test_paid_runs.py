@@ -524,6 +524,7 @@ def test_errored_requests_are_asked_again_when_told(
     assert [found["errored"] for found in counts] == [0, 0, 0]
 
 
+@pytest.mark.slow  # a kernel; the session below fails alike, test_notebooks has a failed report
 def test_a_run_without_one_usable_verdict_has_failed(paid_workspace: Path) -> None:
     """Where every answer is unreadable the run exits 1 with a sentence that counts them; its
     record has the texts, the report and what was paid.

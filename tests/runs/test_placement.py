@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from papermill.cli import papermill
 
 from arena_kit import (
     Battle,
@@ -33,12 +32,11 @@ from arena_kit import (
 from arena_kit.cli.main import main
 from arena_kit.cli.terminal import show_board
 from arena_kit.files import read_yaml
-from arena_kit.reporting.html import export_report
 from arena_kit.runs.notebooks import run_notebook
 from arena_kit.runs.parameters import PlacementParams
 from arena_kit.runs.record import Record
 from tests import naive
-from tests.samples import HOSTILE, SMALL, Elements, copy_workspace
+from tests.samples import HOSTILE, SMALL, Elements, copy_workspace, report_of
 
 ARTIFACTS = ("battles.jsonl", "elo_ratings.json", "bootstrap_ratings.csv", "placement.json")
 SKILL = {"ash": 1120.0, "box": 1040.0, "elm": 960.0, "fig": 880.0, "gum": 1000.0}
@@ -691,19 +689,16 @@ def test_a_wrong_column_in_a_run(home: Path) -> None:
 
 @pytest.fixture(scope="module")
 def real_run(home: Path, data: Path) -> Record:
-    """The 27k set through its params file, GPT-4 judging."""
+    """The 27k set with the parameters of its file, GPT-4 judging."""
     file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
-    return run_notebook(
-        "placement",
-        root=home,
-        params_file=Path("params/placement_27k.yaml"),
-        overrides={"human": file, "judged": file, "n_bootstraps": "100"},
-        progress=False,
-    )
+    given = read_yaml(home / "params" / "placement_27k.yaml")
+    with chdir(home):
+        own = {"human": file, "judged": file, "n_bootstraps": 100}
+        return PlacementStudy.open(**given | own).save()
 
 
 def test_the_27k_set(real_run: Record) -> None:
-    """On real battles `run placement` puts gpt-4 first of 20, as people do, near their rating."""
+    """On real battles a placement puts gpt-4 first of 20, as people do, near their rating."""
     assert real_run.read()["status"] == "finished"
     found = loaded(real_run.path / "elo_ratings.json")
     assert found["model"] == "gpt-4"
@@ -723,20 +718,21 @@ def test_real_votes_are_not_called_simulated(real_run: Record) -> None:
     assert real_run.read()["human_battles"]["note"] == ""
 
 
-def test_the_manifest_says_what_ran(real_run: Record) -> None:
+def test_the_manifest_says_what_ran(sample_run: Result) -> None:
     """The parameters in the manifest are those that the notebook ran with, given or not."""
-    cells = loaded(real_run.path / "report.ipynb")["cells"]
+    record = Path(sample_run.stdout.splitlines()[-1])
+    cells = loaded(record / "report.ipynb")["cells"]
     ran: dict[str, Any] = {}
     for tag in ("parameters", "injected-parameters"):
         (cell,) = [c for c in cells if tag in c["metadata"].get("tags", [])]
         exec("".join(cell["source"]), ran)
-    parameters = real_run.read()["parameters"]
+    parameters = loaded(record / "manifest.json")["parameters"]
     assert {name: ran[name] for name in parameters} == parameters
 
 
 @pytest.fixture(scope="module")
-def hostile_report(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The notebook run by bare papermill on hostile names, exported as a report."""
+def hostile_report(home: Path) -> Path:
+    """The report of the notebook on hostile names."""
     names = {"new": SCRIPT, "ash": IMAGE, "rare": "<b>rare</b>"}
 
     def renamed(battles: list[Battle]) -> list[Battle]:
@@ -759,18 +755,12 @@ def hostile_report(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
         "arena": "<s>arena</s>",
         "run_dir": "runs/hostile",
     }
-    (home / "hostile.yaml").write_text(json.dumps(given))
-    out = tmp_path_factory.mktemp("hostile") / "out.ipynb"
     with chdir(home):
-        words = ["notebooks/placement.ipynb", str(out), "-f", "hostile.yaml"]
-        done = CliRunner().invoke(papermill, words)
-    assert done.exit_code == 0, done.output
-    export_report(out, out.with_suffix(".html"))
-    return out.with_suffix(".html")
+        return report_of("placement", home, **given)
 
 
-def test_plain_papermill(home: Path, hostile_report: Path) -> None:
-    """Bare papermill runs the notebook as written and leaves a finished record."""
+def test_hostile_names_are_placed(home: Path, hostile_report: Path) -> None:
+    """The notebook leaves a finished record in which each model has the name that it was given."""
     manifest = loaded(home / "runs" / "hostile" / "manifest.json")
     assert manifest["status"] == "finished"
     found = loaded(home / "runs" / "hostile" / "elo_ratings.json")

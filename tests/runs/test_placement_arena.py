@@ -23,6 +23,7 @@ from click.testing import CliRunner
 from arena_kit import DataError, PlacementStudy, Study, placement, read_battles
 from arena_kit.battles.texts import read_battle_texts
 from arena_kit.cli.main import main
+from arena_kit.cli.terminal import show_board
 from arena_kit.files import read_yaml
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import PausedError
@@ -73,13 +74,21 @@ def sample_params() -> dict[str, Any]:
 
 
 def test_the_sample_from_an_arena_file_to_a_place(
-    workspace: Path, sample_params: dict[str, Any]
+    workspace: Path, sample_params: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The shipped parameters draw, judge with the embedded judge and place the model, the judge's
-    error included; every judged text is in the record, as it stands in the arena.
+    error included, as the terminal shows; every judged text is in the record, as it stands in the
+    arena.
     """
     study = PlacementStudy.open(**sample_params | {"n_bootstraps": 100})
     record = study.save()
+    capsys.readouterr()
+    show_board(record.path)
+    shown = " ".join(capsys.readouterr().out.split())
+    span = interval_with_judge_error(record.path)
+    assert span in shown
+    assert "with this judge's error" in shown
+    assert span in placement.board(study.placed, study.note).html
     assert study.placed.judge_error is not None
     assert study.placed.cautious is not None
     manifest = record.read()
@@ -116,6 +125,12 @@ def test_the_sample_from_an_arena_file_to_a_place(
     assert again.placed.shown.ratings == study.placed.shown.ratings
 
 
+def interval_with_judge_error(record: Path) -> str:
+    wide = json.loads((record / "elo_ratings.json").read_text())["with_judge_error"]
+    return f"{wide['ci_low']:.0f} to {wide['ci_high']:.0f}"
+
+
+@pytest.mark.slow  # a kernel; the test above has the same board in terminal and report
 def test_the_sample_as_a_user_runs_it(workspace: Path) -> None:
     """`arena-kit run placement --params params/placement_arena.yaml` needs no key, ends in under a
     minute, and its terminal and report show the interval that holds the judge's error.
@@ -130,8 +145,7 @@ def test_the_sample_as_a_user_runs_it(workspace: Path) -> None:
     took = time.monotonic() - started
     assert done.returncode == 0, done.stderr
     record = Path(done.stdout.splitlines()[-1])
-    wide = json.loads((record / "elo_ratings.json").read_text())["with_judge_error"]
-    span = f"{wide['ci_low']:.0f} to {wide['ci_high']:.0f}"
+    span = interval_with_judge_error(record)
     report = (record / "report.html").read_text(encoding="utf-8")
     assert span in done.stdout
     assert span in report

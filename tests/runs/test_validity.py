@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from arena_kit import BattleLog, DataError, PolicyStudy, write_battles
-from arena_kit.cli.main import main
 from arena_kit.cli.terminal import show_board
 from arena_kit.runs.parameters import PolicyParams
 from arena_kit.runs.record import Record
 from arena_kit.runs.settings import validated
-from tests.samples import ROOT, Elements, copy_workspace, season, timed
+from tests.samples import ROOT, Elements, copy_workspace, report_of, season, timed
 from tests.samples import votes_on as log
 
 ARTIFACTS = (
@@ -271,11 +269,12 @@ def test_real_votes(data: Path, home: Path) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `arena-kit run policy_validity` leaves in a fresh workspace, with one model's page."""
-    with chdir(copy_workspace(tmp_path_factory.mktemp("run") / "workspace")):
-        done = CliRunner().invoke(main, ["run", "policy_validity", "-p", "detail", "[model-04]"])
-    assert done.exit_code == 0, done.output
-    return Path(done.output.strip().splitlines()[-1])
+    """The record that the notebook leaves in a fresh workspace, with one model's page. `make test`
+    also runs it in a kernel, where nbval compares what it prints.
+    """
+    root = copy_workspace(tmp_path_factory.mktemp("run") / "workspace")
+    with chdir(root):
+        return report_of("policy_validity", root, detail=["model-04"]).parent
 
 
 def test_notebook(run: Path) -> None:

@@ -1,9 +1,8 @@
-"""A browser for all tests of the site, and the site of every kind of record."""
+"""The site of every kind of record, and a window to look at it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
@@ -13,16 +12,9 @@ from arena_kit import PlacementStudy, PolicyStudy, Study
 from arena_kit.files import read_yaml
 from arena_kit.site.build import build_site
 from arena_kit.site.overview import records_in
-from tests.browser import Browser, running_browser
+from tests.browser import Browser
 from tests.samples import SMALL, copy_workspace
 from tests.site.handmade import Handmade
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all tests, in a profile of its own."""
-    with running_browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started
 
 
 @pytest.fixture
