@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from math import inf
 
 from arena_kit.files import DataError
 
@@ -99,6 +100,11 @@ def _clip(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+_NUMBER = (int, float)
+_TEXTS = ("question_id", "dimension", "judge_model", "served_model", "battle_id", "session",
+          "voter", "lane")  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Battle:
     """One comparison of two models, under the names the community uses on disk.
@@ -134,27 +140,20 @@ class Battle:
         check_model_name(self.model_b)
         if self.model_a == self.model_b:
             raise DataError(f"a battle needs two different models, but both are {self.model_a!r}")
-        object.__setattr__(self, "winner", read_outcome(self.winner))
-        object.__setattr__(self, "source", read_source(self.source))
+        if type(self.winner) is not Outcome:
+            object.__setattr__(self, "winner", read_outcome(self.winner))
+        if type(self.source) is not Source:
+            object.__setattr__(self, "source", read_source(self.source))
         if self.inconsistent is True and self.winner is not Outcome.TIE:
             raise DataError(f"an inconsistent battle has winner 'tie', not {self.winner!r}")
-        if not isinstance(self.weight, int | float) or not 0 < self.weight < float("inf"):
+        if not isinstance(self.weight, _NUMBER) or not 0 < self.weight < inf:
             raise DataError(f"weight {_clip(self.weight)} is not a positive finite number")
         share = self.share_a
-        if share is not None and not (isinstance(share, int | float) and 0 <= share <= 1):
+        if share is not None and not (isinstance(share, _NUMBER) and 0 <= share <= 1):
             raise DataError(f"share_a {_clip(share)} is not a number from 0 to 1")
         if not isinstance(self.inconsistent, bool):
             raise DataError(f"inconsistent {_clip(self.inconsistent)} is not true or false")
         if self.timestamp is not None and self.timestamp.tzinfo is None:
             object.__setattr__(self, "timestamp", self.timestamp.replace(tzinfo=UTC))
-        for name in (
-            "question_id",
-            "dimension",
-            "judge_model",
-            "served_model",
-            "battle_id",
-            "session",
-            "voter",
-            "lane",
-        ):
-            object.__setattr__(self, name, getattr(self, name) or None)
+        for name in [name for name in _TEXTS if getattr(self, name) == ""]:
+            object.__setattr__(self, name, None)

@@ -216,10 +216,10 @@ class _Board:
 
 
 def _fewest(gap_after: Callable[[int], float], gap: float, guess: int, most: int) -> int | None:
-    """The least k, up to `most`, from which the gap is below 0, by interpolation between a number
-    that is too small and one that is enough.
+    """The least k, up to `most`, from which the gap is below 0: by secants, as long as no number is
+    known that is enough, then by interpolation between it and one that is too small.
     """
-    low, low_gap, high, high_gap = 0, gap, 0, np.nan
+    low, low_gap, high, high_gap, rate = 0, gap, 0, np.nan, 0.0
     k = guess
     for _ in range(_MOST_REFITS):
         if not low < k <= most:
@@ -231,6 +231,7 @@ def _fewest(gap_after: Callable[[int], float], gap: float, guess: int, most: int
         if after < -_TIED:
             high, high_gap = k, after
         else:
+            rate = (low_gap - after) / (k - low)
             low, low_gap = k, after
         if high and high - low == 1:
             return high
@@ -238,7 +239,6 @@ def _fewest(gap_after: Callable[[int], float], gap: float, guess: int, most: int
             part = low_gap / (low_gap - high_gap)
             k = min(max(low + round(part * (high - low)), low + 1), high - 1)
         else:
-            rate = (gap - low_gap) / low
             k = low + 1 + (int(1.02 * low_gap / rate) if rate > 0 else low)
             k = most if low < most < k else k
     return None

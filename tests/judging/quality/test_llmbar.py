@@ -23,7 +23,7 @@ def gates(data: Path) -> dict[tuple[str, str], tuple[float, Gate]]:
     with gzip.open(data / "llmbar" / "judge_verdicts.csv.gz", "rt", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
             rows[row["judge"], row["prompting"]].append(row)
-    found = {}
+    found, rules = {}, read_gate(ROOT)
     for name, own in rows.items():
         judged, gold = shown(own), right(own)
         quality = JudgeQuality.from_battles(name[0], judged, labels=gold)
@@ -31,7 +31,7 @@ def gates(data: Path) -> dict[tuple[str, str], tuple[float, Gate]]:
         assert people is not None
         rate = people.decided.rate.value
         assert rate is not None
-        found[name] = (rate, quality.gate(read_gate(ROOT)))
+        found[name] = (rate, quality.gate(rules))
     return found
 
 
