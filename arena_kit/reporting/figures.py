@@ -232,7 +232,7 @@ def _save(figure: Figure, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()  # once; `savefig` draws twice and encodes what is decoded here
     few = (
         Image.fromarray(np.asarray(canvas.buffer_rgba()))
