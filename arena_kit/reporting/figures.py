@@ -241,11 +241,10 @@ def _save(figure: Figure, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()  # type: ignore[no-untyped-call]  # `savefig` draws twice, and encodes as well
-    drawn = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()  # once; `savefig` draws twice and encodes what is decoded here
     few = (
-        Image.fromarray(drawn)
+        Image.fromarray(np.asarray(canvas.buffer_rgba()))
         .convert("RGB")
         .quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     )

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from arena_kit import DataError, Study, record_texts, tables
 from arena_kit.cli.main import main
 from arena_kit.runs.inputs import keep_inputs, replay_parameters
+from arena_kit.runs.notebooks import ready_run
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import Record
 from tests.samples import SMALL, copy_workspace
@@ -63,17 +64,23 @@ def alone(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[
     return empty / "one", empty / "two"
 
 
-def test_a_record_keeps_what_was_judged(workspace: Path) -> None:
+def changed(record: Path, **values: object) -> None:
+    """Write other values into a record's manifest."""
+    manifest = json.loads((record / "manifest.json").read_text())
+    (record / "manifest.json").write_text(json.dumps(manifest | values))
+
+
+def test_a_record_keeps_what_was_judged(home: Path) -> None:
     """Every input is in the record byte for byte, and its manifest has size and SHA-256."""
-    record = Study.open("pilot", **SMALL).save()
-    listed = record.read()["inputs"]
+    record = home / "runs" / "one"
+    listed = json.loads((record / "manifest.json").read_text())["inputs"]
     assert set(listed) == set(KEPT)
     for name, source in KEPT.items():
-        content = (workspace / source).read_bytes()
-        assert (record.path / "inputs" / name).read_bytes() == content
+        content = (home / source).read_bytes()
+        assert (record / "inputs" / name).read_bytes() == content
         digest = hashlib.sha256(content).hexdigest()
         assert listed[name] == {"bytes": len(content), "sha256": digest, "kept": True}
-    table = str(tables.files(record.path, workspace))
+    table = str(tables.files(record, home))
     assert re.search(r"/inputs/ \(10 files\) +\d+ kB", table)
     assert "responses_aspen" not in table
 
@@ -134,13 +141,14 @@ def test_a_record_is_replayed_in_another_workspace(
     alone: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A workspace that has none of the entrants repeats a record's verdicts on its texts: the same
-    pairs, battles and ratings, byte for byte.
+    pairs, battles and ratings, byte for byte. `rejudge` is what runs a notebook from a record.
     """
     record, _ = alone
     other = copy_workspace(tmp_path / "other")
     shutil.rmtree(other / "sample")
     monkeypatch.chdir(other)
-    made = Path(invoke("run", "pilot", "--from-record", record).stdout.splitlines()[-1])
+    ready_run("pilot", root=other, from_record=record)
+    made = Study.open("pilot", **replay_parameters(record)).save().path
     for name in ("matches/matches.jsonl", "battles.jsonl", "elo_results.json"):
         assert (made / name).read_bytes() == (record / name).read_bytes()
     assert (made / "inputs" / "prompts.jsonl").is_file()
@@ -210,9 +218,9 @@ def test_copies_are_removed_where_only_hashes_may_stay(tmp_path: Path) -> None:
     assert [path.name for path in (record.path / "inputs").iterdir()] == ["other.jsonl"]
 
 
-def test_a_changed_copy_is_refused(workspace: Path) -> None:
+def test_a_changed_copy_is_refused(alone: tuple[Path, Path]) -> None:
     """A kept file that is not as it was is named."""
-    record = Study.open("pilot", **SMALL).save().path
+    record, _ = alone
     path = record / "inputs" / "responses" / "responses_cedar.jsonl"
     path.write_text(path.read_text().replace("the", "The", 1))
     with pytest.raises(DataError, match=r"responses_cedar.jsonl: changed since the run: its SHA"):
@@ -222,31 +230,31 @@ def test_a_changed_copy_is_refused(workspace: Path) -> None:
         record_texts(record)
 
 
-def test_a_record_without_inputs_says_so(workspace: Path) -> None:
+def test_a_record_without_inputs_says_so(alone: tuple[Path, Path], workspace: Path) -> None:
     """A record of before, which kept nothing, cannot be replayed, in one sentence."""
-    record = Study.open("pilot", **SMALL).save()
-    record.update(inputs={})
-    done = CliRunner().invoke(main, ["run", "pilot", "--from-record", str(record.path)])
+    record, _ = alone
+    changed(record, inputs={})
+    done = CliRunner().invoke(main, ["run", "pilot", "--from-record", str(record)])
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
     assert "keeps no tournament file among its inputs" in done.stderr
     for odd in ([1], {"tournament.yaml": {"sha256": 3}}):
-        record.update(inputs=odd)
+        changed(record, inputs=odd)
         with pytest.raises(DataError, match=r"manifest.json: inputs: files"):
-            record_texts(record.path)
+            record_texts(record)
 
 
-def test_a_replay_takes_no_address_key_or_cap_from_a_record(workspace: Path) -> None:
+def test_a_replay_takes_no_address_key_or_cap_from_a_record(alone: tuple[Path, Path]) -> None:
     """What a record says about where to send requests, with which key and for how much is not
     taken over: it may be somebody else's record.
     """
-    record = Study.open("pilot", **SMALL).save()
-    parameters = record.read()["parameters"] | {
+    record, _ = alone
+    parameters = json.loads((record / "manifest.json").read_text())["parameters"] | {
         "base_url": "http://127.0.0.1:9", "key_variable": "HOME", "max_cost_usd": 900.0,
         "transport": "messages", "judge_model": "x", "offline": True,
     }  # fmt: skip
-    record.update(parameters=parameters)
-    taken = replay_parameters(record.path)
+    changed(record, parameters=parameters)
+    taken = replay_parameters(record)
     assert not taken.keys() & {
         "base_url", "key_variable", "max_cost_usd", "transport", "judge_model", "offline", "run_dir"
     }  # fmt: skip

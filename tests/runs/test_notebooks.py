@@ -13,6 +13,7 @@ import time
 from contextlib import chdir
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -20,8 +21,9 @@ from papermill.cli import papermill
 
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
-from arena_kit.runs import notebooks
+from arena_kit.runs import kernel, notebooks
 from arena_kit.runs.compare import compare_records
+from arena_kit.runs.record import Record
 from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, copy_workspace, report_of
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
@@ -257,6 +259,21 @@ def test_terminated(workspace: Path) -> None:
     process.wait(timeout=60)
     assert manifest is not None
     assert json.loads(manifest.read_text())["status"] == "failed"
+
+
+def test_what_was_shown_before_a_kernel_died_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However seldom the notebook is saved, it is when its kernel has died."""
+    monkeypatch.setattr(kernel, "_SAVED_EVERY", 3600.0)
+    cells = [nbformat.v4.new_code_cell(code) for code in ("print(6 * 7)", "import os; os._exit(1)")]
+    python = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=python), tmp_path / "dies.ipynb")
+    record = Record.create(tmp_path / "runs", "dies")
+    with pytest.raises(RuntimeError, match="Kernel died"):
+        kernel.execute(tmp_path / "dies.ipynb", record, {}, tmp_path)
+    first, second = nbformat.read(record.path / "report.ipynb", as_version=4).cells
+    assert (first.outputs[0].text, second.outputs) == ("42\n", [])
 
 
 def test_unusable_runs_folder(workspace: Path) -> None:

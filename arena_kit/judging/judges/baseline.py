@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from math import exp, tanh
 
 from arena_kit.judging.records import GRADED_LABELS, PLAIN_LABELS, Answer, JudgeRequest, Status
@@ -132,14 +133,20 @@ class BaselineJudge:
         return sum(parts) - 6.0
 
 
-def _stems(text: str) -> list[str]:
+@lru_cache(maxsize=8192)  # a response is judged many times
+def _stems(text: str) -> frozenset[str]:
     words = _WORD.findall(text.lower())
-    return [word[:6] for word in words if word not in _COMMON]
+    return frozenset(word[:6] for word in words if word not in _COMMON)
+
+
+@lru_cache(maxsize=8192)
+def _count(pattern: re.Pattern[str], text: str) -> int:
+    return len(pattern.findall(text.lower()))
 
 
 def _rate(pattern: re.Pattern[str], text: str) -> float:
     """Matches per 100 words."""
-    return 100 * len(pattern.findall(text.lower())) / max(20, len(text.split()))
+    return 100 * _count(pattern, text) / max(20, len(text.split()))
 
 
 def _factuality(text: str, sections: Mapping[str, str]) -> float:
@@ -147,7 +154,7 @@ def _factuality(text: str, sections: Mapping[str, str]) -> float:
     question already gave away counting less; other numbers than the gold's cost.
     """
     gold, asked, mentioned = (
-        set(_stems(part)) for part in (sections.get("gold_answer", ""), sections["question"], text)
+        _stems(part) for part in (sections.get("gold_answer", ""), sections["question"], text)
     )
     weight = {word: 0.3 if word in asked else 1.0 for word in gold}
     recall = sum(weight[word] for word in gold & mentioned) / max(1.0, sum(weight.values()))
@@ -171,8 +178,8 @@ def _calibration(text: str, sections: Mapping[str, str]) -> float:
 
 def _utility(text: str, _sections: Mapping[str, str]) -> float:
     """Steps to take and quantities, with some credit for detail, less for hedging."""
-    steps = tanh(len(_ACTIONS.findall(text.lower())) / 5)
-    numbers = tanh(len(_QUANTITIES.findall(text.lower())) / 3)
+    steps = tanh(_count(_ACTIONS, text) / 5)
+    numbers = tanh(_count(_QUANTITIES, text) / 3)
     detail = tanh(len(text.split()) / 90)
     return 0.5 * steps + 0.25 * numbers + 0.25 * detail - 0.4 * tanh(_rate(_HEDGES, text) / 8)
 
