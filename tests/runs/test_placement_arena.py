@@ -24,7 +24,6 @@ from arena_kit import DataError, PlacementStudy, Study, placement, read_battles
 from arena_kit.battles.texts import read_battle_texts
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
-from arena_kit.cli.terminal import show_board
 from arena_kit.files import read_yaml
 from arena_kit.judging.cost import CostError
 from arena_kit.judging.judges.base import PausedError
