@@ -252,7 +252,7 @@ class LiveArena:
         choice, ticket = read_choice(answer.choice), self._known(turn, answer.ticket)
         if ticket.voter is not None or ticket.copy_of is not None:
             raise ForeignTicketError("the ticket was handed out to a session, and is on no ballot")
-        vote = turn.vote_on(ticket.ticket)
+        drawn_for, vote = ticket.session, turn.vote_on(ticket.ticket)
         if vote is not None and vote.voter != voter:
             name = hashlib.sha256(f"{ticket.ticket} {voter}".encode()).hexdigest()[:32]
             ticket = ticket._replace(
@@ -264,7 +264,8 @@ class LiveArena:
         self._check_open(ticket, answer.digest)
         if ticket.copy_of is not None:
             ticket = turn.add_ticket(ticket)
-        again = choice.outcome is not None and self._replayed.was_shown(voter, ticket)
+        counts = choice.outcome is not None
+        again = counts and voter != drawn_for and self._replayed.was_shown(voter, ticket)
         return self._add(
             turn, ticket, voter, session, choice, answer.seconds, "ballot", again=again
         )

@@ -279,6 +279,13 @@ def test_11_a_second_ballot_does_not_repeat_the_first(
     assert (again.ratings, again.removed) == (board.ratings, board.removed)
 
 
+def test_11_a_ballot_may_be_drawn_for_its_voter(address: str) -> None:
+    """Where the session of a ballot is the voter's name, its own pairs are no repeats."""
+    arena = live(address)
+    arena.cast_ballot(answers(arena.issue_ballot(8, session="ann")), session="c", voter="ann")
+    assert (len(arena.board().votes), arena.board().removed) == (8, 0)
+
+
 def test_11_what_a_voter_saw_on_a_ballot_is_not_shown_again(address: str) -> None:
     """Who answered all pairs on all prompts on a ballot is shown nothing more within the gap, skips
     included, in this process, in another and after a restart.
