@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from arena_kit import DataError, Study, record_texts, tables
 from arena_kit.cli.main import main
 from arena_kit.runs.inputs import keep_inputs, replay_parameters
-from arena_kit.runs.notebooks import ready_run
+from arena_kit.runs.notebooks import planned
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import Record
 from tests.samples import SMALL, copy_workspace
@@ -147,7 +147,7 @@ def test_a_record_is_replayed_in_another_workspace(
     other = copy_workspace(tmp_path / "other")
     shutil.rmtree(other / "sample")
     monkeypatch.chdir(other)
-    ready_run("pilot", root=other, from_record=record)
+    planned("pilot", root=other, from_record=record, overrides={})
     made = Study.open("pilot", **replay_parameters(record)).save().path
     for name in ("matches/matches.jsonl", "battles.jsonl", "elo_results.json"):
         assert (made / name).read_bytes() == (record / name).read_bytes()

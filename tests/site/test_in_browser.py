@@ -67,7 +67,7 @@ def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
     page.click(".trail li:nth-child(2) a")
     page.until("document.title.startsWith('pilot')")
     assert not page.errors
-    assert {url.split(":")[0] for url in page.requests} <= {"file", "about"}
+    assert {url.split(":")[0] for url in page.requests} <= {"file", "about", "data"}
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -275,7 +275,7 @@ def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
                 page.press("ArrowRight")
         assert_harmless(page, path)
     assert not page.errors
-    assert {url.split(":")[0] for url in page.requests} <= {"file", "about"}
+    assert {url.split(":")[0] for url in page.requests} <= {"file", "about", "data"}
 
 
 def assert_harmless(page: Browser, path: Path) -> None:
@@ -306,7 +306,7 @@ def test_hostile_votes_run_nothing(
         assert_harmless(page, path)
         assert "PWNED" in page.text()
     assert not page.errors
-    assert {url.split(":")[0] for url in page.requests} <= {"file", "about"}
+    assert {url.split(":")[0] for url in page.requests} <= {"file", "about", "data"}
 
 
 KEPT = {"phase", "ordered_by", "status"}  # closed vocabularies; anything else there is refused
