@@ -156,17 +156,18 @@ def _compiled(
     row_of: NDArray[np.intp],
 ) -> NDArray[np.float64]:
     a, b, score, kind = _kinds(games)
+    played = kind[sets]
 
     def share(rows: slice) -> NDArray[np.float64]:
         from arena_kit.rating import kernels
 
         q = np.ones((len(rules), rows.stop - rows.start, games.n_models))
-        order = np.empty((kernels.LANES + 1, sets.shape[1]), np.int32)
+        order, drawn = np.empty((2, kernels.LANES, sets.shape[1]), np.uint32)
         for n, rule in enumerate(rules):
             step = rule.k * np.log(10.0) / rule.scale
             kernels.replay(
-                a, b, step * score, kind, sets, sizes, row_of[rows], seeds[rows],
-                step, order[:-1], order[-1], q[n],
+                a, b, step * score, played, sizes, row_of[rows], seeds[rows],
+                step, order, drawn, q[n],
             )  # fmt: skip
         return q
 
@@ -178,7 +179,7 @@ def _compiled(
 
 def _kinds(
     games: Games,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]:
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]:
     """Both sides and the score of each kind of game, and the kind of each game: there are few, so
     that a replay finds them in the nearest cache.
     """
@@ -187,4 +188,4 @@ def _kinds(
     kinds, kind = np.unique(key, return_inverse=True)
     pair, ended = np.divmod(kinds, len(score))
     a, b = np.divmod(pair, games.n_models)
-    return a.astype(np.int32), b.astype(np.int32), score[ended], kind.astype(np.int32)
+    return a.astype(np.uint32), b.astype(np.uint32), score[ended], kind.astype(np.uint32)

@@ -78,79 +78,141 @@ register_jitable(mix)
 
 
 @register_jitable
-def _factors(x: float, largest: float) -> tuple[float, float]:
-    """exp(x) and exp(-x), where |x| is never above `largest`."""
+def _moved_little(first: float, second: float, gain: float, step: float) -> tuple[float, float]:
+    """The same as `_moved` for steps below `_TINY`."""
+    x = gain - step * (first / (first + second))
     y = x * x
-    if largest < _TINY:
-        even = 1 + y * (_C2 + y * (_C4 + y * _C6))
-        odd = x * (1 + y * (_C3 + y * (_C5 + y * _C7)))
-        return even + odd, even - odd
-    if largest < _SMALL:
+    even = 1 + y * (_C2 + y * (_C4 + y * _C6))
+    odd = x * (1 + y * (_C3 + y * (_C5 + y * _C7)))
+    return first * (even + odd), second * (even - odd)
+
+
+@register_jitable
+def _moved(first: float, second: float, gain: float, step: float) -> tuple[float, float]:
+    """Both strengths after a game; `gain` is the first side's score times the step."""
+    x = gain - step * (first / (first + second))
+    if step < _SMALL:
+        y = x * x
         even = 1 + y * (_C2 + y * (_C4 + y * (_C6 + y * (_C8 + y * _C10))))
         odd = x * (1 + y * (_C3 + y * (_C5 + y * (_C7 + y * (_C9 + y * _C11)))))
-        return even + odd, even - odd
-    return exp(x), exp(-x)
+        return first * (even + odd), second * (even - odd)
+    return first * exp(x), second * exp(-x)
 
 
 @register_jitable
-def _update(game: int, a: Any, b: Any, gain: Any, step: float, q: Any) -> None:
-    """Play one game; `gain` is the score times the step."""
-    k = np.uint64(game)
-    i, j = np.uint64(a[k]), np.uint64(b[k])
-    first, second = q[i], q[j]
-    up, down = _factors(gain[k] - step * (first / (first + second)), step)
-    q[i] = first * up
-    q[j] = second * down
+def _place(seed: np.uint64, i: int) -> np.uint64:
+    """With which of the first i + 1 entries a shuffle swaps entry i."""
+    bits = mix(seed + np.uint64(i) * GAMMA) >> _S32
+    return (bits * np.uint64(np.uint32(i + 1))) >> _S32
 
 
 @register_jitable
-def _shuffle(order: Any, size: int, seed: np.uint64, drawn: Any) -> None:
+def _draw(seed: np.uint64, begin: int, size: int, drawn: Any) -> None:
+    for i in range(begin, size):
+        drawn[i] = _place(seed, i)
+
+
+@register_jitable
+def _lay_out(games: Any, size: int, drawn: Any, order: Any) -> None:
+    """Games in a shuffled order."""
     for i in range(size):
-        bits = mix(seed + np.uint64(i) * GAMMA) >> _S32
-        drawn[i] = (bits * np.uint64(i + 1)) >> _S32
+        order[i] = games[i]
     for i in range(size - 1, 0, -1):
         j = drawn[i]
         order[i], order[j] = order[j], order[i]
 
 
+@register_jitable
+def _alone(
+    begin: int, size: int, a: Any, b: Any, gain: Any, step: float, order: Any, q: Any
+) -> None:
+    """Play the rest of a replay by itself."""
+    for n in range(begin, size):
+        k = order[n]
+        i, j = a[k], b[k]
+        if step < _TINY:
+            q[i], q[j] = _moved_little(q[i], q[j], gain[k], step)
+        else:
+            q[i], q[j] = _moved(q[i], q[j], gain[k], step)
+
+
+@register_jitable
+def _four(
+    moved: Any,
+    size: int,
+    a: Any,
+    b: Any,
+    gain: Any,
+    step: float,
+    order: Any,
+    drawn: Any,
+    seeds: Any,
+    q: Any,
+    first: int,
+) -> None:
+    """Play four replays side by side, and draw the swaps of the next four meanwhile."""
+    o0, o1, o2, o3 = order[0], order[1], order[2], order[3]
+    d0, d1, d2, d3 = drawn[0], drawn[1], drawn[2], drawn[3]
+    q0, q1, q2, q3 = q[first], q[first + 1], q[first + 2], q[first + 3]
+    last = len(seeds) - 1
+    s0, s1 = seeds[min(first + 4, last)], seeds[min(first + 5, last)]
+    s2, s3 = seeds[min(first + 6, last)], seeds[min(first + 7, last)]
+    for n in range(size):
+        k0, k1, k2, k3 = o0[n], o1[n], o2[n], o3[n]  # all are read before any is written
+        i0, i1, i2, i3 = a[k0], a[k1], a[k2], a[k3]
+        j0, j1, j2, j3 = b[k0], b[k1], b[k2], b[k3]
+        x0, x1, x2, x3 = q0[i0], q1[i1], q2[i2], q3[i3]
+        y0, y1, y2, y3 = q0[j0], q1[j1], q2[j2], q3[j3]
+        q0[i0], q0[j0] = moved(x0, y0, gain[k0], step)
+        q1[i1], q1[j1] = moved(x1, y1, gain[k1], step)
+        q2[i2], q2[j2] = moved(x2, y2, gain[k2], step)
+        q3[i3], q3[j3] = moved(x3, y3, gain[k3], step)
+        d0[n], d1[n] = _place(s0, n), _place(s1, n)
+        d2[n], d3[n] = _place(s2, n), _place(s3, n)
+
+
 def _replay(
-    a: NDArray[np.int32],
-    b: NDArray[np.int32],
+    a: NDArray[np.uint32],
+    b: NDArray[np.uint32],
     gain: Floats,
-    kind: NDArray[np.int32],
-    sets: NDArray[np.int32],
+    sets: NDArray[np.uint32],
     sizes: NDArray[np.int32],
     row_of: Codes,
     seeds: NDArray[np.uint64],
     step: float,
-    order: NDArray[np.int32],
-    drawn: NDArray[np.int32],
+    order: NDArray[np.uint32],
+    drawn: NDArray[np.uint32],
     q: Floats,
 ) -> None:
     """Replay one shuffled order per seed, from strengths `q`, a row per seed, which change.
 
     Strengths q = 10^(rating/scale) stand in for ratings while playing: the expected
     score is then one division, and a step multiplies q by exp of something small. `a`, `b` and
-    `gain` are of each kind of game, `kind` of each game; `order` and `drawn` are room to work in.
+    `gain` are of each kind of game, `sets` has the kinds of the games in each row; `order` and
+    `drawn` are room to work in. The swaps of the next replays are drawn while these are played:
+    one takes integers, the other fractions, and a processor does both at once.
     """
+    last = len(seeds) - 1
+    for lane in range(4):
+        ahead = min(lane, last)
+        _draw(seeds[ahead], 0, sizes[row_of[ahead]], drawn[lane])
     for first in range(0, len(seeds), 4):
         lanes = min(4, len(seeds) - first)
         together = sizes[row_of[first]] if lanes == 4 else 0
         for lane in range(lanes):
             row = row_of[first + lane]
-            size = sizes[row]
-            together = min(together, size)
-            for n in range(size):
-                order[lane, n] = kind[sets[row, n]]
-            _shuffle(order[lane], size, seeds[first + lane], drawn)
-        for n in range(together):
-            _update(order[0, n], a, b, gain, step, q[first])
-            _update(order[1, n], a, b, gain, step, q[first + 1])
-            _update(order[2, n], a, b, gain, step, q[first + 2])
-            _update(order[3, n], a, b, gain, step, q[first + 3])
+            together = min(together, sizes[row])
+            _lay_out(sets[row], sizes[row], drawn[lane], order[lane])
+        if together and step < _TINY:
+            _four(_moved_little, together, a, b, gain, step, order, drawn, seeds, q, first)
+        elif together:
+            _four(_moved, together, a, b, gain, step, order, drawn, seeds, q, first)
         for lane in range(lanes):
-            for n in range(together, sizes[row_of[first + lane]]):
-                _update(order[lane, n], a, b, gain, step, q[first + lane])
+            at, size = first + lane, sizes[row_of[first + lane]]
+            _alone(together, size, a, b, gain, step, order[lane], q[at])
+        for lane in range(4):
+            ahead = min(first + 4 + lane, last)
+            _draw(seeds[ahead], together, sizes[row_of[ahead]], drawn[lane])
 
 
 def _lookup(
