@@ -165,7 +165,8 @@ def _compiled(
         order, drawn = np.empty((2, kernels.LANES, sets.shape[1]), np.uint32)
         for n, rule in enumerate(rules):
             step = rule.k * np.log(10.0) / rule.scale
-            kernels.replay(
+            replay = kernels.replay_little if step < kernels.TINY else kernels.replay
+            replay(
                 a, b, step * score, played, sizes, row_of[rows], seeds[rows],
                 step, order, drawn, q[n],
             )  # fmt: skip

@@ -29,7 +29,7 @@ _S11, _S32 = np.uint64(11), np.uint64(32)
 _UNIT = 2.0**-53
 
 #: Steps up to these sizes take the series of exp to its 7th or 11th power, which is exact there.
-_TINY, _SMALL = 0.05, 0.25
+TINY, _SMALL = 0.05, 0.25
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (1 / factorial(n) for n in range(2, 12))
 #: Replays side by side: while one waits for a division, the others compute.
 LANES = 4
@@ -79,7 +79,7 @@ register_jitable(mix)
 
 @register_jitable
 def _moved_little(first: float, second: float, gain: float, step: float) -> tuple[float, float]:
-    """The same as `_moved` for steps below `_TINY`."""
+    """The same as `_moved` for steps below `TINY`."""
     x = gain - step * (first / (first + second))
     y = x * x
     even = 1 + y * (_C2 + y * (_C4 + y * _C6))
@@ -106,113 +106,76 @@ def _place(seed: np.uint64, i: int) -> np.uint64:
     return (bits * np.uint64(np.uint32(i + 1))) >> _S32
 
 
-@register_jitable
-def _draw(seed: np.uint64, begin: int, size: int, drawn: Any) -> None:
-    for i in range(begin, size):
-        drawn[i] = _place(seed, i)
+def _replaying(moved: Callable[..., tuple[float, float]]) -> Callable[..., None]:  # noqa: C901
+    """The replays of Elo, by the way strengths are `moved`; only what is called is compiled."""
 
+    def replay(  # noqa: C901 (one function compiles in less time than several)
+        a: NDArray[np.uint32],
+        b: NDArray[np.uint32],
+        gain: Floats,
+        sets: NDArray[np.uint32],
+        sizes: NDArray[np.int32],
+        row_of: Codes,
+        seeds: NDArray[np.uint64],
+        step: float,
+        order: NDArray[np.uint32],
+        drawn: NDArray[np.uint32],
+        q: Floats,
+    ) -> None:
+        """Replay one shuffled order per seed, from strengths `q`, a row per seed, which change.
 
-@register_jitable
-def _lay_out(games: Any, size: int, drawn: Any, order: Any) -> None:
-    """Games in a shuffled order."""
-    for i in range(size):
-        order[i] = games[i]
-    for i in range(size - 1, 0, -1):
-        j = drawn[i]
-        order[i], order[j] = order[j], order[i]
-
-
-@register_jitable
-def _alone(
-    begin: int, size: int, a: Any, b: Any, gain: Any, step: float, order: Any, q: Any
-) -> None:
-    """Play the rest of a replay by itself."""
-    for n in range(begin, size):
-        k = order[n]
-        i, j = a[k], b[k]
-        if step < _TINY:
-            q[i], q[j] = _moved_little(q[i], q[j], gain[k], step)
-        else:
-            q[i], q[j] = _moved(q[i], q[j], gain[k], step)
-
-
-@register_jitable
-def _four(
-    moved: Any,
-    size: int,
-    a: Any,
-    b: Any,
-    gain: Any,
-    step: float,
-    order: Any,
-    drawn: Any,
-    seeds: Any,
-    q: Any,
-    first: int,
-) -> None:
-    """Play four replays side by side, and draw the swaps of the next four meanwhile."""
-    o0, o1, o2, o3 = order[0], order[1], order[2], order[3]
-    d0, d1, d2, d3 = drawn[0], drawn[1], drawn[2], drawn[3]
-    q0, q1, q2, q3 = q[first], q[first + 1], q[first + 2], q[first + 3]
-    last = len(seeds) - 1
-    s0, s1 = seeds[min(first + 4, last)], seeds[min(first + 5, last)]
-    s2, s3 = seeds[min(first + 6, last)], seeds[min(first + 7, last)]
-    for n in range(size):
-        k0, k1, k2, k3 = o0[n], o1[n], o2[n], o3[n]  # all are read before any is written
-        i0, i1, i2, i3 = a[k0], a[k1], a[k2], a[k3]
-        j0, j1, j2, j3 = b[k0], b[k1], b[k2], b[k3]
-        x0, x1, x2, x3 = q0[i0], q1[i1], q2[i2], q3[i3]
-        y0, y1, y2, y3 = q0[j0], q1[j1], q2[j2], q3[j3]
-        q0[i0], q0[j0] = moved(x0, y0, gain[k0], step)
-        q1[i1], q1[j1] = moved(x1, y1, gain[k1], step)
-        q2[i2], q2[j2] = moved(x2, y2, gain[k2], step)
-        q3[i3], q3[j3] = moved(x3, y3, gain[k3], step)
-        d0[n], d1[n] = _place(s0, n), _place(s1, n)
-        d2[n], d3[n] = _place(s2, n), _place(s3, n)
-
-
-def _replay(
-    a: NDArray[np.uint32],
-    b: NDArray[np.uint32],
-    gain: Floats,
-    sets: NDArray[np.uint32],
-    sizes: NDArray[np.int32],
-    row_of: Codes,
-    seeds: NDArray[np.uint64],
-    step: float,
-    order: NDArray[np.uint32],
-    drawn: NDArray[np.uint32],
-    q: Floats,
-) -> None:
-    """Replay one shuffled order per seed, from strengths `q`, a row per seed, which change.
-
-    Strengths q = 10^(rating/scale) stand in for ratings while playing: the expected
-    score is then one division, and a step multiplies q by exp of something small. `a`, `b` and
-    `gain` are of each kind of game, `sets` has the kinds of the games in each row; `order` and
-    `drawn` are room to work in. The swaps of the next replays are drawn while these are played:
-    one takes integers, the other fractions, and a processor does both at once.
-    """
-    last = len(seeds) - 1
-    for lane in range(4):
-        ahead = min(lane, last)
-        _draw(seeds[ahead], 0, sizes[row_of[ahead]], drawn[lane])
-    for first in range(0, len(seeds), 4):
-        lanes = min(4, len(seeds) - first)
-        together = sizes[row_of[first]] if lanes == 4 else 0
-        for lane in range(lanes):
-            row = row_of[first + lane]
-            together = min(together, sizes[row])
-            _lay_out(sets[row], sizes[row], drawn[lane], order[lane])
-        if together and step < _TINY:
-            _four(_moved_little, together, a, b, gain, step, order, drawn, seeds, q, first)
-        elif together:
-            _four(_moved, together, a, b, gain, step, order, drawn, seeds, q, first)
-        for lane in range(lanes):
-            at, size = first + lane, sizes[row_of[first + lane]]
-            _alone(together, size, a, b, gain, step, order[lane], q[at])
+        Strengths q = 10^(rating/scale) stand in for ratings while playing: the expected
+        score is then one division, and a step multiplies q by exp of something small. `a`, `b` and
+        `gain` are of each kind of game, `sets` has the kinds of the games in each row; `order` and
+        `drawn` are room to work in. Four replays are played side by side, and the swaps of the next
+        four are drawn meanwhile: that takes integers, playing fractions, and processors do both.
+        """
+        last = len(seeds) - 1
+        o0, o1, o2, o3 = order[0], order[1], order[2], order[3]
+        d0, d1, d2, d3 = drawn[0], drawn[1], drawn[2], drawn[3]
         for lane in range(4):
-            ahead = min(first + 4 + lane, last)
-            _draw(seeds[ahead], together, sizes[row_of[ahead]], drawn[lane])
+            ahead = min(lane, last)
+            for n in range(sizes[row_of[ahead]]):
+                drawn[lane, n] = _place(seeds[ahead], n)
+        for first in range(0, len(seeds), 4):
+            lanes = min(4, len(seeds) - first)
+            together = sizes[row_of[first]] if lanes == 4 else 0
+            for lane in range(lanes):
+                row = row_of[first + lane]
+                size = sizes[row]
+                together = min(together, size)
+                for n in range(size):
+                    order[lane, n] = sets[row, n]
+                for n in range(size - 1, 0, -1):
+                    m = drawn[lane, n]
+                    order[lane, n], order[lane, m] = order[lane, m], order[lane, n]
+            q0, q1 = q[first], q[min(first + 1, last)]
+            q2, q3 = q[min(first + 2, last)], q[min(first + 3, last)]
+            s0, s1 = seeds[min(first + 4, last)], seeds[min(first + 5, last)]
+            s2, s3 = seeds[min(first + 6, last)], seeds[min(first + 7, last)]
+            for n in range(together):
+                k0, k1, k2, k3 = o0[n], o1[n], o2[n], o3[n]  # all are read before any is written
+                i0, i1, i2, i3 = a[k0], a[k1], a[k2], a[k3]
+                j0, j1, j2, j3 = b[k0], b[k1], b[k2], b[k3]
+                x0, x1, x2, x3 = q0[i0], q1[i1], q2[i2], q3[i3]
+                y0, y1, y2, y3 = q0[j0], q1[j1], q2[j2], q3[j3]
+                q0[i0], q0[j0] = moved(x0, y0, gain[k0], step)
+                q1[i1], q1[j1] = moved(x1, y1, gain[k1], step)
+                q2[i2], q2[j2] = moved(x2, y2, gain[k2], step)
+                q3[i3], q3[j3] = moved(x3, y3, gain[k3], step)
+                d0[n], d1[n] = _place(s0, n), _place(s1, n)
+                d2[n], d3[n] = _place(s2, n), _place(s3, n)
+            for lane in range(4):
+                ahead = min(first + lane, last)
+                for n in range(together, sizes[row_of[ahead]] if lane < lanes else 0):
+                    k = order[lane, n]
+                    i, j = a[k], b[k]
+                    q[ahead, i], q[ahead, j] = moved(q[ahead, i], q[ahead, j], gain[k], step)
+                ahead = min(first + 4 + lane, last)
+                for n in range(together, sizes[row_of[ahead]]):
+                    drawn[lane, n] = _place(seeds[ahead], n)
+
+    return replay
 
 
 def _lookup(
@@ -459,7 +422,8 @@ def _ascend(
 for _part in glicko2_steps.PARTS:
     register_jitable(error_model="numpy")(_part)
 
-replay = Kernel(_replay, "contract")
+replay = Kernel(_replaying(_moved), "contract")
+replay_little = Kernel(_replaying(_moved_little), "contract")
 lookup = Kernel(_lookup)
 tally = Kernel(_tally)
 climb = Kernel(_climb, "contract", "reassoc")
