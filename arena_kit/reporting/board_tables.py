@@ -15,6 +15,7 @@ from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.validity.formats import flat
 from arena_kit.validity.leaderboard import BoardRow, Leaderboard
 from arena_kit.validity.sentences import order as decided
+from arena_kit.validity.sentences import order_note
 from arena_kit.validity.weekly import Validity
 
 _PILL = {
@@ -311,22 +312,15 @@ def order(leaderboard: Leaderboard) -> Table:
         rows=rows,
         name="order",
         left=["neighbours", "order", "until"],
-        notes=[*_by_what(leaderboard), note, ABOUT[_about(leaderboard)], *_turned(leaderboard)],
+        notes=[*filter(None, [order_note(leaderboard), note]), *_about_order(leaderboard)],
         empty="The board has no two models.",
     )
 
 
-def _by_what(leaderboard: Leaderboard) -> list[str]:
-    """That these are not the neighbours of the published order, where they are not."""
-    if leaderboard.policy.phase.orders_by == "conservative":
-        return []
-    return ["Neighbours by conservative score, which is not yet the published order."]
-
-
-def _turned(leaderboard: Leaderboard) -> list[str]:
-    """How few votes would turn the first place round."""
+def _about_order(leaderboard: Leaderboard) -> list[str]:
+    """What the order is about, and how few votes would turn the first place round."""
     fragile = leaderboard.fragility()
-    return [fragile.sentence] if fragile else []
+    return [ABOUT[_about(leaderboard)], *([fragile.sentence] if fragile else [])]
 
 
 def _meaning(report: Validity, *, official: bool) -> str:

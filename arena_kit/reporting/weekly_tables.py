@@ -104,7 +104,7 @@ def churn(report: Validity) -> Table:
         rows=rows,
         name="churn",
         nowrap=["model", "rank", "bands", "BT agrees"],
-        notes=[*filter(None, [order_note(report)]), agrees],
+        notes=[*filter(None, [order_note(report.now)]), agrees],
         empty=report_sentences.churn(report),
     )
 
@@ -141,7 +141,7 @@ def objectives(report: Validity) -> Table:
         title=report_sentences.verdict(verdicts),
         bold=["objective"],
         nowrap=["met"],
-        notes=list(filter(None, [order_note(report)])),
+        notes=list(filter(None, [order_note(report.now)])),
     )
 
 
@@ -168,7 +168,7 @@ def weekly(report: Validity) -> Shown:
     """The report in a sentence for each of its checks (12), but for those that the publication
     status shows.
     """
-    note = order_note(report)
+    note = order_note(report.now)
     checks = {name: each for name, each in sentences(report).items() if name not in _IN_STATUS}
     table = facts(({"Ranks": note} if note else {}) | checks, name="weekly")
     return Shown(table.html, text(report))

@@ -8,12 +8,13 @@ from statistics import median
 import numpy as np
 
 from arena_kit.rating.base import some
+from arena_kit.validity.leaderboard import Leaderboard
 from arena_kit.validity.weekly import Validity
 
 
-def order_note(report: Validity) -> str:
+def order_note(board: Leaderboard) -> str:
     """That ranks here are not those of the board; empty where they are."""
-    if report.now.policy.phase.orders_by == "conservative":
+    if board.policy.phase.orders_by == "conservative":
         return ""
     return "Ranks in this report are by conservative score; the published order is legacy Elo's."
 

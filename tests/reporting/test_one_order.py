@@ -128,7 +128,7 @@ def test_a_policy_report_has_the_published_order(phase: Phase) -> None:
     assert [str(row["model"]) for row in weekly_tables.fairness(report).rows] == shown
     page = model_detail(board, shown[-1])
     assert list(page.deficits.opponents) == shown[:-1]
-    told = any("not yet the published order" in note for note in board_tables.order(board).notes)
+    told = any("published order is legacy Elo" in note for note in board_tables.order(board).notes)
     assert told == (phase < Phase.MIGRATION)
 
 

@@ -311,7 +311,7 @@ class TestReport:
             "Ranks in this report are by conservative score; the published order is legacy Elo's."
         )
         assert note in weekly_tables.weekly(shadow).html.replace("&#x27;", "'")
-        assert sentences.order_note(report) == ""
+        assert sentences.order_note(report.now) == ""
         assert shadow.now.epoch != report.now.epoch
 
     def test_no_timestamps(self) -> None:
