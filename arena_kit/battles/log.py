@@ -234,7 +234,8 @@ class BattleLog:
         codes = labels.codes.copy()
         missing = np.flatnonzero(codes < 0)
         codes[missing] = len(labels.names) + np.arange(len(missing), dtype=np.int32)
-        return np.unique(codes, return_inverse=True)[1].astype(np.int32)
+        found = np.bincount(codes) > 0
+        return (np.cumsum(found, dtype=np.int32) - 1)[codes]
 
     def all_take_part(self) -> bool:
         """Whether each of the models has a battle."""

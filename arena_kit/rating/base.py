@@ -19,6 +19,7 @@ from arena_kit.battles.log import BattleLog
 NORMAL_95 = 1.959963984540054
 #: Questions (or voters) a model must be seen on before its interval is shown; see design/.
 MIN_QUESTIONS = 10
+_FULL = 64  # cells of a table per battle, up to which a table is quicker than sorting
 
 
 Number = TypeVar("Number", float, NDArray[np.float64])
@@ -219,10 +220,20 @@ def questions_seen(
 ) -> NDArray[np.intp]:
     """On how many questions each model was seen."""
     n = int(clusters.max()) + 1
+    if n_models * n <= _FULL * len(a):
+        met = np.zeros((n_models, n), bool)
+        met[a, clusters] = met[b, clusters] = True
+        return np.asarray(np.count_nonzero(met, axis=1))
     sides = np.concatenate([a, b]).astype(np.int64)
     cells = np.sort(sides * n + np.tile(clusters, 2))
     new = np.append(True, cells[1:] != cells[:-1])  # quicker than np.unique
     return np.bincount(cells[new] // n, minlength=n_models)
+
+
+def together(keys: NDArray[Any]) -> NDArray[np.intp]:
+    """The order that brings equal keys (0 and more) together, else as they come."""
+    few = not len(keys) or int(keys.max()) <= np.iinfo(np.uint16).max
+    return np.argsort(keys.astype(np.uint16) if few else keys, kind="stable")  # of few: radix sort
 
 
 def why_no_interval(

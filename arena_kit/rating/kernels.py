@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import cache
-from math import exp, factorial
+from math import exp, factorial, sqrt
 from threading import Timer
 from typing import Any
 
@@ -197,38 +197,26 @@ def _lookup(
 
 
 def _tally(
-    times: NDArray[np.int64], clusters: NDArray[np.int32], cells: NDArray[np.int32], out: Floats
+    drawn: NDArray[np.uint32],
+    clusters: NDArray[np.uint32],
+    ends: NDArray[np.uint32],
+    times: NDArray[np.uint16],
+    sums: NDArray[np.uint32],
+    out: Floats,
 ) -> None:
-    """Add to each row's cell how often its cluster was drawn."""
+    """How often the rows of each cell were drawn, whose clusters stand together; those of cell c
+    end before `ends[c]`. `times`, all 0, and `sums` are room to work in.
+    """
+    for i in range(len(drawn)):
+        times[drawn[i]] += np.uint16(1)
+    total, before = np.uint32(0), np.uint32(0)
     for i in range(len(clusters)):
-        out[np.uint64(cells[i])] += times[np.uint64(clusters[i])]
-
-
-@register_jitable
-def _has_peak(low: Any, high: Any, slot: Any, wins: Any, total: Any, reached: Any) -> bool:
-    """Whether searches from one model reach all, from winners to losers and the other way."""
-    n, hub = len(reached), 0
-    for c in range(len(low)):
-        if total[slot[c]] > total[slot[hub]]:
-            hub = c
-    for downwards in range(2):
-        for m in range(n):
-            reached[m] = 0.0
-        reached[low[hub]] = 1.0
-        count, before = 1, 0
-        while before < count < n:
-            before = count
-            for c in range(len(low)):
-                i, j, won = low[c], high[c], wins[slot[c]]
-                if reached[i] != reached[j]:
-                    # the side that is reached must have won, or downwards lost
-                    share = won if (reached[i] > 0.0) == (downwards == 0) else total[slot[c]] - won
-                    if share > 0.0:
-                        reached[i] = reached[j] = 1.0
-                        count += 1
-        if count < n:
-            return False
-    return True
+        total += np.uint32(times[clusters[i]])
+        sums[i] = total
+    for c in range(len(ends)):
+        total = sums[ends[c] - np.uint32(1)]
+        out[c] = np.float64(total - before)
+        before = total
 
 
 @register_jitable
@@ -247,71 +235,163 @@ def _total(x: Any) -> float:
     return total
 
 
+@register_jitable
+def _added_up(wins: Any, total: Any, curve: Any, gained: Any, bent: Any, n: Any) -> Any:
+    """What each model won, and its curvature; the model with the most of that is returned."""
+    size, one = np.uint64(len(gained)), np.uint64(1)
+    for i in range(size):
+        gained[i] = bent[i] = 0.0
+    row, hub = np.uint64(0), np.uint64(0)
+    for i in range(n):
+        mine, steep = 0.0, 0.0
+        for j in range(i + one, n):
+            each = wins[row + j]
+            mine += each
+            gained[j] += total[row + j] - each
+            each = total[row + j] * curve[row + j]
+            steep += each
+            bent[j] += each
+        gained[i] += mine
+        bent[i] += steep
+        if bent[i] > bent[hub]:
+            hub = np.uint64(i)
+        row += size
+    return hub
+
+
+@register_jitable
+def _reaches_all(wins: Any, total: Any, hub: Any, size: Any, down: bool, queue: Any) -> bool:
+    """Whether a search from one model reaches all, from winners to losers or the other way.
+
+    `queue` has the models that are reached, in the order they were, and then the others.
+    """
+    n = len(queue)
+    for m in range(n):
+        queue[m] = np.uint64(m)
+    queue[0], queue[hub] = hub, np.uint64(0)
+    first, last = 0, 1
+    while first < last < n:
+        i = queue[first]
+        first += 1
+        for place in range(last, n):
+            j = queue[place]
+            pair = min(i, j) * size + max(i, j)
+            taken = wins[pair] if (i < j) == down else total[pair] - wins[pair]
+            if taken > 0.0:
+                queue[place], queue[last] = queue[last], j
+                last += 1
+    return last == n
+
+
+@register_jitable
+def _sums_of_pairs(total: Any, q: Any, sums: Any) -> None:
+    """For each model the sum over its pairs of their battles by the sum of both strengths.
+
+    Four models are taken with each other one, and share a division.
+    """
+    size, one, four = np.uint64(len(q)), np.uint64(1), np.uint64(4)
+    for i in range(size):
+        sums[i] = 0.0
+    for i in range(np.uint64(0), size, four):
+        row0 = i * size
+        row1, row2, row3 = row0 + size, row0 + size + size, row0 + size + size + size
+        i1, i2, i3 = i + one, i + one + one, i + one + one + one
+        a, b, c, d = q[i], q[i1], q[i2], q[i3]
+        ab, ac, ad = (
+            total[row0 + i1] / (a + b),
+            total[row0 + i2] / (a + c),
+            total[row0 + i3] / (a + d),
+        )
+        bc, bd, cd = (
+            total[row1 + i2] / (b + c),
+            total[row1 + i3] / (b + d),
+            total[row2 + i3] / (c + d),
+        )
+        of_a, of_b, of_c, of_d = ab + ac + ad, ab + bc + bd, ac + bc + cd, ad + bd + cd
+        for j in range(i + four, size):
+            aj, bj, cj, dj = a + q[j], b + q[j], c + q[j], d + q[j]
+            ab, cd = aj * bj, cj * dj
+            share = 1.0 / (ab * cd)
+            ab, cd = share * cd, share * ab
+            aj, bj = total[row0 + j] * (ab * bj), total[row1 + j] * (ab * aj)
+            cj, dj = total[row2 + j] * (cd * dj), total[row3 + j] * (cd * cj)
+            sums[j] += (aj + bj) + (cj + dj)
+            of_a += aj
+            of_b += bj
+            of_c += cj
+            of_d += dj
+        sums[i] += of_a
+        sums[i1] += of_b
+        sums[i2] += of_c
+        sums[i3] += of_d
+
+
 def _climb(  # noqa: C901, PLR0912 (one function compiles in less time than several)
-    low: Places,
-    high: Places,
-    slot: Places,
     cell: Places,
     won: Floats,
     games: Floats,
     times: Floats,
     wins: Floats,
     total: Floats,
-    inverse: Floats,
+    curve: Floats,
+    curvature: Floats,
+    inverse: NDArray[np.float32],
     tolerance: float,
     taken: Floats,
-    lengths: Floats,
-    q: Floats,
-    slope: Floats,
-    step: Floats,
-    change: Floats,
+    work: Floats,
+    scaled: NDArray[np.float32],
+    queue: Places,
     theta: Floats,
 ) -> int:
     """Move strengths to the peak for resampled cells, in place, by Broyden's method: 1 where they
     settled, 0 where they did not, -1 where no peak exists.
 
     `wins` of the lower side and `total` are square tables, laid out flat, that come with the prior
-    and leave with the resample; pair c is at `slot[c]` and cell i at `cell[i]`. The cell was won by
-    its lower side `won[i]` of `games[i]` times and counts `times[i]`-fold. `inverse` is laid out
-    flat, too, as are the steps `taken`, `lengths` their squares; `q`, `slope`, `step` and `change`
-    are room to work in. Places are unsigned, which says that none counts from the end: else the
-    loops would not be vectorised.
+    and leave with the resample. Cell i is at `cell[i]`; its lower side won `won[i]` of `games[i]`
+    times, and it counts `times[i]`-fold. `inverse` is that of the curvature of all battles, whose
+    diagonal is `curvature`, and one battle of a pair adds `curve` to it: so much more or less often
+    as a model was drawn, its row is scaled. Tables have a multiple of four columns, and strengths,
+    which models without battles fill. `taken` holds the steps; `work` and `queue`, which has a
+    place per model, are room to work in. Places are unsigned, which says that none counts from the
+    end: else the loops would not be vectorised. A direction needs few digits, so single precision
+    finds it (`scaled` is room for its slope), and the steps' length tells when the peak is reached.
     """
-    n, one = np.uint64(len(theta)), np.uint64(1)
+    n, size = np.uint64(len(queue)), np.uint64(len(theta))
+    q, gained, slope, step, scale = work[0], work[1], work[2], work[3], work[4]
     for c in range(len(cell)):
         wins[cell[c]] += times[c] * won[c]
         total[cell[c]] += times[c] * games[c]
-    if not _has_peak(low, high, slot, wins, total, q):
-        return -1
-    for k in range(len(lengths)):
-        for i in range(n):
+    hub = _added_up(wins, total, curve, gained, scale, n)
+    for way in range(2):
+        if not _reaches_all(wins, total, hub, size, way == 0, queue):
+            return -1
+    for i in range(n):
+        scale[i] = sqrt(curvature[i] / scale[i])
+    for k in range(len(taken) // size):
+        for i in range(size):
             q[i] = exp(theta[i])
-            slope[i] = 0.0
-        row = np.uint64(0)
+        _sums_of_pairs(total, q, slope)
+        for i in range(size):
+            scaled[i] = scale[i] * (gained[i] - q[i] * slope[i])
+        row, drift = np.uint64(0), 0.0
         for i in range(n):
-            own, mine = q[i], 0.0
-            for j in range(i + one, n):
-                each = wins[row + j] - total[row + j] * (own / (own + q[j]))
-                change[j] = each
-                mine += each
-            for j in range(i + one, n):
-                slope[j] -= change[j]
-            slope[i] += mine
-            row += n
-        row = np.uint64(0)
+            product = np.float32(0.0)
+            for j in range(size):
+                product += inverse[row + j] * scaled[j]
+            step[i] = scale[i] * product
+            drift += step[i]
+            row += size
+        drift /= n
         for i in range(n):
-            along = 0.0
-            for j in range(n):
-                along += inverse[row + j] * slope[j]
-            step[i] = along
-            row += n
+            step[i] -= drift
         row, shrink = np.uint64(0), 1.0
         for m in range(k):
-            along = 0.0
+            along, square = 0.0, 0.0
             for i in range(n):
                 along += taken[row + i] * step[i]
-            along /= lengths[m]
-            row += n
+                square += taken[row + i] * taken[row + i]
+            along /= square
+            row += size
             if m + 1 < k:
                 for i in range(n):
                     step[i] += taken[row + i] * along
@@ -328,7 +408,6 @@ def _climb(  # noqa: C901, PLR0912 (one function compiles in less time than seve
             return 0
         if largest < tolerance:
             return 1
-        lengths[k] = square
     return 0
 
 

@@ -119,8 +119,9 @@ class Cells:
             return self, np.arange(len(self.a), dtype=np.int32)
         pairs = Pairs.of(self, n_models)
         ended = np.where(self.tied > 0, 1, np.where((self.won > 0) == pairs.turned, 2, 0))
-        kinds, of_row = _numbered(3 * pairs.of_cell + ended, 3 * len(pairs.low))
-        pair, ended = np.divmod(kinds, 3)
+        met = len(pairs.low)
+        kinds, of_row = _numbered(ended * met + pairs.of_cell, 3 * met)
+        ended, pair = np.divmod(kinds, met)
         won, tied, lost = ((ended == each).astype(float) for each in range(3))
         x = np.zeros((len(kinds), 0))
         cells = Cells(a=pairs.low[pair], b=pairs.high[pair], won=won, tied=tied, lost=lost, x=x)
@@ -265,7 +266,7 @@ def _unsettled(cells: Cells) -> str:
 
 def slope(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
     """The gradient of the log-likelihood in all parameters."""
-    parts = [_to_models(cells, terms.eta, n_models)]
+    parts = [to_models(cells, terms.eta, n_models)]
     if ties.start is not None:
         parts.append(np.array([terms.t.sum()]))
     return np.concatenate([*parts, cells.x.T @ terms.eta])
@@ -321,7 +322,7 @@ def _gaps(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> tuple[F
     return eta, float(theta[n_models]) if has_tie else 0.0
 
 
-def _to_models(cells: Cells, values: Floats, n_models: int) -> Floats:
+def to_models(cells: Cells, values: Floats, n_models: int) -> Floats:
     """Values of cells, added to their first model and taken from their second."""
     return _sums(cells.a, values, n_models) - _sums(cells.b, values, n_models)
 
@@ -342,10 +343,10 @@ def _sums(places: Codes, values: Floats, n: int) -> Floats:
 def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
     """The observed information: the pairs' Laplacian for the strengths, bordered by the rest."""
     n = n_models
-    columns = [_to_models(cells, terms.eta_eta * x, n) for x in cells.x.T]
+    columns = [to_models(cells, terms.eta_eta * x, n) for x in cells.x.T]
     corner = cells.x.T @ (terms.eta_eta[:, None] * cells.x)
     if ties.start is not None:
-        columns.insert(0, _to_models(cells, terms.eta_t, n))
+        columns.insert(0, to_models(cells, terms.eta_t, n))
         cross = cells.x.T @ terms.eta_t
         corner = np.block([[terms.t_t.sum(), cross[None, :]], [cross[:, None], corner]])
     border = np.array(columns).reshape(len(columns), n)
@@ -382,7 +383,7 @@ def check_identified(cells: Cells, n_models: int) -> None:
     gram = cells.x.T @ (weight[:, None] * cells.x)
     if np.linalg.matrix_rank(gram, tol=_SAME * float(gram.max())) < len(gram):
         raise RatingError("the covariates say the same thing twice; leave one out")
-    border = np.stack([_to_models(cells, weight * x, n_models) for x in cells.x.T])
+    border = np.stack([to_models(cells, weight * x, n_models) for x in cells.x.T])
     anchored = laplacian(cells, weight, n_models) + 1 / n_models
     left = gram - border @ np.linalg.solve(anchored, border.T)
     if np.linalg.matrix_rank(left, tol=_SAME * float(gram.max())) < len(gram):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
+from arena_kit.rating.base import MIN_QUESTIONS, questions_seen, together
 from arena_kit.rating.elo_replay import Games
 from arena_kit.rating.splitmix import draw
 
@@ -30,7 +30,7 @@ def resampled_sets(
     """
     lengths = np.bincount(clusters)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    grouped = np.argsort(clusters, kind="stable").astype(np.int32)
+    grouped = together(clusters).astype(np.int32)
     rows = max(1, _CHUNK // max(1, len(clusters)))
     for first in range(0, n, rows):
         draws = np.stack(
@@ -69,7 +69,7 @@ def _drawn(games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]) -> N
 
 
 def _expand(
-    draws: NDArray[np.int64],
+    draws: NDArray[np.uint32],
     lengths: NDArray[np.intp],
     starts: NDArray[np.intp],
     grouped: NDArray[np.int32],
@@ -94,16 +94,17 @@ class Redraw(Protocol):
 class ClusterRedraw:
     """The cluster bootstrap: whole clusters drawn with replacement, as `resampled_sets` draws
     them; of a row that counts `several` votes and has no question, each vote by itself. Rows that
-    are alike share one of `n_cells` cells, and are counted there.
+    are alike share a cell, and are counted there: the `order` brings them together, and those of
+    cell c end before `ends[c]`.
     """
 
-    clusters: NDArray[np.int32]
+    clusters: NDArray[np.uint32]
+    ends: NDArray[np.uint32]
     seed: int
-    several: NDArray[np.bool_] | None
-    by_vote: PoissonRedraw
-    cells: NDArray[np.int32]
     n_clusters: int
-    n_cells: int
+    order: NDArray[np.intp]
+    several: NDArray[np.bool_] | None = None
+    by_vote: PoissonRedraw | None = None
 
     @classmethod
     def of(
@@ -113,29 +114,29 @@ class ClusterRedraw:
         counts: NDArray[np.float64],
         cells: NDArray[np.int32] | None = None,
     ) -> ClusterRedraw:
-        several = counts != 1
-        by_vote = PoissonRedraw.of(counts, seed)
         cells = np.arange(len(clusters), dtype=np.int32) if cells is None else cells
-        sizes = int(clusters.max()) + 1, int(cells.max()) + 1
-        if several.any():
-            return cls(clusters, seed, several, by_vote, cells, *sizes)
-        order = np.argsort(clusters, kind="stable")  # memory is read along, not across
-        return cls(clusters[order], seed, None, by_vote, cells[order], *sizes)
+        order, ends = together(cells), np.cumsum(np.bincount(cells)).astype(np.uint32)
+        rows, n = clusters[order].astype(np.uint32), int(clusters.max()) + 1
+        several = counts[order] != 1
+        if not several.any():
+            return cls(rows, ends, seed, n, order)
+        return cls(rows, ends, seed, n, order, several, PoissonRedraw.of(counts, seed))
 
     def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
         """The multiplicity of each cell."""
         n = self.n_clusters
-        drawn = np.bincount(drawn_clusters(child_generator(self.seed, number), n), minlength=n)
-        if compiled and self.several is None:
+        drawn = drawn_clusters(child_generator(self.seed, number), n)
+        if compiled and self.by_vote is None:
             from arena_kit.rating import kernels
 
-            out = np.zeros(self.n_cells)
-            kernels.tally(drawn, self.clusters, self.cells, out)
+            out, sums = np.empty(len(self.ends)), np.empty_like(self.clusters)
+            kernels.tally(drawn, self.clusters, self.ends, np.zeros(n, np.uint16), sums, out)
             return out
-        times = drawn.astype(float)[self.clusters]
-        if self.several is not None:
-            times = np.where(self.several, self.by_vote(number, compiled=compiled), times)
-        return np.bincount(self.cells, times, self.n_cells).astype(float)
+        times = np.bincount(drawn, minlength=n).astype(float)[self.clusters]
+        if self.by_vote is not None and self.several is not None:
+            by_vote = self.by_vote(number, compiled=compiled)[self.order]
+            times = np.where(self.several, by_vote, times)
+        return np.add.reduceat(times, np.append(0, self.ends[:-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +221,9 @@ def child_generator(seed: int, number: int) -> np.random.Generator:
     return np.random.default_rng(SeedSequence(seed, spawn_key=(number,)))
 
 
-def drawn_clusters(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+def drawn_clusters(rng: np.random.Generator, n: int) -> NDArray[np.uint32]:
     """As many of `n` clusters as there are, with replacement."""
-    return rng.integers(0, n, n)
+    return rng.integers(0, n, n, np.uint32)
 
 
 def denoised(replicates: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,7 +3,8 @@
 The sandwich needs one fit. The bootstrap refits every resample: its peak lies near the peak for all
 battles, so that curvature serves for every resample, updated on the way (Broyden's method, as in
 Kelley 1995); where that does not converge, Newton's method does. Plain Bradley–Terry on many pairs
-runs compiled from `COMPILED_FROM` on, by the same steps in the same order.
+runs compiled from `COMPILED_FROM` on, where each model's curvature is also made up for how often it
+was drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.fanout import fan_out, shares
-from arena_kit.rating.base import RatingError, numba_pays, strong_groups, strongly_connected
+from arena_kit.rating.base import (
+    RatingError,
+    numba_pays,
+    strong_groups,
+    strongly_connected,
+    together,
+)
 from arena_kit.rating.evidence import Evidence, Partition, Votes
 from arena_kit.rating.likelihood import (
     Cells,
@@ -28,6 +35,7 @@ from arena_kit.rating.likelihood import (
     gradient,
     laplacian,
     moved,
+    to_models,
 )
 from arena_kit.rating.tie_models import Floats
 
@@ -36,8 +44,9 @@ COMPILED_FROM = 1_000_000
 _MOST_STEPS = 60
 _TOLERANCE = 1e-11
 _MOST_DENSE = 400  # models, above which conjugate gradients beat the inverse
+_TOGETHER = 4  # models that a kernel takes at once
 _CHUNK = 4096  # clusters summed at once
-_FEW = 8  # a cluster with fewer scores than this part of the parameters is summed by products
+_FEW = 8  # a cluster with fewer rows than this part of the models is summed by products
 _NEGLIGIBLE = 1e-10  # an eigenvalue, as a share of the largest, that is rounding
 
 Refit = Callable[[Floats], Floats]
@@ -154,40 +163,58 @@ def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
 
 
 def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
-    """The same steps in kernels, from multiplicities to strengths."""
-    n = fit.n_models
+    """The same in kernels, from multiplicities to strengths."""
     games = votes.won + votes.tied + votes.lost
     won = np.where(pairs.turned, votes.lost, votes.won) + votes.tied / 2
-    slot = pairs.low * n + pairs.high
-    at = priors.always.a * n + priors.always.b
-    prior_wins, prior_total = (
-        np.bincount(at, each, n * n).astype(float)
-        for each in (priors.always.won, priors.always.won + priors.always.lost)
+    by = _by_pairs if fit.n_models > _MOST_DENSE else _by_tables
+    return by(fit, won, games, pairs, priors)
+
+
+def _by_pairs(fit: Fit, won: Floats, games: Floats, pairs: Pairs, priors: Priors) -> Refit:
+    """Refit what the lower side of each cell's pair won, of so many games, pair by pair."""
+    n, prior = fit.n_models, priors.always
+    slot, at = pairs.low * n + pairs.high, prior.a * n + prior.b
+    wins, total = (
+        np.bincount(at, each, n * n)[slot] for each in (prior.won, prior.won + prior.lost)
     )
-    if n > _MOST_DENSE:
-        wins, total = prior_wins[slot], prior_total[slot]
 
-        def refit_pairs(times: Floats) -> Floats:
-            more_wins, more = (np.bincount(pairs.of_cell, times * each) for each in (won, games))
-            return _ascended(fit, pairs, wins + more_wins, total + more, priors.spare)
+    def refit(times: Floats) -> Floats:
+        more_wins, more = (np.bincount(pairs.of_cell, times * each) for each in (won, games))
+        return _ascended(fit, pairs, wins + more_wins, total + more, priors.spare)
 
-        return refit_pairs
-    inverse = fit.inverse().ravel()
-    places = [each.astype(np.uint64) for each in (pairs.low, pairs.high, slot, slot[pairs.of_cell])]
+    return refit
+
+
+def _by_tables(fit: Fit, won: Floats, games: Floats, pairs: Pairs, priors: Priors) -> Refit:
+    """The same in square tables of all pairs, from the inverse curvature of all battles on."""
+    n, prior, size = fit.n_models, priors.always, -(-fit.n_models // _TOGETHER) * _TOGETHER
+    slot, at = pairs.low * size + pairs.high, prior.a * size + prior.b
+    place, curvature = slot[pairs.of_cell].astype(np.uint64), np.diag(fit.information).copy()
+    share = 1 / (1 + np.exp(np.subtract.outer(fit.theta, fit.theta)))
+    curve, inverse = (_widened(each, size) for each in (share * (1 - share), fit.inverse()))
+    inverse, start = inverse.astype(np.float32), np.append(fit.theta, np.zeros(size - n))
 
     def refit(times: Floats) -> Floats:
         from arena_kit.rating import kernels
 
-        theta, wins, total = fit.theta.copy(), prior_wins.copy(), prior_total.copy()
+        theta, (wins, total) = start.copy(), np.zeros((2, size * size))
+        wins[at], total[at] = prior.won, prior.won + prior.lost
         settled = kernels.climb(
-            *places, won, games, times, wins, total, inverse, _TOLERANCE,
-            np.empty(_MOST_STEPS * n), np.empty(_MOST_STEPS), *np.empty((4, n)), theta,
+            place, won, games, times, wins, total, curve, curvature, inverse, _TOLERANCE,
+            np.empty(_MOST_STEPS * size), np.empty((5, size)), np.empty(size, np.float32),
+            np.empty(n, np.uint64), theta,
         )  # fmt: skip
-        return (
-            theta if settled > 0 else _ascended(fit, pairs, wins[slot], total[slot], priors.spare)
-        )
+        if settled > 0:
+            return theta[:n]
+        return _ascended(fit, pairs, wins[slot], total[slot], priors.spare)
 
     return refit
+
+
+def _widened(table: Floats, size: int) -> Floats:
+    """A square table with zeros to the right and below, laid out flat."""
+    more = size - len(table)
+    return np.pad(table, ((0, more), (0, more))).ravel()
 
 
 def _ascended(fit: Fit, pairs: Pairs, wins: Floats, total: Floats, spare: Cells) -> Floats:
@@ -260,54 +287,57 @@ def scores_of(fit: Fit, cells: Cells) -> Floats:
 def _meat_of_rows(cells: Cells, scores: Floats, n: int) -> Floats:
     """The sum over rows of the outer product of their scores."""
     gap, rest = scores[0], scores[1:]
-    border = np.array(
-        [np.bincount(cells.a, gap * each, n) - np.bincount(cells.b, gap * each, n) for each in rest]
-    ).reshape(len(rest), n)
-    return bordered(laplacian(cells, gap**2, n), border, rest @ rest.T)
+    return bordered(laplacian(cells, gap**2, n), _border(cells, gap, rest, n), rest @ rest.T)
 
 
 def meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
     """The sum over clusters of the outer product of their summed scores.
 
-    A cluster with few scores adds the products of those alone; one with many, whole rows.
+    A cluster with few rows adds the products of any two of those; one with many, of whole sums.
     """
-    size, extra = n + len(scores) - 1, len(scores) - 1
-    owner = np.tile(clusters.astype(np.intp), 2 + extra)
-    others = np.repeat(np.arange(n, size), len(clusters))
-    column = np.concatenate([cells.a, cells.b, others])
-    value = np.concatenate([scores[0], -scores[0], *scores[1:]])
-    many = (np.bincount(owner) > size // _FEW)[owner]
-    if not many.any():
-        return _of_few(owner, column, value, size)
-    few = ~many
-    return _of_few(owner[few], column[few], value[few], size) + _of_many(
-        owner[many], column[many], value[many], size
-    )
+    gap, pieces = scores[0], int(clusters.max()) + 1
+    rest = np.array([np.bincount(clusters, each, pieces) for each in scores[1:]])
+    rest = rest.reshape(len(scores) - 1, pieces)
+    inner = np.zeros((n, n))
+    many = (np.bincount(clusters) > n // _FEW)[clusters]
+    for rows, summed in ((~many, _of_few), (many, _of_many)):
+        if rows.any():
+            inner += summed(clusters[rows], cells.a[rows], cells.b[rows], gap[rows], n)
+    return bordered(inner, _border(cells, gap, rest[:, clusters], n), rest @ rest.T)
 
 
-def _of_few(owner: Codes, column: Codes, value: Floats, size: int) -> Floats:
-    """The sum over owners of the products of any two of their values, at their columns."""
-    order = np.sort(owner * len(owner) + np.arange(len(owner))) % max(1, len(owner))
-    owner, column, value = owner[order], column[order], value[order]
-    half = np.diag(np.bincount(column, value**2, size) / 2)
-    apart = 1
-    while len(first := np.flatnonzero(owner[apart:] == owner[:-apart])):
-        products = value[first] * value[first + apart]
-        places = column[first] * size + column[first + apart]
-        half += np.bincount(places, products, size * size).reshape(size, size)
+def _border(cells: Cells, gap: Floats, others: Floats, n: int) -> Floats:
+    """The products of gaps with other scores, a row for each of these and a column per model."""
+    return np.array([to_models(cells, gap * each, n) for each in others]).reshape(len(others), n)
+
+
+def _of_few(clusters: NDArray[np.int32], a: Codes, b: Codes, gap: Floats, n: int) -> Floats:
+    """The sum over clusters of the products of any two of their gaps, at the models' places."""
+    order = together(clusters)
+    clusters, a, b, gap = clusters[order], a[order], b[order], gap[order]
+    half, apart = np.zeros(n * n), 0
+    while len(first := np.flatnonzero(clusters[apart:] == clusters[: len(clusters) - apart])):
+        second = first + apart
+        products = np.tile(gap[first] * gap[second] / (1 if apart else 2), 2)
+        row_a, row_b, a_too, b_too = a[first] * n, b[first] * n, a[second], b[second]
+        half += np.bincount(np.append(row_a + a_too, row_b + b_too), products, n * n)
+        half -= np.bincount(np.append(row_a + b_too, row_b + a_too), products, n * n)
         apart += 1
-    return half + half.T
+    return half.reshape(n, n) + half.reshape(n, n).T
 
 
-def _of_many(owner: Codes, column: Codes, value: Floats, size: int) -> Floats:
-    """The same by a row of sums per owner."""
-    owners, row = np.unique(owner, return_inverse=True)
-    order = np.argsort(row, kind="stable")
-    edges = np.searchsorted(row[order], np.arange(0, len(owners) + _CHUNK, _CHUNK))
-    meat = np.zeros((size, size))
+def _of_many(clusters: NDArray[np.int32], a: Codes, b: Codes, gap: Floats, n: int) -> Floats:
+    """The same by a row of sums per cluster."""
+    numbers, row = np.unique(clusters, return_inverse=True)
+    order = together(row)
+    edges = np.searchsorted(row[order], np.arange(0, len(numbers) + _CHUNK, _CHUNK))
+    rows = min(_CHUNK, len(numbers))
+    meat = np.zeros((n, n))
     for start, end in pairwise(edges):
         some = order[start:end]
-        places = row[some] % _CHUNK * size + column[some]
-        summed = np.bincount(places, value[some], _CHUNK * size).reshape(_CHUNK, size)
+        place, value = row[some] % _CHUNK * n, gap[some]
+        summed = np.bincount(place + a[some], value, rows * n)
+        summed -= np.bincount(place + b[some], value, rows * n)
+        summed = summed.reshape(rows, n)
         meat += summed.T @ summed
     return meat
