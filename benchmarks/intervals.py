@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from arena_kit import BattleLog, BradleyTerry, PermutationElo, Ratings, k_sweep
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
 from arena_kit.battles.log import Labels
-from arena_kit.rating import elo_replay, glicko2_replay, uncertainty
+from arena_kit.rating import elo_replay, glicko2_replay, refits
 from arena_kit.rating.bradley_terry import NORMAL_95
 from arena_kit.rating.glicko2 import Glicko2
 
@@ -312,7 +312,7 @@ def print_orders(samples: list[dict[str, Floats]]) -> None:
 
 def prepare_worker() -> None:
     """Compiled code from the first battle on, and one thread each: the same results, sooner."""
-    for module in (elo_replay, glicko2_replay, uncertainty):
+    for module in (elo_replay, glicko2_replay, refits):
         module.COMPILED_FROM = 0
     os.cpu_count = lambda: 1
 

@@ -28,9 +28,10 @@ from arena_kit.rating.base import (
 from arena_kit.rating.critical import t_score, widening
 from arena_kit.rating.evidence import Cluster, Evidence, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, check_identified, fitted, unanimous
+from arena_kit.rating.refits import Priors, replicates
 from arena_kit.rating.resampling import interval
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
-from arena_kit.rating.uncertainty import Priors, covariance, replicates, stretched
+from arena_kit.rating.uncertainty import covariance, stretched
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController

@@ -20,8 +20,8 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import RatingError, check_kept
 from arena_kit.rating.bradley_terry import BradleyTerry, one_thread
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted
+from arena_kit.rating.refits import refitted
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
-from arena_kit.rating.uncertainty import refitted
 
 _MOST_REFITS = 60
 _TIED = 1e-9  # a gap that is rounding

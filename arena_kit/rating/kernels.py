@@ -19,6 +19,7 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from arena_kit.rating import glicko2_steps
+from arena_kit.rating.likelihood import damping
 from arena_kit.rating.splitmix import GAMMA, mix
 
 Floats = NDArray[np.float64]
@@ -75,6 +76,7 @@ def _tell() -> None:
 
 
 register_jitable(mix)
+_damping = register_jitable(damping)
 
 
 @register_jitable
@@ -490,7 +492,7 @@ def _ascend(
             largest = max(largest, abs(step[m]))
         if not largest < 1e9:
             return False
-        short, drift = min(1.0, 4.0 / max(largest, 1e-300)), _total(step) / n
+        short, drift = _damping(largest), _total(step) / n
         for m in range(n):
             theta[m] += short * (step[m] - drift)
         if largest < tolerance:

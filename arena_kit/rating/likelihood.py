@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from math import log1p
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ _NEWMAN_STEPS = 3
 _LEAST = 1e-2  # odds that these stay within
 _FAR = 0.5  # a first step from which their start is no good
 _TOLERANCE = 1e-11
+_SURE = 0.5  # a step from which Newton's method needs no damping
 _NEAR = 1e-4  # a step from which convergence is quadratic
 _SAME = 1e-9  # a share of the whole that counts as nothing left
 _ROUNDING = 1e-6  # steps below it that shrink no more are rounding
@@ -247,7 +249,7 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
         if number == 0 and start is None and not largest < _FAR:
             theta = _level(cells, n_models, ties)
             continue
-        theta = moved(theta, step * min(1.0, 4.0 / max(largest, 1e-300)), n_models, ties)
+        theta = moved(theta, step * damping(largest), n_models, ties)
         next_step = largest * (largest / before) ** 2  # as Newton's method converges
         done = largest < _TOLERANCE or (largest < _NEAR and next_step < _TOLERANCE / 100)
         if done or before / 2 < largest < _ROUNDING:
@@ -299,6 +301,14 @@ def _level(cells: Cells, n_models: int, ties: TieModel) -> Floats:
     """All models alike, which Newton's method starts from where nothing better is known."""
     extra = [] if ties.start is None else [ties.start]
     return np.concatenate([np.zeros(n_models), extra, np.zeros(cells.x.shape[1])])
+
+
+def damping(largest: float) -> float:
+    """What part of Newton's step to go, given its largest entry: all of a small one; of a larger
+    one, with which it may go back and forth for ever, the part that climbs for sure, since a
+    logistic model's curvature changes no faster with gaps (Sun and Tran-Dinh 2019).
+    """
+    return 1.0 if largest < _SURE else log1p(2 * largest) / (2 * largest)
 
 
 def moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:

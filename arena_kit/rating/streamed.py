@@ -31,15 +31,10 @@ from arena_kit.rating.bradley_terry import BradleyTerry, one_thread
 from arena_kit.rating.evidence import Cluster, Evidence, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, unanimous
 from arena_kit.rating.poisson_weights import PoissonWeights
+from arena_kit.rating.refits import Priors
 from arena_kit.rating.sketch import Sketch
 from arena_kit.rating.tie_models import Floats
-from arena_kit.rating.uncertainty import (
-    Priors,
-    meat_of_clusters,
-    sandwiched,
-    scores_of,
-    stretched,
-)
+from arena_kit.rating.uncertainty import meat_of_clusters, sandwiched, scores_of, stretched
 
 #: Bytes for the sums of resamples; where they need more, there are several passes.
 MOST_BYTES = 1_000_000_000

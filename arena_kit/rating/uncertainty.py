@@ -1,55 +1,21 @@
-"""How sure Bradley–Terry strengths are: the sandwich covariance, and the bootstrap.
-
-The sandwich needs one fit. The bootstrap refits every resample: its peak lies near the peak for all
-battles, so that curvature serves for every resample, updated on the way (Broyden's method, as in
-Kelley 1995); where that does not converge, Newton's method does. Plain Bradley–Terry on many pairs
-runs compiled from `COMPILED_FROM` on, where each model's curvature is also made up for how often it
-was drawn.
-"""
+"""How sure Bradley–Terry strengths are without resampling: the sandwich covariance, of one fit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.fanout import fan_out, shares
-from arena_kit.rating.base import (
-    RatingError,
-    numba_pays,
-    strong_groups,
-    strongly_connected,
-    together,
-)
-from arena_kit.rating.evidence import Evidence, Partition, Votes
-from arena_kit.rating.likelihood import (
-    Cells,
-    Codes,
-    Fit,
-    Pairs,
-    bordered,
-    fitted,
-    gradient,
-    laplacian,
-    moved,
-    to_models,
-)
+from arena_kit.rating.base import together
+from arena_kit.rating.evidence import Evidence, Partition
+from arena_kit.rating.likelihood import Cells, Codes, Fit, bordered, laplacian, to_models
 from arena_kit.rating.tie_models import Floats
 
-#: Pairs times resamples from which compiled code pays for its start.
-COMPILED_FROM = 1_000_000
-_MOST_STEPS = 60
-_TOLERANCE = 1e-11
-_MOST_DENSE = 400  # models, above which conjugate gradients beat the inverse
-_TOGETHER = 4  # models that a kernel takes at once
 _CHUNK = 4096  # clusters summed at once
 _FEW = 8  # a cluster with fewer rows than this part of the models is summed by products
 _NEGLIGIBLE = 1e-10  # an eigenvalue, as a share of the largest, that is rounding
-
-Refit = Callable[[Floats], Floats]
 
 
 def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
@@ -116,165 +82,6 @@ def _without_negative(matrix: Floats) -> Floats:
     """The nearest positive semi-definite matrix: negative eigenvalues become 0."""
     value, vector = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((vector * np.maximum(value, 0)) @ vector.T)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Priors:
-    """Pseudo-battles: those that are `always` there, and `spare` ones of all pairs, of which a
-    resample without a peak takes those it needs. Either may be empty.
-    """
-
-    always: Cells
-    spare: Cells
-
-
-def replicates(
-    fit: Fit, votes: Votes, priors: Priors, n: int, *, compiled: bool | None = None
-) -> Floats:
-    """All parameters for each of `n` resamples, a row each; NaN where a resample has no peak."""
-    pairs = Pairs.of(votes.cells, fit.n_models)
-    if compiled is None:
-        compiled = numba_pays(n * len(pairs.low), COMPILED_FROM)
-    plain = not votes.cells.x.shape[1] and fit.ties.start is None
-    refit = (_compiled if compiled and plain else _general)(fit, votes.cells, pairs, priors)
-
-    def share(some: slice) -> Floats:
-        rows = range(some.start, some.stop)
-        return np.stack([refit(votes.redraw(row, compiled=compiled)) for row in rows])
-
-    return np.concatenate([*fan_out(share, shares(n))])
-
-
-def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
-    """Refit the votes, or their sums over pairs where there are no covariates."""
-    inverse = fit.inverse()
-
-    def refit(times: Floats) -> Floats:
-        drawn = votes.with_weights(times)
-        cells = drawn if votes.x.shape[1] else pairs.pooled(drawn)
-        whole = cells.and_also(priors.always)
-        met = Pairs.of(whole, fit.n_models)
-        took = met.taken(met.pooled(whole), half=fit.ties.start is None)
-        if not strongly_connected(fit.n_models, *took):
-            return _with_prior(fit, whole, priors.spare)
-        return refitted(fit, whole, inverse)
-
-    return refit
-
-
-def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refit:
-    """The same in kernels, from multiplicities to strengths."""
-    games = votes.won + votes.tied + votes.lost
-    won = np.where(pairs.turned, votes.lost, votes.won) + votes.tied / 2
-    by = _by_pairs if fit.n_models > _MOST_DENSE else _by_tables
-    return by(fit, won, games, pairs, priors)
-
-
-def _by_pairs(fit: Fit, won: Floats, games: Floats, pairs: Pairs, priors: Priors) -> Refit:
-    """Refit what the lower side of each cell's pair won, of so many games, pair by pair."""
-    n, prior = fit.n_models, priors.always
-    slot, at = pairs.low * n + pairs.high, prior.a * n + prior.b
-    wins, total = (
-        np.bincount(at, each, n * n)[slot] for each in (prior.won, prior.won + prior.lost)
-    )
-
-    def refit(times: Floats) -> Floats:
-        more_wins, more = (np.bincount(pairs.of_cell, times * each) for each in (won, games))
-        return _ascended(fit, pairs, wins + more_wins, total + more, priors.spare)
-
-    return refit
-
-
-def _by_tables(fit: Fit, won: Floats, games: Floats, pairs: Pairs, priors: Priors) -> Refit:
-    """The same in square tables of all pairs, from the inverse curvature of all battles on."""
-    n, prior, size = fit.n_models, priors.always, -(-fit.n_models // _TOGETHER) * _TOGETHER
-    slot, at = pairs.low * size + pairs.high, prior.a * size + prior.b
-    place, curvature = slot[pairs.of_cell].astype(np.uint64), np.diag(fit.information).copy()
-    share = 1 / (1 + np.exp(np.subtract.outer(fit.theta, fit.theta)))
-    curve, inverse = (_widened(each, size) for each in (share * (1 - share), fit.inverse()))
-    inverse, start = inverse.astype(np.float32), np.append(fit.theta, np.zeros(size - n))
-
-    def refit(times: Floats) -> Floats:
-        from arena_kit.rating import kernels
-
-        theta, (wins, total) = start.copy(), np.zeros((2, size * size))
-        wins[at], total[at] = prior.won, prior.won + prior.lost
-        settled = kernels.climb(
-            place, won, games, times, wins, total, curve, curvature, inverse, _TOLERANCE,
-            np.empty(_MOST_STEPS * size), np.empty((5, size)), np.empty(size, np.float32),
-            np.empty(n, np.uint64), theta,
-        )  # fmt: skip
-        if settled > 0:
-            return theta[:n]
-        return _ascended(fit, pairs, wins[slot], total[slot], priors.spare)
-
-    return refit
-
-
-def _widened(table: Floats, size: int) -> Floats:
-    """A square table with zeros to the right and below, laid out flat."""
-    more = size - len(table)
-    return np.pad(table, ((0, more), (0, more))).ravel()
-
-
-def _ascended(fit: Fit, pairs: Pairs, wins: Floats, total: Floats, spare: Cells) -> Floats:
-    """The fit to a resample by its pairs, with prior wins on those that need them; NaN where the
-    prior is 0.
-    """
-    from arena_kit.rating import kernels
-
-    took, n = pairs.winners(wins, total - wins), fit.n_models
-    if not strongly_connected(n, *took):
-        if not len(spare.a):
-            return np.full(len(fit.theta), np.nan)
-        group = strong_groups(n, *took)
-        divided = group[pairs.low] != group[pairs.high]
-        wins, total = wins + divided * spare.won, total + divided * (spare.won + spare.lost)
-    theta, weight, work = fit.theta.copy(), np.empty(len(wins)), np.empty((6, n))
-    settled = kernels.ascend(
-        pairs.low, pairs.high, wins, total, _TOLERANCE, _MOST_STEPS, weight, work, theta
-    )
-    return theta if settled else np.full(n, np.nan)
-
-
-def _with_prior(fit: Fit, cells: Cells, spare: Cells) -> Floats:
-    """The fit to a resample that has no peak of its own: with prior wins on the pairs that lack
-    one, or NaN where the prior is 0.
-    """
-    if not len(spare.a):
-        return np.full(len(fit.theta), np.nan)
-    pairs = Pairs.of(cells, fit.n_models)
-    divided = pairs.divided(pairs.pooled(cells), half=fit.ties.start is None)
-    return _newton(fit, cells.and_also(spare.at(divided)))
-
-
-def refitted(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
-    """The fit to a resample by Broyden's method, from the fit to all battles."""
-    theta = fit.theta.copy()
-    taken: list[Floats] = []
-    lengths: list[float] = []
-    for k in range(_MOST_STEPS):
-        step = inverse @ gradient(theta, cells, fit.n_models, fit.ties)
-        for before, after, length in zip(taken, taken[1:], lengths, strict=False):
-            step = step + after * ((before @ step) / length)
-        shrink = 1 - float(taken[-1] @ step) / lengths[-1] if k else 1.0
-        largest = float(np.abs(step).max())
-        if not largest <= 20 * abs(shrink) or not shrink:
-            break
-        step, largest = step / shrink, largest / abs(shrink)
-        theta = moved(theta, step, fit.n_models, fit.ties)
-        if largest < _TOLERANCE:
-            return theta
-        taken.append(step)
-        lengths.append(float(step @ step))
-    return _newton(fit, cells)
-
-
-def _newton(fit: Fit, cells: Cells) -> Floats:
-    try:
-        return fitted(cells, fit.n_models, fit.ties, start=fit.theta).theta
-    except RatingError:
-        return np.full(len(fit.theta), np.nan)
 
 
 def scores_of(fit: Fit, cells: Cells) -> Floats:

@@ -11,8 +11,8 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import check_connected
 from arena_kit.rating.bradley_terry import BradleyTerry, one_thread
 from arena_kit.rating.likelihood import Cells, Pairs, fitted
+from arena_kit.rating.refits import refitted
 from arena_kit.rating.tie_models import TIE_MODELS, Floats
-from arena_kit.rating.uncertainty import refitted
 
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.intp]
