@@ -152,7 +152,8 @@ def list_voters(store: str, as_json: bool) -> None:
     if as_json:
         echo(json.dumps(rows, indent=2, ensure_ascii=False))
     else:
-        terminal.show_table(Table(rows=rows, title="Voters", left=["voter", "removed"]))
+        left = ["voter", "removed"]
+        terminal.show_table(Table(rows=rows, title="Voters", left=left, nowrap=["voter"]))
 
 
 @votes.command("export")
