@@ -17,6 +17,7 @@ from arena_kit.battles.tabular import (
     SUFFIXES,
     columns_of,
     connection,
+    database,
     kind_of,
     place_of,
     table_of,
@@ -85,14 +86,14 @@ def large(files: Sequence[Path]) -> bool:
     """Whether files are better streamed than held."""
     if kind_of(files[0]) != "parquet":
         return sum(each.stat().st_size for each in files) >= STREAM_FROM_BYTES
-    with connected() as con:
+    with connection() as con:
         return sum(rows for _, rows in row_groups(con, files)) >= STREAM_FROM
 
 
 @contextmanager
 def connected() -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that holds little and sorts on disk."""
-    with tempfile.TemporaryDirectory(prefix="arena-kit-") as folder, connection() as con:
+    with tempfile.TemporaryDirectory(prefix="arena-kit-") as folder, database() as con:
         con.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{folder}'")
         yield con
 
