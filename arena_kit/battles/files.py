@@ -260,7 +260,7 @@ class _Start(NamedTuple):
 
     @classmethod
     def of(cls, con: duckdb.DuckDBPyConnection) -> Self:
-        query = f"SELECT count(*), count(COLUMNS(*)) FROM (FROM raw LIMIT {_FIRST})"
+        query = f"SELECT count(*), count(COLUMNS(*)) FROM raw WHERE rowid < {_FIRST}"
         [(rows, *held)] = con.execute(query).fetchall()
         return cls(rows, dict(zip([each[0] for each in con.description[1:]], held, strict=True)))
 
@@ -318,9 +318,9 @@ def _hashed(
     """The distinct names of some columns in order, their hashes, and the hash of every row:
     64-bit hashes are quicker to fetch and to look up than strings.
     """
-    distinct = " UNION ".join(f"SELECT {c} AS v FROM raw WHERE {c} IS NOT NULL" for c in columns)
-    ordered = f"SELECT v, hash(v) FROM (SELECT DISTINCT v FROM ({distinct})) ORDER BY v"
-    names, hashes = map(np.asarray, con.execute(ordered).fetchnumpy().values())
+    every = " UNION ALL ".join(f"SELECT {column} AS v FROM raw" for column in columns)
+    distinct = f"SELECT v, hash(v) FROM ({every}) WHERE v IS NOT NULL GROUP BY v ORDER BY v"
+    names, hashes = map(np.asarray, con.execute(distinct).fetchnumpy().values())
     if _repeats(hashes):
         raise DataError(f"two names in {columns[0]} share a 64-bit hash; rename one of them")
     wanted = ", ".join(f"hash({column})" for column in columns)

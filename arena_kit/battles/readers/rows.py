@@ -77,9 +77,10 @@ def lay_out(
     absent = [name for name in used(fmt, chosen) if name not in table.kinds]
     if missing := [name for name in fmt.needs if name in absent]:
         raise DataError(f"missing column {', '.join(missing)}; found: {listed(table.kinds)}")
-    file = _file(table, fmt, chosen)
     hidden = {column_name(name) for name in absent}
-    values = ", ".join(_value(n, x) for n, x in chosen.items() if x not in hidden)
+    there = {name: value for name, value in chosen.items() if value not in hidden}
+    file = _file(table, fmt, there)
+    values = ", ".join(_value(name, value) for name, value in there.items())
     if fmt.row_by_row:
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {values} FROM ({file}) AS file")
         return {}
