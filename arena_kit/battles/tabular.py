@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -20,6 +21,7 @@ from arena_kit.battles.sqlite_tables import table_names
 from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 _APOSTROPHE = "''''"  # as SQL spells it
+_BRIEF = 0.5  # seconds
 _BOUND = "maximum_object_size"  # bytes of a row of JSON
 _USUAL = 20_971_520  # in smaller parts, DuckDB copies the rows of a table once more
 #: What files of each kind are called.
@@ -48,15 +50,19 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to the shared database; tables, views and settings in it are its own. After an
-    error, which may have made the database unusable, the next connection is to a new one.
+    """A connection to the shared database; tables, views and settings in it are its own.
+
+    The next connection is to a new database after an error, which may have made this one unusable,
+    and after long work, since a database keeps much of the memory that it once needed.
     """
+    began, keep = time.monotonic(), False
     try:
         with _shared().cursor() as con:
             yield con
-    except BaseException:
-        _shared.cache_clear()
-        raise
+        keep = time.monotonic() - began < _BRIEF
+    finally:
+        if not keep:
+            _shared.cache_clear()
 
 
 def kind_of(path: Path) -> str:
