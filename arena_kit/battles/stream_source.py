@@ -12,7 +12,7 @@ import duckdb
 
 from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.formats import format_of
-from arena_kit.battles.readers.rows import text_columns, used
+from arena_kit.battles.readers.rows import text_columns, text_value, used
 from arena_kit.battles.tabular import (
     SUFFIXES,
     columns_of,
@@ -135,7 +135,7 @@ class Source:
 
     def battles(self, start: int = 0, stop: int = 0) -> str:
         """The battles of all rows, or of some; those that are none are left out."""
-        wanted = [f"CAST({self.format.battles[n]} AS VARCHAR) AS {n}" for n in self._known()]
+        wanted = [text_value(name, self.format.battles[name]) for name in self._known()]
         out = [f"NOT coalesce({condition}, false)" for condition in self.format.left_out.values()]
         some = [f"{ROW} >= {start}", f"{ROW} < {stop}"] if stop > 0 else []
         where = " AND ".join(["true", *out, *some])

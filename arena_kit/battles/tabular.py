@@ -112,7 +112,8 @@ def usual_row(path: Path) -> int:
     """A bound in bytes for rows of JSON with which a file is read on all cores: DuckDB reads it in
     parts of twice the bound, and this gives every core two of them.
     """
-    return min(max(path.stat().st_size // (4 * (os.cpu_count() or 1)), _USUAL), LONGEST)
+    size = path.stat().st_size if path.is_file() else 0
+    return min(max(size // (4 * (os.cpu_count() or 1)), _USUAL), LONGEST)
 
 
 def is_too_long(error: duckdb.Error) -> bool:

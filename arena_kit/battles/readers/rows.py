@@ -80,7 +80,7 @@ def lay_out(
     hidden = {column_name(name) for name in absent}
     there = {name: value for name, value in chosen.items() if value not in hidden}
     file = _file(table, fmt, there)
-    values = ", ".join(_value(name, value) for name, value in there.items())
+    values = ", ".join(text_value(name, value) for name, value in there.items())
     if fmt.row_by_row:
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {values} FROM ({file}) AS file")
         return {}
@@ -119,7 +119,7 @@ def _file(table: Table, fmt: Format, chosen: Expressions) -> str:
     return f"SELECT {text_columns(used(fmt, chosen), table.kinds)} FROM {table.query}"
 
 
-def _value(name: str, expression: str) -> str:
+def text_value(name: str, expression: str) -> str:
     """A column of ours as text; those of the file are."""
     column = column_name(name)
     return column if expression == column else f"CAST({expression} AS VARCHAR) AS {column}"
