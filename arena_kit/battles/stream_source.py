@@ -147,17 +147,20 @@ class Source:
 
     def holding(self) -> frozenset[str]:
         """The optional columns that hold anything."""
-        present = set(types_of(self.con, self.table(used(self.format, self.format.battles))))
-        named = {
-            name
-            for name in self._known()
-            if any(
-                column in present for column in used(self.format, {name: self.format.battles[name]})
-            )
-        }
-        some = f"SELECT 1 FROM ({self.battles()}) WHERE"
-        held = (n for n in named if self.con.execute(f"{some} {n} IS NOT NULL LIMIT 1").fetchone())
+        battles = self.battles()
+        first = self.con.execute(f"FROM ({battles}) LIMIT 1").fetchone() or ()
+        held = {n for n, value in zip(self._known(), first, strict=False) if value is not None}
+        for name in self._present() - held:
+            some = f"SELECT 1 FROM ({battles}) WHERE {name} IS NOT NULL LIMIT 1"
+            if self.con.execute(some).fetchone():
+                held.add(name)
         return frozenset(held)
+
+    def _present(self) -> set[str]:
+        """What the files have columns for."""
+        there = set(types_of(self.con, self.table(used(self.format, self.format.battles))))
+        battles = self.format.battles
+        return {n for n in self._known() if there & set(used(self.format, {n: battles[n]}))}
 
     def refuse(self, condition: str, column: str, sentence: str) -> None:
         """Raise for the first row of the first file that a condition holds for."""
