@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import os
 import re
@@ -42,8 +43,10 @@ def database() -> duckdb.DuckDBPyConnection:
 
 
 #: The database that all reads of a process share, since making one takes longer than to read a
-#: thousand battles. Its threads would not survive a fork, so it is given up before one.
+#: thousand battles. Its threads would not survive a fork, nor it the end of Python, so it is given
+#: up before either.
 _shared = cache(database)
+atexit.register(_shared.cache_clear)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_shared.cache_clear)
 
