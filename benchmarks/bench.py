@@ -95,6 +95,8 @@ WORKS = [
          bar=Bar(faster=80, first=3)),
     Work(what="read 1,000,000 battles (JSONL)", ours="read", peer="read",
          bar=Bar(slower=2), peer_python=OURS),
+    Work(what="read 1,000 battles (CSV)", ours="read_small", peer="read_small",
+         bar=Bar(), peer_python=OURS),
 ]  # fmt: skip
 COLD = {
     "cold start, rate 1,000 battles: default / bradley-terry": ([], "bradley-terry"),

@@ -164,11 +164,15 @@ def glicko2(folder: Path) -> Call:
     return lambda: Glicko2(evidence_replicates=0)(_log(log))
 
 
-def read(folder: Path) -> Call:
-    """A million lines of JSON into a log."""
-    from arena_kit import read_battles
+def read(file: str) -> Callable[[Path], Call]:
+    """A file into a log."""
 
-    return lambda: read_battles(folder / "battles.jsonl")
+    def prepared(folder: Path) -> Call:
+        from arena_kit import read_battles
+
+        return lambda: read_battles(folder / file)
+
+    return prepared
 
 
 BOOTSTRAP: dict[str, Any] = {"interval": "percentile", "resamples": 1000}
@@ -182,7 +186,8 @@ WORKS: dict[str, Callable[[Path], Call]] = {
     "bootstrap_frame": bradley_terry_frame(**BOOTSTRAP),
     "bootstrap_large": bradley_terry("large", interval="percentile", resamples=100),
     "glicko2": glicko2,
-    "read": read,
+    "read": read("battles.jsonl"),
+    "read_small": read("battles.csv"),
 }
 
 

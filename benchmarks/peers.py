@@ -182,12 +182,16 @@ def glicko2(folder: Path) -> Measured:
     return part(votes, 10_000, 60_000, of=len(a))
 
 
-def read(folder: Path) -> Measured:
+def read(function: str, file: str) -> Callable[[Path], Measured]:
     """DuckDB's own reading of the same file into a table."""
-    import duckdb
 
-    query = f"CREATE TABLE t AS FROM read_json('{folder / 'battles.jsonl'}')"
-    return whole(lambda: duckdb.connect().execute(query))
+    def measured(folder: Path) -> Measured:
+        import duckdb
+
+        query = f"CREATE TABLE t AS FROM {function}('{folder / file}')"
+        return whole(lambda: duckdb.connect().execute(query))
+
+    return measured
 
 
 WORKS: dict[str, tuple[Callable[[Path], Measured], str, str]] = {
@@ -198,7 +202,8 @@ WORKS: dict[str, tuple[Callable[[Path], Measured], str, str]] = {
     "bootstrap_frame": (bootstrap_frame, "evalica", "evalica"),
     "bootstrap_large": (bootstrap_large, "FastChat way, SciPy", "scipy"),
     "glicko2": (glicko2, "glicko2", "glicko2"),
-    "read": (read, "DuckDB", "duckdb"),
+    "read": (read("read_json", "battles.jsonl"), "DuckDB", "duckdb"),
+    "read_small": (read("read_csv", "battles.csv"), "DuckDB", "duckdb"),
 }
 
 

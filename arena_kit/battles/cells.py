@@ -34,18 +34,24 @@ class HashIndex:
         order = np.argsort(hashes).astype(np.int32)
         known = np.append(hashes[order], np.uint64(2**64 - 1))
         shift = np.uint64(64 - max(4, (8 * len(hashes)).bit_length()))
-        steps = np.arange(1 << (64 - int(shift)))
-        begins = np.searchsorted(known >> shift, steps).astype(np.int32)
+        each = np.bincount(_bits(hashes, shift), minlength=1 << (64 - int(shift)))
+        begins = (np.cumsum(each) - each).astype(np.int32)
         return cls(known, np.append(order, np.int32(-1)), begins, shift)
 
     def places(self, hashes: Hashes) -> Ints:
         """The place of each hash in the order given to `of`; -1 where it is unknown."""
-        place = self.begins[hashes >> self.shift]
-        while np.any(later := self.known[place] < hashes):
-            place += later
-        places: Ints = self.order[place]
-        places[self.known[place] != hashes] = -1
+        place = self.begins.take(_bits(hashes, self.shift))
+        rest = later = np.flatnonzero(self.known.take(place) != hashes)
+        while len(later := later[self.known[place[later]] < hashes[later]]):
+            place[later] += 1
+        places: Ints = self.order.take(place)
+        places[rest[self.known[place[rest]] != hashes[rest]]] = -1
         return places
+
+
+def _bits(hashes: Hashes, shift: np.uint64) -> NDArray[np.int64]:
+    """The upper bits of hashes, as an index."""
+    return (hashes >> shift).view(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import duckdb
 import numpy as np
@@ -27,14 +27,30 @@ from arena_kit.battles.battle import (
     read_source,
 )
 from arena_kit.battles.cells import HashIndex
+from arena_kit.battles.json_rows import LONGEST
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels
 from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
 from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.readers.own import OPTIONAL, mapped
-from arena_kit.battles.readers.rows import RowError, broken_row, file_rows, lay_out, table_in
+from arena_kit.battles.readers.rows import (
+    RowError,
+    Table,
+    broken_row,
+    file_rows,
+    lay_out,
+    table_in,
+)
 from arena_kit.battles.style import FEATURES, style_differences
-from arena_kit.battles.tabular import check_json, column_name, connection, types_of, write_columns
+from arena_kit.battles.tabular import (
+    check_json,
+    column_name,
+    connection,
+    is_too_long,
+    types_of,
+    usual_row,
+    write_columns,
+)
 from arena_kit.files import DataError
 
 if TYPE_CHECKING:
@@ -42,6 +58,7 @@ if TYPE_CHECKING:
 
 REQUIRED = ("model_a", "model_b", "winner")
 RESPONSES = ("response_a", "response_b")
+_FIRST = 10_000  # rows
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 #: A timestamp, an ISO date or seconds since 1970, as SQL.
 MOMENT = (
@@ -113,20 +130,26 @@ def read_file(
 
 
 def _laid_out(
-    con: duckdb.DuckDBPyConnection, path: Path, fmt: Format, chosen: Mapping[str, str]
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    fmt: Format,
+    chosen: Mapping[str, str],
+    longest: int = 0,
 ) -> dict[str, int]:
     """Make the table `raw` of a file; whatever is wrong is told with the file, and the line if it
-    can be found.
+    can be found. Where a row is longer than usual, the file is read again.
     """
-    table = ""
+    table = None
     try:
-        table = table_in(con, path, fmt, chosen)
+        table = table_in(con, path, fmt, chosen, longest or usual_row(path))
         return lay_out(con, table, fmt, chosen)
     except RowError as error:
         raise DataError(error.told(path, error.rows)) from None
     except DataError as error:
         raise DataError(_about(path, str(error))) from None
     except duckdb.Error as error:
+        if is_too_long(error) and not longest:
+            return _laid_out(con, path, fmt, chosen, LONGEST)
         check_json(path)
         told = str(error).splitlines()[0]
         with suppress(duckdb.Error):
@@ -158,7 +181,7 @@ def battles_from_frame(
     with connection() as con:
         con.register("incoming", frame[[name for name in frame.columns if name in known]])
         try:
-            lay_out(con, "incoming", fmt, chosen)
+            lay_out(con, Table("incoming", types_of(con, "incoming")), fmt, chosen)
         except (duckdb.Error, DataError) as error:
             raise DataError(f"the frame: {str(error).splitlines()[0]}") from None
         return _log(con, None, covariates)
@@ -208,17 +231,42 @@ def _has_constants(log: BattleLog) -> bool:
 
 def _filled(con: duckdb.DuckDBPyConnection) -> set[str]:
     """The optional columns that hold anything; a required one must be complete."""
+    start = _Start.of(con)
     for column in REQUIRED:
-        _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
-    return set(_holding(con, OPTIONAL))
+        if not start.is_all or start.held[column] < start.rows:
+            _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
+    return set(_holding(con, OPTIONAL, start))
 
 
-def _holding(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[str]:
+def _holding(
+    con: duckdb.DuckDBPyConnection, names: Iterable[str], start: _Start | None = None
+) -> list[str]:
     """Those of the columns that are there and hold anything."""
-    present = types_of(con, "raw")
+    start = start or _Start.of(con)
+    there = [name for name in names if name in start.held]
+    if start.is_all:
+        return [name for name in there if start.held[name]]
     query = "SELECT 1 FROM raw WHERE {} IS NOT NULL LIMIT 1"
-    kept = [name for name in names if name in present]
-    return [name for name in kept if con.execute(query.format(column_name(name))).fetchone()]
+    return [name for name in there if con.execute(query.format(column_name(name))).fetchone()]
+
+
+class _Start(NamedTuple):
+    """The first rows of the table `raw`: how many, and in how many of them each column holds
+    anything. Of a small file they are all, and one query tells what else takes one per column.
+    """
+
+    rows: int
+    held: Mapping[str, int]
+
+    @classmethod
+    def of(cls, con: duckdb.DuckDBPyConnection) -> Self:
+        query = f"SELECT count(*), count(COLUMNS(*)) FROM raw WHERE rowid < {_FIRST}"
+        [(rows, *held)] = con.execute(query).fetchall()
+        return cls(rows, dict(zip([each[0] for each in con.description[1:]], held, strict=True)))
+
+    @property
+    def is_all(self) -> bool:
+        return self.rows < _FIRST
 
 
 def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
@@ -227,7 +275,7 @@ def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
     with ThreadPoolExecutor() as pool:  # names are looked up while DuckDB fetches the next
         coding = {name: pool.submit(_coded, *_hashed(con, c)) for name, c in groups.items()}
         outcome = _outcomes(con)
-        ids = _ids(con, filled) if "battle_id" in filled else None
+        ids = _ids(con, filled, pool) if "battle_id" in filled else None
         labels = {name: _checked(name, future.result()) for name, future in coding.items()}
     sides = labels.pop("model")
     a, b = np.split(sides.codes, 2)
@@ -270,14 +318,19 @@ def _hashed(
     """The distinct names of some columns in order, their hashes, and the hash of every row:
     64-bit hashes are quicker to fetch and to look up than strings.
     """
-    distinct = " UNION ".join(f"SELECT {c} AS v FROM raw WHERE {c} IS NOT NULL" for c in columns)
-    ordered = f"SELECT v, hash(v) FROM (SELECT DISTINCT v FROM ({distinct})) ORDER BY v"
-    names, hashes = map(np.asarray, con.execute(ordered).fetchnumpy().values())
-    if len(np.unique(hashes)) < len(hashes):
+    every = " UNION ALL ".join(f"SELECT {column} AS v FROM raw" for column in columns)
+    distinct = f"SELECT v, hash(v) FROM ({every}) WHERE v IS NOT NULL GROUP BY v ORDER BY v"
+    names, hashes = map(np.asarray, con.execute(distinct).fetchnumpy().values())
+    if _repeats(hashes):
         raise DataError(f"two names in {columns[0]} share a 64-bit hash; rename one of them")
     wanted = ", ".join(f"hash({column})" for column in columns)
     rows = con.execute(f"SELECT {wanted} FROM raw").fetchnumpy().values()
     return names, hashes, np.concatenate([np.asarray(row) for row in rows])
+
+
+def _repeats(hashes: NDArray[Any]) -> bool:
+    ordered = np.sort(hashes)  # which takes a tenth of np.unique
+    return bool(np.any(ordered[1:] == ordered[:-1]))
 
 
 def _coded(names: NDArray[Any], hashes: NDArray[Any], rows: NDArray[Any]) -> Labels:
@@ -292,9 +345,9 @@ def _checked(name: str, labels: Labels) -> Labels:
     """The labels, if every name may stand in this column; an empty optional text is none."""
     if name != "model" and len(labels.names) and not labels.names[0]:
         labels = Labels(labels.names[1:], np.maximum(labels.codes - 1, -1))
-    for code, value in enumerate(labels.names):
+    for code, value in enumerate(labels.names if name in _CHECKS else ()):
         try:
-            _CHECKS.get(name, str)(value)
+            _CHECKS[name](value)
         except DataError as error:
             first = int(np.argmax(labels.codes == code))
             rows = len(labels.codes) // (2 if name == "model" else 1)
@@ -311,20 +364,20 @@ def _values(con: duckdb.DuckDBPyConnection, expression: str) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def _ids(con: duckdb.DuckDBPyConnection, filled: set[str]) -> NDArray[Any]:
+def _ids(con: duckdb.DuckDBPyConnection, filled: set[str], pool: Executor) -> NDArray[Any]:
     """The ids, each once for whoever decided on whatever; where two rows share a 64-bit hash,
     they are compared as texts.
     """
     parts = ", ".join(["battle_id", *(column for column in IDENTITY if column in filled)])
-    hashes = np.sort(
-        _values(con, f"CASE WHEN battle_id <> '' THEN hash({parts}) ELSE rowid::UBIGINT END")
-    )
-    if np.any(hashes[1:] == hashes[:-1]):
+    key = f"CASE WHEN battle_id <> '' THEN hash({parts}) ELSE rowid::UBIGINT END"
+    repeats = pool.submit(_repeats, _values(con, key))
+    ids = _values(con, "battle_id")
+    if repeats.result():
         rows = f"SELECT rowid AS n, min(rowid) OVER (PARTITION BY {parts}) AS earlier, battle_id"
         again = f"SELECT * FROM ({rows} FROM raw WHERE battle_id <> '') WHERE n > earlier"
         if (row := con.execute(f"{again} ORDER BY n LIMIT 1").fetchone()) is not None:
             raise RowError(row[0], f"battle_id {row[2][:60]!r} was there before, at", row[1])
-    return _values(con, "battle_id")
+    return ids
 
 
 def _timestamps(con: duckdb.DuckDBPyConnection) -> NDArray[np.datetime64]:

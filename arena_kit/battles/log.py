@@ -55,7 +55,7 @@ class Labels:
     def take(self, rows: NDArray[Any]) -> Self:
         """The same column for some rows, keeping only the names still in use."""
         codes = self.codes[rows]
-        used = np.unique(codes[codes >= 0])
+        used = np.flatnonzero(np.bincount(codes + 1, minlength=1)[1:])
         remap = np.full(len(self.names) + 1, -1, np.int32)
         remap[used] = np.arange(len(used))
         return type(self)(self.names[used], remap[codes])
@@ -254,7 +254,7 @@ class BattleLog:
             raise IndexError(f"a mask of {len(index)} for {len(self)} battles")
         index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.intp)
         a, b = self.a[index], self.b[index]
-        used = np.unique(np.concatenate([a, b]))
+        used = np.flatnonzero(np.bincount(np.concatenate([a, b])))
         remap = np.zeros(len(self.models), np.int32)
         remap[used] = np.arange(len(used))
         columns: dict[str, Any] = {}

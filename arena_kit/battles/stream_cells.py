@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,26 +85,21 @@ def _plain(column: Any) -> NDArray[Any]:
 
 
 def _table(source: Source, columns: dict[str, NDArray[Any]]) -> CellTable:
-    checked = {
-        "model_a": cache(check_model_name), "model_b": cache(check_model_name),
-        "winner": cache(read_outcome), "source": cache(_known_source), "inconsistent": cache(_flag),
+    checks: dict[str, Callable[[Any], object]] = {
+        "model_a": check_model_name, "model_b": check_model_name,
+        "winner": _outcome, "source": _known_source, "inconsistent": _flag,
     }  # fmt: skip
-    values: dict[str, list[Any]] = {}
-    for name, check in checked.items():
-        if name not in columns:
-            continue
-        values[name] = []
-        for value in columns[name].tolist():
-            try:
-                values[name].append(check(value))
-            except DataError as error:
-                _refuse_value(source, name, value, str(error))
+    values: dict[str, list[Any]] = {
+        name: _checked(source, name, columns[name].tolist(), check)
+        for name, check in checks.items()
+        if name in columns
+    }
     sides = Labels.of([*values["model_a"], *values["model_b"]])
     a, b = np.split(sides.codes, 2)
     if np.any(a == b):
         twice = sides.names[a[np.argmax(a == b)]]
         source.refuse("model_a = model_b", "model_a", f"both models are {twice!r}")
-    outcome = np.array([OUTCOMES.index(each) for each in values["winner"]], np.int8)
+    outcome = np.array(values["winner"], np.int8)
     flags = np.array(values.get("inconsistent", [False] * len(a)), bool)
     if np.any(flags & (outcome != TIE)):
         wrong = "lower(inconsistent) = 'true' AND winner <> 'tie'"
@@ -120,6 +115,23 @@ def _table(source: Source, columns: dict[str, NDArray[Any]]) -> CellTable:
         count=columns["n"].astype(np.int64),
         weight=columns["weight"].astype(float),
     )
+
+
+def _checked(
+    source: Source, column: str, values: list[Any], check: Callable[[Any], object]
+) -> list[object]:
+    """What a check makes of values, each distinct one looked at once."""
+    made: dict[Any, object] = {}
+    for value in dict.fromkeys(values):
+        try:
+            made[value] = check(value)
+        except DataError as error:
+            _refuse_value(source, column, value, str(error))
+    return [made[value] for value in values]
+
+
+def _outcome(value: Any) -> int:
+    return OUTCOMES.index(read_outcome(value))
 
 
 def _known_source(value: object) -> object:

@@ -12,11 +12,12 @@ import duckdb
 
 from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.formats import format_of
-from arena_kit.battles.readers.rows import text_columns, used
+from arena_kit.battles.readers.rows import text_columns, text_value, used
 from arena_kit.battles.tabular import (
     SUFFIXES,
     columns_of,
     connection,
+    database,
     kind_of,
     place_of,
     table_of,
@@ -85,14 +86,14 @@ def large(files: Sequence[Path]) -> bool:
     """Whether files are better streamed than held."""
     if kind_of(files[0]) != "parquet":
         return sum(each.stat().st_size for each in files) >= STREAM_FROM_BYTES
-    with connected() as con:
+    with connection() as con:
         return sum(rows for _, rows in row_groups(con, files)) >= STREAM_FROM
 
 
 @contextmanager
 def connected() -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that holds little and sorts on disk."""
-    with tempfile.TemporaryDirectory(prefix="arena-kit-") as folder, connection() as con:
+    with tempfile.TemporaryDirectory(prefix="arena-kit-") as folder, database() as con:
         con.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{folder}'")
         yield con
 
@@ -134,7 +135,7 @@ class Source:
 
     def battles(self, start: int = 0, stop: int = 0) -> str:
         """The battles of all rows, or of some; those that are none are left out."""
-        wanted = [f"CAST({self.format.battles[n]} AS VARCHAR) AS {n}" for n in self._known()]
+        wanted = [text_value(name, self.format.battles[name]) for name in self._known()]
         out = [f"NOT coalesce({condition}, false)" for condition in self.format.left_out.values()]
         some = [f"{ROW} >= {start}", f"{ROW} < {stop}"] if stop > 0 else []
         where = " AND ".join(["true", *out, *some])
@@ -146,17 +147,20 @@ class Source:
 
     def holding(self) -> frozenset[str]:
         """The optional columns that hold anything."""
-        present = set(types_of(self.con, self.table(used(self.format, self.format.battles))))
-        named = {
-            name
-            for name in self._known()
-            if any(
-                column in present for column in used(self.format, {name: self.format.battles[name]})
-            )
-        }
-        some = f"SELECT 1 FROM ({self.battles()}) WHERE"
-        held = (n for n in named if self.con.execute(f"{some} {n} IS NOT NULL LIMIT 1").fetchone())
+        battles = self.battles()
+        first = self.con.execute(f"FROM ({battles}) LIMIT 1").fetchone() or ()
+        held = {n for n, value in zip(self._known(), first, strict=False) if value is not None}
+        for name in self._present() - held:
+            some = f"SELECT 1 FROM ({battles}) WHERE {name} IS NOT NULL LIMIT 1"
+            if self.con.execute(some).fetchone():
+                held.add(name)
         return frozenset(held)
+
+    def _present(self) -> set[str]:
+        """What the files have columns for."""
+        there = set(types_of(self.con, self.table(used(self.format, self.format.battles))))
+        battles = self.format.battles
+        return {n for n in self._known() if there & set(used(self.format, {n: battles[n]}))}
 
     def refuse(self, condition: str, column: str, sentence: str) -> None:
         """Raise for the first row of the first file that a condition holds for."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,9 @@ from arena_kit.battles.sqlite_tables import table_names
 from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 _APOSTROPHE = "''''"  # as SQL spells it
+_BRIEF = 0.5  # seconds
+_BOUND = "maximum_object_size"  # bytes of a row of JSON
+_USUAL = 20_971_520  # in smaller parts, DuckDB copies the rows of a table once more
 #: What files of each kind are called.
 SUFFIXES = {
     "jsonl": (".jsonl", ".jsonl.gz"),
@@ -27,11 +35,37 @@ SUFFIXES = {
 }
 
 
-def connection() -> duckdb.DuckDBPyConnection:
+def database() -> duckdb.DuckDBPyConnection:
     """A database in memory that never reaches for the network."""
     con = duckdb.connect()
-    con.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
+    con.execute("SET GLOBAL TimeZone = 'UTC'; SET GLOBAL autoinstall_known_extensions = false")
     return con
+
+
+#: The database that all reads of a process share, since making one takes longer than to read a
+#: thousand battles. Its threads would not survive a fork, nor it the end of Python, so it is given
+#: up before either.
+_shared = cache(database)
+atexit.register(_shared.cache_clear)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_shared.cache_clear)
+
+
+@contextmanager
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to the shared database; tables, views and settings in it are its own.
+
+    The next connection is to a new database after an error, which may have made this one unusable,
+    and after long work, since a database keeps much of the memory that it once needed.
+    """
+    began, keep = time.monotonic(), False
+    try:
+        with _shared().cursor() as con:
+            yield con
+        keep = time.monotonic() - began < _BRIEF
+    finally:
+        if not keep:
+            _shared.cache_clear()
 
 
 def kind_of(path: Path) -> str:
@@ -46,10 +80,12 @@ def kind_of(path: Path) -> str:
     )
 
 
-def table_of(path: Path | Sequence[Path], columns: Sequence[str], *, names: str = "") -> str:
-    """The DuckDB table function that reads a file as text; JSON needs to know the columns. Several
-    files are one table, whatever columns each has, and `names` is a column for their names (and,
-    of Parquet, `file_row_number` one for their rows).
+def table_of(
+    path: Path | Sequence[Path], columns: Sequence[str], *, names: str = "", longest: int = LONGEST
+) -> str:
+    """The DuckDB table function that reads a file as text; JSON needs to know the columns and how
+    many bytes its longest row may have. Several files are one table, whatever columns each has, and
+    `names` is a column for their names (and, of Parquet, `file_row_number` one for their rows).
 
     DuckDB takes a path for a pattern, and folders like `weight=7` for columns; neither is
     meant here.
@@ -71,8 +107,21 @@ def table_of(path: Path | Sequence[Path], columns: Sequence[str], *, names: str 
         raise DataError(f"{paths[0]}: a database is not one table")
     layout = "newline_delimited" if kind == "jsonl" else "array"
     kinds = ", ".join(f"{quoted(column)}: 'VARCHAR'" for column in columns)
-    form = f"columns = {{{kinds}}}, maximum_object_size = {LONGEST}"
+    form = f"columns = {{{kinds}}}, {_BOUND} = {longest}"
     return f"read_json({file}, format = '{layout}', {form})"
+
+
+def usual_row(path: Path) -> int:
+    """A bound in bytes for rows of JSON with which a file is read on all cores: DuckDB reads it in
+    parts of twice the bound, and this gives every core two of them.
+    """
+    size = path.stat().st_size if path.is_file() else 0
+    return min(max(size // (4 * (os.cpu_count() or 1)), _USUAL), LONGEST)
+
+
+def is_too_long(error: duckdb.Error) -> bool:
+    """Whether a row is longer than its bound."""
+    return _BOUND in str(error)
 
 
 def _literal(path: Path) -> str:

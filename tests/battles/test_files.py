@@ -528,6 +528,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere.jsonl", tmp_path):
         with pytest.raises(DataError, match=f"{path.name}: no such file"):
             read_battles(path)
+    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
+        read_battles(tmp_path / "nowhere.jsonl", format="arena-kit")
 
 
 def test_a_file_that_is_not_parquet_is_named(tmp_path: Path) -> None:

@@ -199,6 +199,15 @@ def test_hashes_are_found_where_they_stand() -> None:
     assert index.places(np.array([1, 2**64 - 1], np.uint64)).tolist() == [-1, -1]
 
 
+def test_hashes_in_a_crowd_are_found() -> None:
+    """Hashes with the same upper bits are told apart by the lower ones, and so are strangers."""
+    known = np.array([9, 2**64 - 3, 5, 3, 7], np.uint64)
+    wanted = [-1, -1, -1, 3, -1, 2, -1, 4, -1, 0, -1, 1, -1]
+    asked = np.array([*range(11), 2**64 - 3, 2**64 - 2], np.uint64)
+    assert HashIndex.of(known).places(asked).tolist() == wanted
+    assert HashIndex.of(known[:0]).places(asked).tolist() == [-1] * 13
+
+
 def test_the_meter_tells_rows_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a quarter of the rows in ten seconds, thirty are left."""
     now = [100.0]

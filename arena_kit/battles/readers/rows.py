@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
 from arena_kit.battles.readers.format import Expressions, Format
-from arena_kit.battles.tabular import column_name, listed, place_of, table_of, types_of
+from arena_kit.battles.tabular import column_name, kind_of, listed, place_of, table_of, types_of
 from arena_kit.files import DataError
 
 
@@ -26,12 +27,27 @@ class RowError(DataError):
         return " ".join([f"{where[0]}: {self}", *where[1:]])
 
 
-def table_in(con: duckdb.DuckDBPyConnection, path: Path, fmt: Format, chosen: Expressions) -> str:
-    """What DuckDB reads a file as: a table function, or the columns that the format loads."""
-    if fmt.load is None:
-        return table_of(path, used(fmt, chosen))
-    con.register("loaded", dict(fmt.load(path)))
-    return "loaded"
+class Table(NamedTuple):
+    """What stands after FROM, and the type of each column there."""
+
+    query: str
+    kinds: Mapping[str, str]
+
+
+def table_in(
+    con: duckdb.DuckDBPyConnection, path: Path, fmt: Format, chosen: Expressions, longest: int
+) -> Table:
+    """What DuckDB reads a file as: a table function, or the columns that the format loads. Rows of
+    JSON may be of up to `longest` bytes.
+    """
+    if fmt.load is not None:
+        con.register("loaded", dict(fmt.load(path)))
+        return Table("loaded", types_of(con, "loaded"))
+    columns = used(fmt, chosen)
+    query = table_of(path, columns, longest=longest)
+    if kind_of(path) in ("jsonl", "json"):
+        return Table(query, dict.fromkeys(columns, "VARCHAR"))
+    return Table(query, types_of(con, query))
 
 
 def used(fmt: Format, chosen: Expressions) -> list[str]:
@@ -51,20 +67,20 @@ def _names(words: str, column: str) -> bool:
 
 
 def lay_out(
-    con: duckdb.DuckDBPyConnection, table: str, fmt: Format, chosen: Expressions
+    con: duckdb.DuckDBPyConnection, table: Table, fmt: Format, chosen: Expressions
 ) -> dict[str, int]:
     """Make the table `raw` of the chosen columns that the file has; the rows that are left out
     are counted.
 
     Where rows of `raw` are not those of the file, its column `file_row` says which they are.
     """
-    kinds = types_of(con, table)
-    if missing := [name for name in fmt.needs if name not in kinds and name in used(fmt, chosen)]:
-        raise DataError(f"missing column {', '.join(missing)}; found: {listed(kinds)}")
-    file = _file(table, fmt, chosen, kinds)
-    absent = {column_name(name) for name in used(fmt, chosen) if name not in kinds}
-    there = {name: value for name, value in chosen.items() if value not in absent}
-    values = ", ".join(f"CAST({x} AS VARCHAR) AS {column_name(n)}" for n, x in there.items())
+    absent = [name for name in used(fmt, chosen) if name not in table.kinds]
+    if missing := [name for name in fmt.needs if name in absent]:
+        raise DataError(f"missing column {', '.join(missing)}; found: {listed(table.kinds)}")
+    hidden = {column_name(name) for name in absent}
+    there = {name: value for name, value in chosen.items() if value not in hidden}
+    file = _file(table, fmt, there)
+    values = ", ".join(text_value(name, value) for name, value in there.items())
     if fmt.row_by_row:
         con.execute(f"CREATE TEMP TABLE raw AS SELECT {values} FROM ({file}) AS file")
         return {}
@@ -80,12 +96,12 @@ def lay_out(
 
 
 def broken_row(
-    con: duckdb.DuckDBPyConnection, table: str, fmt: Format, chosen: Expressions
+    con: duckdb.DuckDBPyConnection, table: Table, fmt: Format, chosen: Expressions
 ) -> RowError | None:
     """The first row on which an expression fails, such as a conversation that is not JSON."""
     rows, row = fmt.rows, fmt.row
     if fmt.row_by_row:
-        file = _file(table, fmt, chosen, types_of(con, table))
+        file = _file(table, fmt, chosen)
         rows, row = f"(SELECT *, row_number() OVER () - 1 AS file_row FROM ({file}))", "file_row"
     for name, value in chosen.items():
         works = f"TRY(coalesce(CAST({value} AS VARCHAR), ''))"
@@ -99,8 +115,14 @@ def _of(fmt: Format, value: str) -> list[str]:
     return [name for name in fmt.columns if _names(value, name)]
 
 
-def _file(table: str, fmt: Format, chosen: Expressions, kinds: dict[str, str]) -> str:
-    return f"SELECT {text_columns(used(fmt, chosen), kinds)} FROM {table}"
+def _file(table: Table, fmt: Format, chosen: Expressions) -> str:
+    return f"SELECT {text_columns(used(fmt, chosen), table.kinds)} FROM {table.query}"
+
+
+def text_value(name: str, expression: str) -> str:
+    """A column of ours as text; those of the file are."""
+    column = column_name(name)
+    return column if expression == column else f"CAST({expression} AS VARCHAR) AS {column}"
 
 
 def _refuse(con: duckdb.DuckDBPyConnection, refused: Expressions) -> None:
@@ -119,14 +141,16 @@ def file_rows(con: duckdb.DuckDBPyConnection, rows: Iterable[int]) -> list[int]:
     return [con.execute(query, [row]).fetchall()[0][0] for row in rows]
 
 
-def text_columns(names: Iterable[str], kinds: dict[str, str]) -> str:
+def text_columns(names: Iterable[str], kinds: Mapping[str, str]) -> str:
     """Columns of a file as text, in a query."""
-    return ", ".join(f"{_text(name, kinds.get(name))} AS {column_name(name)}" for name in names)
+    return ", ".join(_text(column_name(name), kinds.get(name)) for name in names)
 
 
-def _text(name: str, kind: str | None) -> str:
+def _text(column: str, kind: str | None) -> str:
     """A column as text: JSON where it is nested, NULL where it is not there."""
     if kind is None:
-        return "NULL::VARCHAR"
+        return f"NULL::VARCHAR AS {column}"
+    if kind == "VARCHAR":
+        return column
     nested = kind.endswith("]") or kind.startswith(("STRUCT", "MAP"))
-    return f"CAST({f'to_json({column_name(name)})' if nested else column_name(name)} AS VARCHAR)"
+    return f"CAST({f'to_json({column})' if nested else column} AS VARCHAR) AS {column}"
