@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
@@ -35,7 +35,7 @@ from arena_kit.judging.records import Answer, Asked, garbage_collection_disabled
 from arena_kit.judging.terms import AskingTerms, OnSettled
 
 #: Results made durable together: so many, or what came in so many seconds.
-_GROUP = 5000
+_GROUP = 20_000
 _GROUP_SECONDS = 1.0
 #: Openings of a results stream in a row that bring nothing new, before it is left for later.
 _STALLS = 5
@@ -269,7 +269,7 @@ class Batching:
             else:
                 # what the user had canceled waits for the next run
                 again = result.again and intent.status != "canceling"
-                self.failed[key] = replace(result, again=again)
+                self.failed[key] = result._replace(again=again)
         self.on_settled(len(new))
         return {result.pause for result in new.values() if result.pause}
 

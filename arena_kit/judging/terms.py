@@ -127,7 +127,7 @@ class AskingTerms:
         if unpriced - usd.keys():
             each = self.forecast(requests.values())
             usd = dict.fromkeys(unpriced, sum(each) / max(1, len(each))) | usd
-        return {key: replace(r, usd_unknown=usd.get(key, 0.0)) for key, r in results.items()}
+        return {key: r._replace(usd_unknown=usd.get(key, 0.0)) for key, r in results.items()}
 
     def check(self, judge: PaidJudge, requests: Sequence[Asked]) -> None:
         """Have a judge look over what it is about to be sent; its warnings are said."""

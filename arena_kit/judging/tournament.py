@@ -28,7 +28,7 @@ from arena_kit.judging.records import (
 )
 from arena_kit.judging.rendering import Rubric, render
 from arena_kit.judging.terms import AskingTerms, OnSettled
-from arena_kit.judging.verdicts import presentations, settle_all, verdict_of
+from arena_kit.judging.verdicts import settle_all, verdict_of
 
 #: Called with (done, total) as answers arrive.
 OnProgress = Callable[[int, int], None]
@@ -72,18 +72,18 @@ class Material:
         again on purpose, whatever was answered before.
         """
         requests = [
-            render(
-                presentation,
+            request
+            for pair in pairs
+            for request in render(
+                pair,
                 prompt=self.prompts[pair.prompt_id],
                 responses=self.responses,
                 rubric=self.rubrics[pair.dimension],
                 salt=self.salt,
                 graded=self.graded,
             )
-            for pair in pairs
-            for presentation in presentations(pair)
         ]
-        return [replace(request, look=look) for request in requests] if look else requests
+        return [request._replace(look=look) for request in requests] if look else requests
 
 
 @rare_garbage_collection()
@@ -110,7 +110,7 @@ def judge_pairs(
         requests = material.requests(pairs, look)
     verdicts: dict[Presentation, Verdict] = {}
     for attempt in range(1, max_attempts + 1):
-        asked = [replace(r, attempt=attempt) for r in requests] if attempt > 1 else requests
+        asked = [r._replace(attempt=attempt) for r in requests] if attempt > 1 else requests
         try:
             verdicts |= _verdicts(
                 asked, judge, ledger, terms, offline=offline, on_progress=on_progress
@@ -122,9 +122,9 @@ def judge_pairs(
             break
         terms = replace(terms, prewarm=False)  # a few re-asks are not worth the wait
         unread = {shown for shown, v in verdicts.items() if v.status is Status.UNPARSABLE}
-        requests = [request for request in requests if request.presentation in unread]
-        if not requests:
+        if not unread:
             break
+        requests = [request for request in requests if request.presentation in unread]
     with garbage_collection_disabled():
         return settle_all(verdicts.values())
 

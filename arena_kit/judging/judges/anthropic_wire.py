@@ -190,7 +190,7 @@ def _result(line: bytes, price: Price) -> Result:
 def _parsed(line: bytes) -> Any:
     """The line as JSON; the fast parser refuses lone surrogates."""
     try:
-        return from_json(line)
+        return from_json(line, cache_strings="keys")
     except ValueError:
         return json.loads(line)
 
