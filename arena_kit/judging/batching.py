@@ -213,7 +213,7 @@ class Batching:
                 f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
             )
         awaited = self.ledger.awaited(intent)
-        seen: dict[str, int] = {}
+        seen: dict[str, Answer] = {}
         differing: set[str] = set()
         pauses: set[str] = set()
 
@@ -304,11 +304,13 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def _differing(group: Iterable[Result], seen: dict[str, int]) -> set[str]:
+def _differing(group: Iterable[Result], seen: dict[str, Answer]) -> set[str]:
     """Names whose result is not the one seen before; a stream that is read again repeats itself."""
-    prints = ((r.name, hash((r.answer.status, r.answer.text))) for r in group)
     return {
-        name for name, fingerprint in prints if seen.setdefault(name, fingerprint) != fingerprint
+        each.name
+        for each in group
+        if (first := seen.setdefault(each.name, each.answer)) is not each.answer
+        and (first.status, first.text) != (each.answer.status, each.answer.text)
     }
 
 

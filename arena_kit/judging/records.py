@@ -1,7 +1,7 @@
 """The records of judging: what is asked, what comes back, and what it settles.
 
 A run creates hundreds of thousands of them, so garbage collection can be disabled meanwhile, and
-what only passes through is a named tuple: it is made three times as fast as a frozen dataclass.
+they are named tuples, which are made three times as fast as frozen dataclasses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -97,7 +96,7 @@ class Presentation(NamedTuple):
 
     @property
     def request_id(self) -> str:
-        return "|".join((self.pair.dimension, self.pair.prompt_id, self.first, self.second))
+        return f"{self.pair.dimension}|{self.pair.prompt_id}|{self.first}|{self.second}"
 
 
 class Asked(Protocol):
@@ -236,8 +235,7 @@ class Verdict(NamedTuple):
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgment:
+class Judgment(NamedTuple):
     """Both orders of a pair, settled; `forward` showed `pair.entrant_a` first."""
 
     pair: Pair

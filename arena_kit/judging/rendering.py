@@ -92,7 +92,8 @@ def render(
     """The requests for a pair in both orders; the same inputs always give the same texts.
     `graded` also asks by how much the better response is better.
     """
-    a, b = (responses[e, prompt.prompt_id].response_text for e in (pair.entrant_a, pair.entrant_b))
+    a = responses[pair.entrant_a, prompt.prompt_id].response_text
+    b = responses[pair.entrant_b, prompt.prompt_id].response_text
     boundary = _boundary(salt, rubric.dimension, prompt.text, *sorted((a, b)))
     above = _block("question", boundary, prompt.text)
     if rubric.reference != "none" and (reference := getattr(prompt, rubric.reference)):

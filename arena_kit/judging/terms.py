@@ -112,7 +112,7 @@ class AskingTerms:
     pace: Pace = Pace()
 
     def booked(
-        self, results: Mapping[str, Result], requests: Mapping[str, Asked]
+        self, results: dict[str, Result], requests: Mapping[str, Asked]
     ) -> dict[str, Result]:
         """Results by cache key; those that do not say what they cost with its forecast.
 
@@ -121,7 +121,7 @@ class AskingTerms:
         """
         unpriced = {key for key, result in results.items() if result.unpriced}
         if not unpriced:
-            return dict(results)
+            return results
         mine = {key: request for key, request in requests.items() if key in unpriced}
         usd = dict(zip(mine, self.forecast(mine.values()), strict=True))
         if unpriced - usd.keys():

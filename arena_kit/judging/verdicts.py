@@ -90,7 +90,9 @@ def _settlement(forward: Verdict, backward: Verdict) -> tuple[Settlement, str | 
 
 
 def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
-    """Judgments of all pairs, in the order in which pairs first appear."""
+    """Judgments of all pairs, in the order in which pairs first appear; of two verdicts on one
+    presentation the later one counts.
+    """
     by_pair: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
     for verdict in verdicts:
         by_pair[verdict.presentation.pair][verdict.presentation.first] = verdict

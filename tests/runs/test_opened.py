@@ -120,7 +120,7 @@ def hostile_judgment() -> Judgment:
     (judged,) = settled((Slot.A, Slot.B))
     shown = judged.forward.presentation._replace(pair=pair, first=first, second=second)
     verdict = judged.forward._replace(presentation=shown, justification=HOSTILE[4])
-    return replace(judged, pair=pair, winner=first, forward=verdict, backward=verdict)
+    return judged._replace(pair=pair, winner=first, forward=verdict, backward=verdict)
 
 
 def hostile_record(folder: Path) -> Record:

@@ -170,8 +170,8 @@ class Result(NamedTuple):
     @property
     def unpriced(self) -> bool:
         """Whether it may have cost something and does not say how much."""
-        silent = self.billed and not self.answer.usage
-        return silent or self.answer.status is Status.MISSING
+        answer = self.answer
+        return not answer.usage and (self.billed or answer.status is Status.MISSING)
 
 
 class ServiceError(RuntimeError):
