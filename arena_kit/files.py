@@ -26,7 +26,11 @@ class DataError(ValueError):
 
 def whole_text(text: str) -> str:
     """The text with lone surrogates replaced by question marks: UTF-8 cannot encode them."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
 
 #: Characters that a terminal or a browser obeys instead of showing them: the control characters

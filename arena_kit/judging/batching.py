@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
@@ -35,7 +35,7 @@ from arena_kit.judging.records import Answer, Asked, garbage_collection_disabled
 from arena_kit.judging.terms import AskingTerms, OnSettled
 
 #: Results made durable together: so many, or what came in so many seconds.
-_GROUP = 5000
+_GROUP = 20_000
 _GROUP_SECONDS = 1.0
 #: Openings of a results stream in a row that bring nothing new, before it is left for later.
 _STALLS = 5
@@ -213,7 +213,7 @@ class Batching:
                 f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
             )
         awaited = self.ledger.awaited(intent)
-        seen: dict[str, int] = {}
+        seen: dict[str, Answer] = {}
         differing: set[str] = set()
         pauses: set[str] = set()
 
@@ -269,7 +269,7 @@ class Batching:
             else:
                 # what the user had canceled waits for the next run
                 again = result.again and intent.status != "canceling"
-                self.failed[key] = replace(result, again=again)
+                self.failed[key] = result._replace(again=again)
         self.on_settled(len(new))
         return {result.pause for result in new.values() if result.pause}
 
@@ -304,11 +304,13 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def _differing(group: Iterable[Result], seen: dict[str, int]) -> set[str]:
+def _differing(group: Iterable[Result], seen: dict[str, Answer]) -> set[str]:
     """Names whose result is not the one seen before; a stream that is read again repeats itself."""
-    prints = ((r.name, hash((r.answer.status, r.answer.text))) for r in group)
     return {
-        name for name, fingerprint in prints if seen.setdefault(name, fingerprint) != fingerprint
+        each.name
+        for each in group
+        if (first := seen.setdefault(each.name, each.answer)) is not each.answer
+        and (first.status, first.text) != (each.answer.status, each.answer.text)
     }
 
 

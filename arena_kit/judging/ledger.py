@@ -13,20 +13,21 @@ import socket
 import sqlite3
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
+from pydantic_core import to_json
 
 from arena_kit.files import DataError, LockedError
 from arena_kit.judging.judges.base import Batch, PaidJudge, Result, settings_digest
 from arena_kit.judging.ledger_rows import (
-    INSERT_ANSWER,
     KEPT_COLUMNS,
     Awaited,
     Intent,
     Transport,
+    add_answers,
     add_attempts,
     answer_row,
     is_damaged,
@@ -40,8 +41,11 @@ from arena_kit.judging.ledger_rows import (
 from arena_kit.judging.ledger_schema import integrity_errors, kept_open, opened, transaction
 from arena_kit.judging.records import Answer, Asked, garbage_collection_disabled
 
-#: Keys looked up by one statement.
-_CHUNK = 500
+#: The answers under a JSON list of keys, with their checksums.
+_KEPT = (
+    f"SELECT {KEPT_COLUMNS.replace('key', 'answers.key')}, checksum "
+    "FROM json_each(?) CROSS JOIN answers ON answers.key = value"
+)
 #: What a closed intent's attempts without a result are counted as.
 _NO_RESULT = {"batches": "missing", "live": "unknown"}
 #: Damaged answers that a message names.
@@ -68,7 +72,7 @@ class Ledger:
         """Keep final answers; one that is already there stays as it was."""
         rows = [answer_row(key, judge_model, answer, run) for key, answer in answers]
         with opened(self.path) as con, transaction(con):
-            con.executemany(INSERT_ANSWER, rows)
+            add_answers(con, rows)
 
     def reopen(self, keys: Iterable[str]) -> None:
         """Let requests be sent again although they have a final answer, for the user said so;
@@ -248,7 +252,9 @@ class Ledger:
 
     def holds(self, intent: Intent, keys: Container[str]) -> bool:
         """Whether an intent still owes one of these requests."""
-        return any(key in keys for (key,) in self._rows(f"SELECT key {_OWED}", intent.intent))
+        with opened(self.path) as con:
+            rows = con.execute(f"SELECT key {_OWED}", [intent.intent])
+            return any(key in keys for (key,) in rows)
 
     def known_batches(self) -> set[str]:
         """Ids of all batches that belong to an intent."""
@@ -311,7 +317,7 @@ class Ledger:
             return []
         with opened(self.path) as con:
             rows = self._undamaged(con.execute(query, [run]))
-            return [replace(read_answer(*row), text="") for _, _, *row in rows]
+            return [read_answer(*row)._replace(text="") for _, _, *row in rows]
 
     def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         """What a query gives; nothing where there is no file, and none is made."""
@@ -331,7 +337,7 @@ class Ledger:
             return
         with opened(self.path) as con:
             n = 0
-            for row in self._undamaged(_rows_of(con, wanted)):
+            for row in self._undamaged(con.execute(_KEPT, [to_json(wanted).decode()])):
                 n += 1
                 yield row
             if n < len(wanted):
@@ -360,13 +366,3 @@ class Ledger:
                 f"{self.path}: its table {table} is damaged ({errors[0]}), so that what was paid "
                 "for may not be found; see `arena-kit check`, or put a backup in its place"
             )
-
-
-def _rows_of(con: sqlite3.Connection, keys: list[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of `answers` under these keys, with their checksums."""
-    for start in range(0, len(keys), _CHUNK):
-        some = keys[start : start + _CHUNK]
-        marks = ",".join("?" * len(some))
-        yield from con.execute(
-            f"SELECT {KEPT_COLUMNS}, checksum FROM answers WHERE key IN ({marks})", some
-        )

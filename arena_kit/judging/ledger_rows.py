@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
@@ -23,12 +24,9 @@ Transport = Literal["batches", "live"]
 ANSWER_COLUMNS = "request_id, status, text, served_model, usage, cost_usd, detail, run"
 #: All that an answer's checksum covers.
 KEPT_COLUMNS = f"key, judge_model, {ANSWER_COLUMNS}"
-INSERT_ANSWER = (
-    f"INSERT OR IGNORE INTO answers ({KEPT_COLUMNS}, checksum) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-#: Bytes of a checksum.
+#: Bytes of a checksum, and what it is made of.
 _CHECKSUM = 16
+_CHECKED = "\0".join(["%s"] * len(KEPT_COLUMNS.split()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,17 +82,18 @@ class Awaited(NamedTuple):
 
 
 def add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, Asked]) -> None:
-    """Rows for requests that are about to be sent."""
-    named = to_json([(key, request.request_id) for key, request in requests.items()]).decode()
-    con.execute(
-        "INSERT OR IGNORE INTO requests (key, request_id) "
-        "SELECT value ->> 0, value ->> 1 FROM json_each(?)",
-        [named],
+    """Rows for requests that are about to be sent, in the order of their keys: neighbours in one
+    table are then neighbours in the others and in their indexes.
+    """
+    keys = sorted(requests)
+    con.executemany(
+        "INSERT OR IGNORE INTO requests (key, request_id) VALUES (?, ?)",
+        ((key, requests[key].request_id) for key in keys),
     )
     con.execute(
         "INSERT INTO attempts (intent, request) SELECT ?, request "
-        "FROM json_each(?) JOIN requests ON requests.key = value ->> 0",
-        [intent, named],
+        "FROM json_each(?) JOIN requests ON requests.key = value",
+        [intent, to_json(keys).decode()],
     )
 
 
@@ -102,25 +101,22 @@ def record_results(
     con: sqlite3.Connection, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str
 ) -> None:
     """Rows for results: the line, how the attempt ended, and the answer where it is final."""
-    results = sorted(
-        results, key=lambda row: row[0].request
-    )  # neighbouring rows share database pages
-    con.executemany(
-        "INSERT INTO result_lines (intent, request, line) SELECT intent, request, ? "
-        "FROM attempts WHERE intent = ? AND request = ? AND outcome IS NULL",
-        ((result.line, intent.intent, owed.request) for owed, result in results),
-    )
-    con.executemany(
-        "UPDATE attempts SET outcome = ?, cost_usd = ?, usd_unknown = ?, detail = ?, run = ? "
-        "WHERE intent = ? AND request = ? AND outcome IS NULL",
-        (
-            (_outcome(result.answer.status), result.answer.cost_usd, result.usd_unknown,
-             result.answer.detail, run, intent.intent, owed.request)
-            for owed, result in results
-        ),
-    )  # fmt: skip
-    con.executemany(
-        INSERT_ANSWER,
+    results = sorted(results, key=_request)  # neighbouring rows share database pages
+    cursor = con.cursor()
+    lines = []
+    for owed, result in results:
+        answer = result.answer
+        cursor.execute(
+            "UPDATE attempts SET outcome = ?, cost_usd = ?, usd_unknown = ?, detail = ?, run = ? "
+            "WHERE intent = ? AND request = ? AND outcome IS NULL",
+            (_outcome(answer.status), answer.cost_usd, result.usd_unknown, answer.detail, run,
+             intent.intent, owed.request),
+        )  # fmt: skip
+        if cursor.rowcount:  # the first result of this attempt
+            lines.append((intent.intent, owed.request, result.line))
+    con.executemany("INSERT INTO result_lines (intent, request, line) VALUES (?, ?, ?)", lines)
+    add_answers(
+        con,
         (
             answer_row(owed.key, intent.model, result.answer, run, owed.request_id)
             for owed, result in results
@@ -129,9 +125,24 @@ def record_results(
     )
 
 
+def _request(row: tuple[Awaited, Result]) -> int:
+    return row[0].request
+
+
+def add_answers(con: sqlite3.Connection, rows: Iterable[tuple[object, ...]]) -> None:
+    """Keep rows of `answer_row`; an answer that is already there stays as it was."""
+    # SQLite's default would work out the time once a row
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    con.executemany(
+        f"INSERT OR IGNORE INTO answers ({KEPT_COLUMNS}, checksum, created_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((*row, now) for row in rows),
+    )
+
+
 def _outcome(status: Status) -> str:
     """How an attempt ended; a live call without an answer may have been billed: `unknown`."""
-    return "unknown" if status is Status.MISSING else status.value
+    return "unknown" if status is Status.MISSING else str(status)
 
 
 def set_state(con: sqlite3.Connection, intent: str, state: str) -> None:
@@ -190,7 +201,7 @@ def read_answer(*row: Any) -> Answer:
 
 def checksum(columns: Sequence[object]) -> str:
     """The checksum of an answer's columns, as they are kept and as they come back."""
-    text = "\0".join(map(str, columns))
+    text = _CHECKED % tuple(columns)
     content = text.encode("utf-8", "surrogateescape")  # as `opened` decodes damaged text
     return blake2b(content, digest_size=_CHECKSUM).hexdigest()
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 
 from arena_kit.files import DataError
@@ -165,8 +164,7 @@ def _read_only(path: Path) -> str:
 
 def _prepare(con: sqlite3.Connection, path: Path, *, writable: bool) -> None:
     """Set a new connection up, and make or renew the tables."""
-    # text that damage has made undecodable is for the checksum to find
-    con.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+    con.text_factory = _decoded
     if not writable:
         _refuse_other_schema(con, path)
         return
@@ -178,6 +176,11 @@ def _prepare(con: sqlite3.Connection, path: Path, *, writable: bool) -> None:
         _create_tables(con, path)
     except UnicodeDecodeError as error:  # SQLite's message quotes what it cannot read
         raise sqlite3.DatabaseError("malformed database schema") from error
+
+
+def _decoded(text: bytes) -> str:
+    """Text as it is kept; what damage has made undecodable is for the checksum to find."""
+    return text.decode("utf-8", "surrogateescape")
 
 
 @contextmanager

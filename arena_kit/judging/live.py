@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
@@ -146,7 +146,7 @@ class Live:
                 request, f"no answer came{doubt}: {error}", Status.MISSING, again=free
             )
             reply = error.line if isinstance(error, NoAnswerError) else ""
-            return replace(failure, line=reply, no_answer=bool(reply))
+            return failure._replace(line=reply, no_answer=bool(reply))
         except PausedError as error:
             return _failure(request, str(error), Status.ERRORED, pause=str(error))
         except ServiceError as error:

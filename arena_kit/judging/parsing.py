@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic_core import from_json
 
@@ -106,8 +107,7 @@ _GRADE_VALUE = re.compile(rf"[\s\[]*{_GRADE}[\s\]]*", re.IGNORECASE)
 _GRADE_FORMAL = re.compile(rf"\[\[\s*{_GRADE}\s*\]\]", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(NamedTuple):
     """What was read from a text; `winner` None means that no verdict could be. `margin` is that
     of a graded verdict.
     """

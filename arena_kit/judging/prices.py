@@ -29,12 +29,13 @@ class Price:
 
     def usd(self, usage: Mapping[str, int], *, batch: bool) -> float:
         """What this usage costs."""
-        written = usage.get("cache_creation_input_tokens", 0)
-        short = min(usage.get("ephemeral_5m_input_tokens", 0), written)
+        tokens = usage.get
+        written = tokens("cache_creation_input_tokens", 0)
+        short = min(tokens("ephemeral_5m_input_tokens", 0), written)
         total = (
-            usage.get("input_tokens", 0) * self.input
-            + usage.get("output_tokens", 0) * self.output
-            + usage.get("cache_read_input_tokens", 0) * self.read
+            tokens("input_tokens", 0) * self.input
+            + tokens("output_tokens", 0) * self.output
+            + tokens("cache_read_input_tokens", 0) * self.read
             + (written - short) * self.write
             + short * self.write_5m
         )

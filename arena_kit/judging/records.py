@@ -1,6 +1,7 @@
 """The records of judging: what is asked, what comes back, and what it settles.
 
-A run creates hundreds of thousands of them, so garbage collection can be disabled meanwhile.
+A run creates hundreds of thousands of them, so garbage collection can be disabled meanwhile, and
+they are named tuples, which are made three times as fast as frozen dataclasses.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from pydantic_core import to_json
 
 from arena_kit.battles.display import html_table
 from arena_kit.judging.prompts import Pair
@@ -84,8 +87,7 @@ class Settlement(StrEnum):
     INCOMPLETE = "incomplete"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Presentation:
+class Presentation(NamedTuple):
     """A pair in one order: `first` stands in slot A."""
 
     pair: Pair
@@ -94,14 +96,14 @@ class Presentation:
 
     @property
     def request_id(self) -> str:
-        return "|".join((self.pair.dimension, self.pair.prompt_id, self.first, self.second))
+        return f"{self.pair.dimension}|{self.pair.prompt_id}|{self.first}|{self.second}"
 
 
 class Asked(Protocol):
     """A text put to a model, by a judge or for an entrant.
 
     `request_id` names it to people; `identity` is what belongs to its cache key beside
-    the texts; `seed` goes to servers that take one.
+    the texts, as JSON; `seed` goes to servers that take one.
     """
 
     @property
@@ -117,11 +119,10 @@ class Asked(Protocol):
     def seed(self) -> int | None: ...
 
     @property
-    def identity(self) -> Mapping[str, object]: ...
+    def identity(self) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeRequest:
+class JudgeRequest(NamedTuple):
     """A rendered presentation: everything a judge may see is in `system` and `user`.
 
     `presentation` identifies the request to our side only; `boundary` fences the texts
@@ -149,17 +150,19 @@ class JudgeRequest:
         return None
 
     @property
-    def identity(self) -> Mapping[str, object]:
+    def identity(self) -> bytes:
         shown = self.presentation
-        return {
-            "position": int(shown.first != shown.pair.entrant_a),
-            "format": _FORMATS[self.graded],
-            "attempt": self.attempt,
-        } | ({"look": self.look} if self.look else {})
+        swapped = shown.first != shown.pair.entrant_a
+        return _identity(swapped, self.graded, self.attempt, self.look)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+@lru_cache(maxsize=64)  # few differ
+def _identity(swapped: bool, graded: bool, attempt: int, look: int) -> bytes:
+    identity = {"position": int(swapped), "format": _FORMATS[graded], "attempt": attempt}
+    return to_json(identity | ({"look": look} if look else {}))
+
+
+class Answer(NamedTuple):
     """What a judge returned for one request, unparsed.
 
     `status` is OK for any text that arrived whole, readable or not; `detail` says why it
@@ -171,14 +174,13 @@ class Answer:
     status: Status
     text: str = ""
     served_model: str = ""
-    usage: dict[str, int] = field(default_factory=dict)
+    usage: Mapping[str, int] = {}
     cost_usd: float = 0.0
     detail: str = ""
     run: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(NamedTuple):
     """One judge's answer to one presentation, read; `margin` is a graded one's, else None."""
 
     presentation: Presentation
@@ -189,7 +191,7 @@ class Verdict:
     raw_text: str = ""
     judge_model: str = ""
     served_model: str = ""
-    usage: dict[str, int] = field(default_factory=dict)
+    usage: Mapping[str, int] = {}
     cost_usd: float = 0.0
     cached: bool = False
     attempt: int = 1
@@ -198,8 +200,9 @@ class Verdict:
     @property
     def winning_entrant(self) -> str | None:
         """The entrant named, or None for a tie and for a verdict without an answer."""
-        named = {Slot.A: self.presentation.first, Slot.B: self.presentation.second}
-        return named.get(self.winner) if self.winner else None
+        if self.winner is Slot.A:
+            return self.presentation.first
+        return self.presentation.second if self.winner is Slot.B else None
 
     @property
     def other_model(self) -> str:
@@ -232,8 +235,7 @@ class Verdict:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgment:
+class Judgment(NamedTuple):
     """Both orders of a pair, settled; `forward` showed `pair.entrant_a` first."""
 
     pair: Pair

@@ -1,4 +1,4 @@
-"""From a presentation to the text a judge reads.
+"""From a pair to the texts a judge reads.
 
 Candidate responses are data: they stand between tags that carry an unguessable boundary,
 look-alike tags inside them are escaped, and no entrant's name appears anywhere.
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from arena_kit.judging.prompts import Prompt, Response
+from arena_kit.judging.prompts import Pair, Prompt, Response
 from arena_kit.judging.records import JudgeRequest, Presentation
+from arena_kit.judging.verdicts import presentations
 
 _INSTRUCTIONS = """\
 You compare two responses to the same question and decide which one is better on a single
@@ -80,38 +81,37 @@ class Rubric:
 
 
 def render(
-    presentation: Presentation,
+    pair: Pair,
     *,
     prompt: Prompt,
     responses: Mapping[tuple[str, str], Response],
     rubric: Rubric,
     salt: bytes,
     graded: bool = False,
-) -> JudgeRequest:
-    """The request for one presentation; the same inputs always give the same text. `graded`
-    also asks by how much the better response is better.
+) -> tuple[JudgeRequest, JudgeRequest]:
+    """The requests for a pair in both orders; the same inputs always give the same texts.
+    `graded` also asks by how much the better response is better.
     """
-    first, second = (
-        responses[entrant, prompt.prompt_id].response_text
-        for entrant in (presentation.first, presentation.second)
-    )
-    sections = {"question": prompt.text}
+    a = responses[pair.entrant_a, prompt.prompt_id].response_text
+    b = responses[pair.entrant_b, prompt.prompt_id].response_text
+    boundary = _boundary(salt, rubric.dimension, prompt.text, *sorted((a, b)))
+    above = _block("question", boundary, prompt.text)
     if rubric.reference != "none" and (reference := getattr(prompt, rubric.reference)):
-        sections[rubric.reference] = str(reference)
-    sections |= {"response_a": first, "response_b": second}
-    boundary = _boundary(salt, rubric.dimension, prompt.text, *sorted((first, second)))
-    blocks = [
-        f"<{name} {boundary}>\n{_escaped(text)}\n</{name} {boundary}>"
-        for name, text in sections.items()
-    ]
+        above += _block(rubric.reference, boundary, str(reference))
     closing = f"Compare response_a (A) with response_b (B) on {rubric.dimension}."
-    return JudgeRequest(
-        presentation=presentation,
-        system=_system(rubric.text, graded=graded),
-        user="\n\n".join([*blocks, closing]),
-        boundary=boundary,
-        graded=graded,
-    )
+    system = _system(rubric.text, graded=graded)
+
+    def request(shown: Presentation, first: str, second: str) -> JudgeRequest:
+        first = _block("response_a", boundary, first)
+        user = f"{above}{first}{_block('response_b', boundary, second)}{closing}"
+        return JudgeRequest(shown, system, user, boundary, graded=graded)
+
+    forward, backward = presentations(pair)
+    return request(forward, a, b), request(backward, b, a)
+
+
+def _block(name: str, boundary: str, text: str) -> str:
+    return f"<{name} {boundary}>\n{_escaped(text)}\n</{name} {boundary}>\n\n"
 
 
 def read_sections(request: JudgeRequest) -> dict[str, str]:
@@ -129,7 +129,6 @@ def _system(rubric: str, *, graded: bool) -> str:
     return f"{GRADED_HEADER if graded else HEADER}\n{rubric.strip()}\n"
 
 
-@lru_cache(maxsize=64)  # both orders of a pair share it
 def _boundary(salt: bytes, *content: str) -> str:
     message = "\x00".join(content).encode("utf-8", "surrogatepass")
     return hmac.digest(salt, message, "sha256").hex()[:24]

@@ -112,7 +112,7 @@ class AskingTerms:
     pace: Pace = Pace()
 
     def booked(
-        self, results: Mapping[str, Result], requests: Mapping[str, Asked]
+        self, results: dict[str, Result], requests: Mapping[str, Asked]
     ) -> dict[str, Result]:
         """Results by cache key; those that do not say what they cost with its forecast.
 
@@ -121,13 +121,13 @@ class AskingTerms:
         """
         unpriced = {key for key, result in results.items() if result.unpriced}
         if not unpriced:
-            return dict(results)
+            return results
         mine = {key: request for key, request in requests.items() if key in unpriced}
         usd = dict(zip(mine, self.forecast(mine.values()), strict=True))
         if unpriced - usd.keys():
             each = self.forecast(requests.values())
             usd = dict.fromkeys(unpriced, sum(each) / max(1, len(each))) | usd
-        return {key: replace(r, usd_unknown=usd.get(key, 0.0)) for key, r in results.items()}
+        return {key: r._replace(usd_unknown=usd.get(key, 0.0)) for key, r in results.items()}
 
     def check(self, judge: PaidJudge, requests: Sequence[Asked]) -> None:
         """Have a judge look over what it is about to be sent; its warnings are said."""

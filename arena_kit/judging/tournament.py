@@ -20,7 +20,6 @@ from arena_kit.judging.records import (
     Asked,
     JudgeRequest,
     Judgment,
-    Presentation,
     Status,
     Verdict,
     garbage_collection_disabled,
@@ -28,7 +27,7 @@ from arena_kit.judging.records import (
 )
 from arena_kit.judging.rendering import Rubric, render
 from arena_kit.judging.terms import AskingTerms, OnSettled
-from arena_kit.judging.verdicts import presentations, settle_all, verdict_of
+from arena_kit.judging.verdicts import settle_all, verdict_of
 
 #: Called with (done, total) as answers arrive.
 OnProgress = Callable[[int, int], None]
@@ -72,18 +71,18 @@ class Material:
         again on purpose, whatever was answered before.
         """
         requests = [
-            render(
-                presentation,
+            request
+            for pair in pairs
+            for request in render(
+                pair,
                 prompt=self.prompts[pair.prompt_id],
                 responses=self.responses,
                 rubric=self.rubrics[pair.dimension],
                 salt=self.salt,
                 graded=self.graded,
             )
-            for pair in pairs
-            for presentation in presentations(pair)
         ]
-        return [replace(request, look=look) for request in requests] if look else requests
+        return [request._replace(look=look) for request in requests] if look else requests
 
 
 @rare_garbage_collection()
@@ -108,11 +107,11 @@ def judge_pairs(
     """
     with garbage_collection_disabled():
         requests = material.requests(pairs, look)
-    verdicts: dict[Presentation, Verdict] = {}
+    verdicts: list[Verdict] = []  # of a presentation the last one counts
     for attempt in range(1, max_attempts + 1):
-        asked = [replace(r, attempt=attempt) for r in requests] if attempt > 1 else requests
+        asked = [r._replace(attempt=attempt) for r in requests] if attempt > 1 else requests
         try:
-            verdicts |= _verdicts(
+            latest = _verdicts(
                 asked, judge, ledger, terms, offline=offline, on_progress=on_progress
             )
         except CostError as error:
@@ -121,12 +120,16 @@ def judge_pairs(
             terms.say(f"not asked again: {error}")  # what was paid for is worth having
             break
         terms = replace(terms, prewarm=False)  # a few re-asks are not worth the wait
-        unread = {shown for shown, v in verdicts.items() if v.status is Status.UNPARSABLE}
-        requests = [request for request in requests if request.presentation in unread]
+        verdicts += filter(None, latest)
+        requests = [
+            request
+            for request, verdict in zip(requests, latest, strict=True)
+            if verdict is None or verdict.status is Status.UNPARSABLE
+        ]
         if not requests:
             break
     with garbage_collection_disabled():
-        return settle_all(verdicts.values())
+        return settle_all(verdicts)
 
 
 def ask(
@@ -166,8 +169,10 @@ def _verdicts(
     *,
     offline: bool,
     on_progress: OnProgress,
-) -> dict[Presentation, Verdict]:
-    """A verdict on each request, from the ledger or asked for; offline nothing is asked."""
+) -> list[Verdict | None]:
+    """A verdict on each request, from the ledger or asked for; offline nothing is asked. A re-ask
+    without an answer has none.
+    """
     keys = cache_keys(judge, requests)
     by_key = dict(zip(keys, requests, strict=True))  # equal texts share a key, and an answer
     before = ledger.settled(by_key)
@@ -184,15 +189,14 @@ def _verdicts(
 
     answers = ask(fresh, judge, ledger, terms, settled) if fresh and not offline else {}
     answers |= ledger.get(key for key in by_key if key not in answers)
-    verdicts = {}
+    verdicts: list[Verdict | None] = []
     with garbage_collection_disabled():
         for key, request in zip(keys, requests, strict=True):
             answer = answers.get(key)
             paid_now = terms.run and answer and answer.run == terms.run
-            if answer is not None or request.attempt == 1:  # a re-ask without one changes nothing
-                verdicts[request.presentation] = verdict_of(
-                    request, answer, judge_model=judge.model, cached=key in before and not paid_now
-                )
+            cached = key in before and not paid_now
+            verdict = verdict_of(request, answer, judge_model=judge.model, cached=cached)
+            verdicts.append(None if answer is None and request.attempt > 1 else verdict)
     return verdicts
 
 

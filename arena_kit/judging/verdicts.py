@@ -18,7 +18,6 @@ from arena_kit.judging.records import (
     Margin,
     Presentation,
     Settlement,
-    Slot,
     Status,
     Verdict,
 )
@@ -81,17 +80,19 @@ def settle(forward: Verdict, backward: Verdict) -> Judgment:
 
 
 def _settlement(forward: Verdict, backward: Verdict) -> tuple[Settlement, str | None]:
-    if any(v.winner is None or v.status is not Status.OK for v in (forward, backward)):
+    answered = forward.winner and backward.winner
+    if not answered or not forward.status is backward.status is Status.OK:
         return Settlement.INCOMPLETE, None
-    if forward.winner is Slot.TIE and backward.winner is Slot.TIE:
-        return Settlement.TIE, None
-    if forward.winning_entrant == backward.winning_entrant:
-        return Settlement.WINNER, forward.winning_entrant
-    return Settlement.INCONSISTENT, None
+    winner = forward.winning_entrant
+    if winner != backward.winning_entrant:
+        return Settlement.INCONSISTENT, None
+    return (Settlement.WINNER if winner else Settlement.TIE), winner
 
 
 def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
-    """Judgments of all pairs, in the order in which pairs first appear."""
+    """Judgments of all pairs, in the order in which pairs first appear; of two verdicts on one
+    presentation the later one counts.
+    """
     by_pair: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
     for verdict in verdicts:
         by_pair[verdict.presentation.pair][verdict.presentation.first] = verdict

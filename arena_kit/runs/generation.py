@@ -16,6 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_json
+
 from arena_kit.files import DataError, append_lines, whole_lines, write_jsonl
 from arena_kit.judging.cost import Budget, CostError, Estimator, Forecast, Forecaster, dollars
 from arena_kit.judging.judges.base import PaidJudge, cache_keys
@@ -70,13 +72,14 @@ class Question:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
     @property
-    def identity(self) -> Mapping[str, object]:
-        return {
+    def identity(self) -> bytes:
+        identity = {
             "entrant": self.entrant,
             "prompt_id": self.prompt.prompt_id,
             "definition": self.definition.digest,
             "seed": self.seed,
         }
+        return to_json(identity)
 
     def row(self, answer: Answer) -> dict[str, object]:
         """The answer as a line of the entrant's responses file."""

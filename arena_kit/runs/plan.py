@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -233,7 +233,7 @@ class Plan:
         """The requests, re-asks among them, whose final answer has this status, by cache key."""
         first = self.material.requests(self.asked)
         attempts = range(1, self.tournament.judge.max_attempts + 1)
-        requests = [replace(request, attempt=n) for n in attempts for request in first]
+        requests = [request._replace(attempt=n) for n in attempts for request in first]
         by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
         answers = self.ledger.get(by_key)
         return {key: by_key[key] for key, answer in answers.items() if answer.status is status}

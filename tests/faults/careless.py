@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import anthropic
@@ -122,7 +122,7 @@ def _counting(base: type[Any]) -> type[Any]:
         if not isinstance(usage, dict):
             return result
         cost = judge.price.usd(usage, batch=batch)
-        return replace(result, answer=replace(result.answer, usage=usage, cost_usd=cost))
+        return result._replace(answer=result.answer._replace(usage=usage, cost_usd=cost))
 
     def collect(self: Any, batch: Batch) -> Iterator[Result]:
         for result in base.collect(self, batch):

@@ -6,7 +6,6 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import ceil
 from typing import Any
@@ -125,7 +124,7 @@ def test_no_effort_and_no_schema_leave_no_field(
     emulator: Emulator, bodies: list[dict[str, Any]]
 ) -> None:
     """Without effort and schema, and with an empty system text, their fields are not sent."""
-    request = replace(MATERIAL.requests(PAIRS[:1])[0], system="")
+    request = MATERIAL.requests(PAIRS[:1])[0]._replace(system="")
     judge = batch_judge(emulator, effort="", verdict=False, max_tokens=77)
     judge.submit({"one": request})
     assert bodies == [
@@ -348,7 +347,7 @@ def test_more_requests_than_a_batch_takes_are_split(
 
 def test_a_batch_holds_a_hundred_thousand_requests(emulator: Emulator) -> None:
     """100,001 requests make a group of 100,000 and a group of one."""
-    request = replace(MATERIAL.requests(PAIRS[:1])[0], system="s", user="u")
+    request = MATERIAL.requests(PAIRS[:1])[0]._replace(system="s", user="u")
     groups = batch_judge(emulator).split({str(n): request for n in range(100_001)})
     assert [len(group) for group in groups] == [100_000, 1]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ class Text:
     user: str
     request_id: str = "text"
     seed: int | None = None
-    identity: Mapping[str, object] = field(default_factory=dict)
+    identity: bytes = b"{}"
 
 
 def text(system: int, user: int) -> Text:

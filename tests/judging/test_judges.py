@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from arena_kit.judging.parsing import read_verdict
 from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.records import Answer, JudgeRequest, Settlement, Slot, Status, Verdict
 from arena_kit.judging.rendering import Reference, Rubric, render
-from arena_kit.judging.verdicts import presentations, settle, verdict_of
+from arena_kit.judging.verdicts import settle, verdict_of
 from tests.samples import SAMPLE, ScriptedJudge
 
 ENTRANTS = ["aspen", "birch", "cedar", "dogwood"]
@@ -43,11 +42,7 @@ def requests(
         for name, text in (("ash", ash), ("beech", beech))
     }
     pair = Pair(dimension=dimension, prompt_id="q1", entrant_a="ash", entrant_b="beech")
-    forward, backward = (
-        render(shown, prompt=prompt, responses=responses, rubric=rubric, salt=salt)
-        for shown in presentations(pair)
-    )
-    return forward, backward
+    return render(pair, prompt=prompt, responses=responses, rubric=rubric, salt=salt)
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +63,9 @@ def sample_requests() -> list[tuple[JudgeRequest, JudgeRequest]]:
                 pair = Pair(
                     dimension=dimension, prompt_id=prompt.prompt_id, entrant_a=a, entrant_b=b
                 )
-                forward, backward = (
-                    render(shown, prompt=prompt, responses=responses, rubric=rubric, salt=b"s")
-                    for shown in presentations(pair)
+                found.append(
+                    render(pair, prompt=prompt, responses=responses, rubric=rubric, salt=b"s")
                 )
-                found.append((forward, backward))
     return found
 
 
@@ -342,7 +335,7 @@ def test_a_folder_without_verdicts_is_refused(tmp_path: Path) -> None:
 def test_a_script_answers_with_text_status_or_nothing() -> None:
     """A string is an answer, a status a failure, None no answer; all requests are listed."""
     forward, backward = requests()
-    third = replace(forward, attempt=2)
+    third = forward._replace(attempt=2)
     script = {
         forward.request_id: "B it is",
         backward.request_id: Status.REFUSED,

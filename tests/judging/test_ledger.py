@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,14 +127,14 @@ def test_everything_that_could_change_an_answer_changes_the_key() -> None:
         key_of(judge(model="judge/y"), REQUEST),
         key_of(judge(settings={"effort": "low"}), REQUEST),
         key_of(judge(settings={"effort": "high"}), REQUEST),
-        key_of(judge(), replace(REQUEST, system="Be kind.")),
-        key_of(judge(), replace(REQUEST, user="B or A?")),
-        key_of(judge(), replace(REQUEST, system="Be fair.A or B?", user="")),
-        key_of(judge(), replace(REQUEST, presentation=BACKWARD)),
-        key_of(judge(), replace(REQUEST, attempt=2)),
+        key_of(judge(), REQUEST._replace(system="Be kind.")),
+        key_of(judge(), REQUEST._replace(user="B or A?")),
+        key_of(judge(), REQUEST._replace(system="Be fair.A or B?", user="")),
+        key_of(judge(), REQUEST._replace(presentation=BACKWARD)),
+        key_of(judge(), REQUEST._replace(attempt=2)),
     ]
     assert len(set(keys)) == len(keys)
-    assert key_of(judge(), replace(REQUEST)) == keys[0]
+    assert key_of(judge(), REQUEST._replace()) == keys[0]
 
 
 def test_the_key_does_not_depend_on_the_order_of_settings() -> None:
@@ -148,7 +147,7 @@ def test_the_key_does_not_depend_on_the_order_of_settings() -> None:
 
 def test_a_key_is_made_for_any_text() -> None:
     """A half surrogate pair in a response does not stop its key from being made."""
-    assert key_of(judge(), replace(REQUEST, user="\ud83d")) != key_of(judge(), REQUEST)
+    assert key_of(judge(), REQUEST._replace(user="\ud83d")) != key_of(judge(), REQUEST)
 
 
 def test_a_file_that_is_not_sqlite_is_one_clear_error(tmp_path: Path) -> None:

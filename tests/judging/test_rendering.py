@@ -64,7 +64,8 @@ def shown(
         )
         for name, text in texts.items()
     }
-    return render(presentation, prompt=prompt, responses=responses, rubric=rubric, salt=salt)
+    both = render(PAIR, prompt=prompt, responses=responses, rubric=rubric, salt=salt)
+    return next(request for request in both if request.presentation == presentation)
 
 
 def plain(text: str) -> str:

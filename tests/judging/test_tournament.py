@@ -62,7 +62,7 @@ def test_a_second_run_asks_nothing(ledger: Ledger) -> None:
     second = judge_pairs(PAIRS, MATERIAL, judge, ledger)
     assert judge.asked == []
     assert outcomes(second) == outcomes(first)
-    assert [replace(j.forward, cached=False) for j in second] == [j.forward for j in first]
+    assert [j.forward._replace(cached=False) for j in second] == [j.forward for j in first]
     assert not any(v.cached for j in first for v in (j.forward, j.backward))
     assert all(v.cached for j in second for v in (j.forward, j.backward))
 

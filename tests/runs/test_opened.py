@@ -118,9 +118,9 @@ def hostile_judgment() -> Judgment:
     first, second = sorted(HOSTILE[:2])
     pair = Pair(dimension=HOSTILE[2], prompt_id=HOSTILE[3], entrant_a=first, entrant_b=second)
     (judged,) = settled((Slot.A, Slot.B))
-    shown = replace(judged.forward.presentation, pair=pair, first=first, second=second)
-    verdict = replace(judged.forward, presentation=shown, justification=HOSTILE[4])
-    return replace(judged, pair=pair, winner=first, forward=verdict, backward=verdict)
+    shown = judged.forward.presentation._replace(pair=pair, first=first, second=second)
+    verdict = judged.forward._replace(presentation=shown, justification=HOSTILE[4])
+    return judged._replace(pair=pair, winner=first, forward=verdict, backward=verdict)
 
 
 def hostile_record(folder: Path) -> Record:

@@ -62,13 +62,13 @@ def message_params(
     graded: bool = False,
 ) -> dict[str, Any]:
     """The body of one message; the system text is one block, cached for an hour."""
-    shared = _shared_params(system, model, max_tokens, effort, verdict=verdict, graded=graded)
+    shared = _shared_params(system, model, max_tokens, effort, verdict, graded)
     return {**shared, "messages": [{"role": "user", "content": user}]}
 
 
 @lru_cache(maxsize=64)
 def _shared_params(
-    system: str, model: str, max_tokens: int, effort: str, *, verdict: bool, graded: bool
+    system: str, model: str, max_tokens: int, effort: str, verdict: bool, graded: bool
 ) -> dict[str, Any]:
     """What all messages of a system text have in common."""
     config: dict[str, Any] = {"effort": effort} if effort else {}
@@ -190,7 +190,7 @@ def _result(line: bytes, price: Price) -> Result:
 def _parsed(line: bytes) -> Any:
     """The line as JSON; the fast parser refuses lone surrogates."""
     try:
-        return from_json(line)
+        return from_json(line, cache_strings="keys")
     except ValueError:
         return json.loads(line)
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, Protocol, runtime_checkable
-
-from pydantic_core import to_json
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Answer, Asked, JudgeRequest, Status
@@ -138,8 +136,7 @@ class Batch:
         return self.status == "ended"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(NamedTuple):
     """One answer as it arrived, and what follows from it.
 
     `name` is the custom id in a batch, `line` the raw text of the result. `billed` marks
@@ -167,14 +164,14 @@ class Result:
         line, pause, text, detail, served_model = (each.replace(secret, "[key]") for each in texts)
         if secret in answer.text and secret not in self.line:  # it stands there in JSON's escapes
             line = ""
-        kept = replace(answer, text=text, detail=detail, served_model=served_model)
-        return replace(self, answer=kept, line=line, pause=pause)
+        kept = answer._replace(text=text, detail=detail, served_model=served_model)
+        return self._replace(answer=kept, line=line, pause=pause)
 
     @property
     def unpriced(self) -> bool:
         """Whether it may have cost something and does not say how much."""
-        silent = self.billed and not self.answer.usage
-        return silent or self.answer.status is Status.MISSING
+        answer = self.answer
+        return not answer.usage and (self.billed or answer.status is Status.MISSING)
 
 
 class ServiceError(RuntimeError):
@@ -247,10 +244,10 @@ def token_count(number: object) -> int:
 
 def token_counts(numbers: dict[str, Any]) -> dict[str, int]:
     """Numbers of tokens by name; a ValueError where one of them is none."""
-    counts = numbers.values()
-    if set(map(type, counts)) == {int} and min(counts) >= 0 and max(counts) <= _MOST_TOKENS:
-        return numbers  # as nearly always, and several times quicker than one by one
-    return {name: token_count(number) for name, number in numbers.items()}
+    for number in numbers.values():
+        if type(number) is not int or not 0 <= number <= _MOST_TOKENS:
+            return {name: token_count(number) for name, number in numbers.items()}
+    return numbers
 
 
 def first_of_each(requests: Iterable[Asked]) -> list[Asked]:
@@ -277,7 +274,7 @@ def settings_digest(judge: Judge) -> str:
 def _key(head: bytes, request: Asked) -> str:
     parts = (
         head,
-        to_json(request.identity),
+        request.identity,
         _digest(request.system),
         request.user.encode("utf-8", "surrogatepass"),
     )

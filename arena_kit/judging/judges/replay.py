@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class ReplayJudge:
         shown = Presentation(pair=pair, first=first, second=second)
         request = JudgeRequest(presentation=shown, system="", user="", boundary="", graded=graded)
         verdict = verdict_of(request, self.answer(request), judge_model=self.model_of(request))
-        return replace(verdict, cost_usd=float(row.get("cost_usd") or 0))
+        return verdict._replace(cost_usd=float(row.get("cost_usd") or 0))
 
     def model_of(self, request: JudgeRequest) -> str:
         """The judge that the recording names for a request."""
