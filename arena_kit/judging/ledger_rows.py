@@ -24,6 +24,8 @@ Transport = Literal["batches", "live"]
 ANSWER_COLUMNS = "request_id, status, text, served_model, usage, cost_usd, detail, run"
 #: All that an answer's checksum covers.
 KEPT_COLUMNS = f"key, judge_model, {ANSWER_COLUMNS}"
+#: How an attempt ended; a live call without an answer may have been billed: `unknown`.
+_OUTCOMES = {status: str(status) for status in Status} | {Status.MISSING: "unknown"}
 #: Bytes of a checksum, and what it is made of.
 _CHECKSUM = 16
 _CHECKED = "\0".join(["%s"] * len(KEPT_COLUMNS.split()))
@@ -109,7 +111,7 @@ def record_results(
         cursor.execute(
             "UPDATE attempts SET outcome = ?, cost_usd = ?, usd_unknown = ?, detail = ?, run = ? "
             "WHERE intent = ? AND request = ? AND outcome IS NULL",
-            (_outcome(answer.status), answer.cost_usd, result.usd_unknown, answer.detail, run,
+            (_OUTCOMES[answer.status], answer.cost_usd, result.usd_unknown, answer.detail, run,
              intent.intent, owed.request),
         )  # fmt: skip
         if cursor.rowcount:  # the first result of this attempt
@@ -138,11 +140,6 @@ def add_answers(con: sqlite3.Connection, rows: Iterable[tuple[object, ...]]) -> 
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         ((*row, now) for row in rows),
     )
-
-
-def _outcome(status: Status) -> str:
-    """How an attempt ended; a live call without an answer may have been billed: `unknown`."""
-    return "unknown" if status is Status.MISSING else str(status)
 
 
 def set_state(con: sqlite3.Connection, intent: str, state: str) -> None:

@@ -26,7 +26,7 @@ from arena_kit.judging.records import (
 def presentations(pair: Pair) -> tuple[Presentation, Presentation]:
     """A pair in both orders."""
     a, b = pair.entrant_a, pair.entrant_b
-    return (Presentation(pair=pair, first=a, second=b), Presentation(pair=pair, first=b, second=a))
+    return Presentation(pair, a, b), Presentation(pair, b, a)
 
 
 def verdict_of(

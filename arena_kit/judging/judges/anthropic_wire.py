@@ -34,6 +34,7 @@ from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Answer, Status, verdict_schema
 
 _STATUS = {
+    "end_turn": Status.OK,
     "refusal": Status.REFUSED,
     "max_tokens": Status.TRUNCATED,
     "model_context_window_exceeded": Status.TRUNCATED,
@@ -121,7 +122,7 @@ def read_message(message: Any, price: Price, *, batch: bool, name: str, line: st
     stop = str(message.get("stop_reason"))
     answer = Answer(
         request_id=name,
-        status=_STATUS.get(stop, Status.OK),
+        status=_STATUS.get(stop) or Status.OK,
         text="".join(texts),
         served_model=whole_text(str(message.get("model", ""))[:200]),
         usage=usage,
