@@ -30,7 +30,7 @@ from arena_kit.runs.plan import Plan, read_plan
 from arena_kit.runs.record import Record
 from arena_kit.runs.tournament import UnusableError
 from tests.emulator import Emulator, Fault
-from tests.samples import copy_workspace, edited
+from tests.samples import copy_workspace, edited, without_report
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 #: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
@@ -225,6 +225,7 @@ def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) ->
     """Ctrl-C says which batch goes on and how to resume; after a SIGKILL too, `resume` ends in
     the same record, and every request was paid once.
     """
+    without_report(paid_workspace)
     with Emulator(seed=3, batch_seconds=3600) as emulator:
         process = start(*TINY, cwd=paid_workspace, emulator=emulator)
         batch_id = wait_for_batch(paid_workspace)
@@ -272,6 +273,7 @@ def test_refused_runs(
     paid_workspace: Path, emulator: Emulator, words: tuple[str, ...], code: int, why: str
 ) -> None:
     """A run that may not be is refused with the documented code, and nothing is accepted."""
+    without_report(paid_workspace)
     found, _, err = run(*TINY, *words, cwd=paid_workspace, emulator=emulator)
     assert found == code, err
     assert re.search(why, err)
