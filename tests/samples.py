@@ -519,15 +519,15 @@ def edited(workspace: Path, **changes: Any) -> Path:
     return path
 
 
-def without_report(workspace: Path, notebook: str = "pilot") -> None:
-    """Leave nothing in a notebook but its parameters, its study and its record, where a test is not
-    about what it shows: tables and pictures are half of a kernel's time.
+def without_report(workspace: Path, notebook: str = "pilot", shown: str = "") -> None:
+    """Leave nothing in a notebook but its parameters, its study, its record and an expression to be
+    shown, where a test is not about the rest: tables and pictures are half of a kernel's time.
     """
     path = workspace / "notebooks" / f"{notebook}.ipynb"
     node = nbformat.read(path, as_version=4)
     node.cells = [c for c in node.cells if "parameters" in c.metadata.get("tags", [])]
-    study = f'from arena_kit import Study\n\nrecord = Study.open("{notebook}", globals()).save()'
-    node.cells.append(nbformat.v4.new_code_cell(study))
+    opened = f'from arena_kit import Study\n\nstudy = Study.open("{notebook}", globals())\n'
+    node.cells.append(nbformat.v4.new_code_cell(f"{opened}record = study.save()\n{shown}"))
     nbformat.write(node, path)
 
 

@@ -213,14 +213,10 @@ def test_two_at_once_pay_once(paid_workspace: Path) -> None:
         assert paid_twice(emulator) == []
 
 
-@pytest.mark.parametrize(
-    "kill",
-    [
-        signal.SIGINT,
-        # a second whole run; killed spenders are in judging/test_batching, runners in test_record
-        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
-    ],
-)
+# two processes and three kernels, each with the SDK; killed spenders are in judging/test_batching,
+# runners in test_record, Ctrl-C in cli/test_interrupt, and `resumed` goes on with a paid run
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) -> None:
     """Ctrl-C says which batch goes on and how to resume; after a SIGKILL too, `resume` ends in
     the same record, and every request was paid once.

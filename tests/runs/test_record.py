@@ -139,6 +139,7 @@ def test_a_kernel_that_outlives_its_runner_holds_the_record(workspace: Path) -> 
     raise AssertionError("the record is still held ten seconds after its kernel was killed")
 
 
+@pytest.mark.slow  # two runners and a kernel; the quick one is the next
 def test_of_two_resumes_at_once_one_runs(workspace: Path) -> None:
     """Of two resumes of a killed run at the same moment, one finishes it and one exits 3."""
     without_report(workspace)

@@ -17,7 +17,7 @@ from arena_kit.runs.inputs import replay_parameters
 from arena_kit.runs.parameters import RunParams
 from arena_kit.runs.rejudge import changes
 from tests.emulator import Emulator
-from tests.samples import copy_workspace, edited
+from tests.samples import copy_workspace, edited, without_report
 
 TINY = {"strata": {"open_recall": 3, "vignette": 3, "curated": 3}, "n_perms": 10}
 PAID = {
@@ -33,6 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     root = copy_workspace(tmp_path_factory.mktemp("rejudge") / "workspace")
     edited(root, elo__evidence_replicates=20, judge__anthropic__per_minute=100_000)
+    without_report(root, shown="study.answer()")
     with chdir(root):
         Study.open("pilot", **TINY, run_dir="runs/first").save()
         Study.open("pilot", **TINY, inputs="hashes", run_dir="runs/hashed").save()
