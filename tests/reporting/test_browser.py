@@ -109,7 +109,7 @@ def test_a_hostile_tournament(browser: Browser, workspace: Path) -> None:
         for n, row in enumerate(rows):
             row["response_text"] += " " + ALL[n * 7 :]
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    edited(workspace, name="n" * 128, elo__evidence_replicates=20)
+    edited(workspace, name="n" * 128)
     page = report_of("headline", workspace, n_perms=20)
     check(browser, page)
     assert "PWNED" in browser.text()  # as text

@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_workspace(tmp_path_factory.mktemp("cascade") / "workspace")
     file = edited(root, dimensions__calibration=None, dimensions__clinical_utility=None)
     assert file.is_file()
-    edited(root, elo__evidence_replicates=20, judge__anthropic__per_minute=100_000)
+    edited(root, judge__anthropic__per_minute=100_000)
     with chdir(root):
         Study.open("pilot", **FACTUALITY, run_dir="runs/cheap").save()
     return root

@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     that keeps only hashes, and an adaptive one.
     """
     root = copy_workspace(tmp_path_factory.mktemp("rejudge") / "workspace")
-    edited(root, elo__evidence_replicates=20, judge__anthropic__per_minute=100_000)
+    edited(root, judge__anthropic__per_minute=100_000)
     without_report(root, shown="study.answer()")
     with chdir(root):
         Study.open("pilot", **TINY, run_dir="runs/first").save()

@@ -153,11 +153,7 @@ def test_more_orders_than_fit_are_refused(workspace: Path, n_perms: int) -> None
 
 def test_more_resamples_than_fit_are_refused(workspace: Path) -> None:
     """Resamples times orders beyond ten million are one sentence, too."""
-    path = workspace / "params" / "tournament.yaml"
-    text = path.read_text().replace(
-        "evidence_replicates: 500", "evidence_replicates: 1000000000000"
-    )
-    path.write_text(text)
+    edited(workspace, elo__evidence_replicates=10**12)
     with pytest.raises(
         DataError, match="evidence_replicates times evidence_orders must be at most"
     ):
