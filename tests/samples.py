@@ -23,6 +23,7 @@ import nbformat
 import numpy as np
 import pytest
 import yaml
+from IPython.core.formatters import DisplayFormatter
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
 from arena_kit.battles.files import read_battles
@@ -569,6 +570,14 @@ class ScriptedJudge:
 def report_of(notebook: str, root: Path, **parameters: Any) -> Path:
     """The report of a notebook whose cells run in this process, which spares a kernel."""
     node = nbformat.read(root / "notebooks" / f"{notebook}.ipynb", as_version=4)
+    folder: Path = run_cells(node, **parameters)["record"].path
+    nbformat.write(node, folder / "report.ipynb")
+    export_report(folder / "report.ipynb", folder / "report.html")
+    return folder / "report.html"
+
+
+def run_cells(node: nbformat.NotebookNode, **parameters: Any) -> dict[str, Any]:
+    """Run the cells of a notebook here, which then has what they show; returns all its names."""
     names: dict[str, Any] = {}
     for cell in node.cells:
         if cell.cell_type != "code" or "remove_cell" in cell.metadata.get("tags", []):
@@ -577,13 +586,9 @@ def report_of(notebook: str, root: Path, **parameters: Any) -> Path:
         if "parameters" in cell.metadata.get("tags", []):
             names |= parameters
         if value is not None:
-            shown = value._repr_mimebundle_()
-            data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+            data, metadata = DisplayFormatter().format(value)
             cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=metadata)]
-    folder: Path = names["record"].path
-    nbformat.write(node, folder / "report.ipynb")
-    export_report(folder / "report.ipynb", folder / "report.html")
-    return folder / "report.html"
+    return names
 
 
 def _ran(source: str, names: dict[str, Any]) -> Any:

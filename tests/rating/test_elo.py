@@ -51,9 +51,7 @@ def test_qlora_table(data: Path) -> None:
         )
     with (data / "qlora_gpt4_judge" / "published_elo.csv").open() as lines:
         published = {r["model"]: float(r["oa_gpt4"]) for r in csv.DictReader(lines) if r["oa_gpt4"]}
-    found = PermutationElo(k=32, initial=1000, n_perms=500, ties="half", evidence_replicates=0)(
-        log
-    )
+    found = PermutationElo(k=32, initial=1000, n_perms=500, ties="half", evidence_replicates=0)(log)
     for model, rating in published.items():
         sem = found[model].extra["order_sem"]
         assert sem is not None

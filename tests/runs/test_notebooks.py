@@ -190,6 +190,7 @@ def test_locked(workspace: Path) -> None:
 
 def test_plain_papermill(workspace: Path) -> None:
     """Bare papermill with a params file works as written and leaves a finished record."""
+    without_report(workspace)
     words = ["notebooks/pilot.ipynb", "out.ipynb", "-f", "params/pilot.yaml"]
     words += ["-p", "n_perms", "20", "-p", "limit_pairs", "6"]
     done = CliRunner().invoke(papermill, words)

@@ -426,6 +426,7 @@ class Resumed:
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resumed]:
     workspace = copy_workspace(tmp_path_factory.mktemp("credit") / "workspace")
+    without_report(workspace, shown="study.answer()")
     with Emulator(seed=1) as emulator:
         emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
         failed = run(*TINY, cwd=workspace, emulator=emulator)
