@@ -23,11 +23,13 @@ import nbformat
 import numpy as np
 import pytest
 import yaml
+from click.testing import CliRunner, Result
 from IPython.core.formatters import DisplayFormatter
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
 from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import Labels
+from arena_kit.cli.main import main
 from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.prices import Price
@@ -80,6 +82,19 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes += [(name, value or "") for name, value in attrs]
+
+
+# The command line, and what it writes
+
+
+def call(*words: object) -> Result:
+    """The command line in this process, where all that it imports is there already."""
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def jsonl(path: Path) -> list[dict[str, Any]]:
+    """The rows of a JSONL file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 # An installation of somebody else's

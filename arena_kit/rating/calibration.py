@@ -99,7 +99,7 @@ def _best(
     if not method.covariates:
         weights = verdicts.weights()
         verdicts, of_verdict = _kinds(verdicts)
-        verdicts = replace(verdicts, weight=np.bincount(of_verdict, weights))
+        verdicts = replace(verdicts, weight=np.bincount(of_verdict, weights).astype(float))
 
     def loss(at: float) -> float:
         return _nll(cast, method.strengths(_softened(verdicts, float(np.exp(at)))), times)

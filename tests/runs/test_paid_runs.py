@@ -247,7 +247,7 @@ def test_a_stopped_run_is_resumed(workspace: Path, kill: signal.Signals) -> None
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
-        # in a kernel with the SDK; test_canaries has a kernel that refuses with 3, test_cost the cap
+        # a kernel with the SDK; test_canaries has one that refuses, judging/test_cost has the cap
         pytest.param(
             ("-p", "max_cost_usd", "0.01"),
             3,

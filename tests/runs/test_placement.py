@@ -36,7 +36,7 @@ from arena_kit.runs.notebooks import run_notebook
 from arena_kit.runs.parameters import PlacementParams
 from arena_kit.runs.record import Record
 from tests import naive
-from tests.samples import HOSTILE, SMALL, copy_workspace
+from tests.samples import HOSTILE, SMALL, copy_workspace, jsonl
 
 ARTIFACTS = ("battles.jsonl", "elo_ratings.json", "bootstrap_ratings.csv", "placement.json")
 SKILL = {"ash": 1120.0, "box": 1040.0, "elm": 960.0, "fig": 880.0, "gum": 1000.0}
@@ -142,10 +142,6 @@ def loaded(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def call(*words: str | Path, cwd: Path) -> Result:
     with chdir(cwd):
         return CliRunner().invoke(main, [str(word) for word in words])
@@ -211,7 +207,7 @@ def test_the_ratings_are_those_of_the_battles(record: Path) -> None:
             names.index(row["model_b"]),
             score[row["winner"]] if row["share_a"] is None else row["share_a"],
         )
-        for row in rows_of(record / "battles.jsonl")
+        for row in jsonl(record / "battles.jsonl")
         if not row["inconsistent"]
     ]
     settings = loaded(record / "manifest.json")["rating"]["settings"]
@@ -228,7 +224,7 @@ def test_battles_are_whole(home: Path, record: Path) -> None:
     """battles.jsonl holds the human votes among ranked models and the model's verdicts, each with
     who decided; no vote on the model and no verdict on others.
     """
-    rows = rows_of(record / "battles.jsonl")
+    rows = jsonl(record / "battles.jsonl")
     human = [row for row in rows if row["source"] == "human"]
     judge = [row for row in rows if row["source"] == "llm-judge"]
     kept = [b for b in votes() if {b.model_a, b.model_b} <= {*NAMES}]
@@ -283,8 +279,8 @@ def test_pinned_votes(home: Path, record: Path, pinned: Path) -> None:
     """With `inline_human: false` the record holds only the verdicts, pins the votes by path and
     SHA-256, has the same ratings, and they come out again.
     """
-    rows = rows_of(pinned / "battles.jsonl")
-    assert rows == [r for r in rows_of(record / "battles.jsonl") if r["source"] == "llm-judge"]
+    rows = jsonl(pinned / "battles.jsonl")
+    assert rows == [r for r in jsonl(record / "battles.jsonl") if r["source"] == "llm-judge"]
     pin = loaded(pinned / "manifest.json")["human_battles"]
     assert pin["inlined"] is False
     assert pin["file"] == "votes.csv"
@@ -707,7 +703,7 @@ def test_the_27k_set(real_run: Record) -> None:
     assert found["ratings"][0]["model"] == "gpt-4"
     hidden = loaded(real_run.path / "placement.json")["hidden_human_rating"]
     assert abs(found["ratings"][0]["rating"] - hidden["rating"]) < 50
-    rows = rows_of(real_run.path / "battles.jsonl")
+    rows = jsonl(real_run.path / "battles.jsonl")
     assert sum(row["source"] == "human" for row in rows) + hidden["n_battles"] == 26_919
 
 
