@@ -135,6 +135,7 @@ def test_no_progress_bar_is_stored(path: Path) -> None:
     assert not [out for out in stored if out.get("name") == "stderr"]
 
 
+@pytest.mark.slow  # a kernel under a pytest of its own; the form of checked cells is tested above
 def test_nbval_notices_a_changed_k(workspace: Path) -> None:
     """With another K in params/, nbval fails on the stored numbers (`make test` runs it on the
     notebooks as they are, where it must pass).
