@@ -196,7 +196,7 @@ class _Board:
     def _gap_after(self, above: int, below: int, votes: Floats) -> float:
         """The gap with some votes more or fewer, by a refit; NaN where no rating is finite."""
         cells = self._changed(votes)
-        if not self._rateable(cells):
+        if np.any(votes <= -self.counts) and not self._rateable(cells):  # a kind of vote is gone
             return np.nan
         theta = refitted(self.fit, cells, self.inverse)
         return float(theta[above] - theta[below])
