@@ -20,7 +20,6 @@ _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-proxy-server",
-    "--disable-threaded-compositing",  # a quarter less work; nothing moves here
     "--remote-debugging-pipe",
 )  # fmt: skip
 _NO_NETWORK, _LOOPBACK = "--host-resolver-rules=MAP * ~NOTFOUND", ", EXCLUDE 127.0.0.1"
