@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +20,17 @@ from tests.samples import ROOT, copy_workspace, newcomer
 # kept, whatever the environment says, for it is a fifth of a minute in each worker.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """Leave all that was imported and collected out of every garbage collection that follows."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let it go at the end, or extension modules take it for leaked."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

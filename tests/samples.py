@@ -23,10 +23,13 @@ import nbformat
 import numpy as np
 import pytest
 import yaml
+from click.testing import CliRunner, Result
+from IPython.core.formatters import DisplayFormatter
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
 from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import Labels
+from arena_kit.cli.main import main
 from arena_kit.judging.canaries.pairs import canary_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.prices import Price
@@ -79,6 +82,19 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes += [(name, value or "") for name, value in attrs]
+
+
+# The command line, and what it writes
+
+
+def call(*words: object) -> Result:
+    """The command line in this process, where all that it imports is there already."""
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def jsonl(path: Path) -> list[dict[str, Any]]:
+    """The rows of a JSONL file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 # An installation of somebody else's
@@ -496,9 +512,12 @@ TOURNAMENT_ARTIFACTS = {
 
 
 def copy_workspace(root: Path) -> Path:
-    """A workspace of its own with what is shipped."""
+    """A workspace of its own with what is shipped, but little to resample."""
     for part in ("notebooks", "params", "sample"):
         shutil.copytree(ROOT / part, root / part)
+    tournament = root / "params" / "tournament.yaml"
+    text = tournament.read_text(encoding="utf-8")
+    tournament.write_text(text.replace("evidence_replicates: 500", "evidence_replicates: 20"))
     return root
 
 
@@ -517,6 +536,18 @@ def edited(workspace: Path, **changes: Any) -> Path:
             inner[last] = value
     path.write_text(yaml.safe_dump(values))
     return path
+
+
+def without_report(workspace: Path, notebook: str = "pilot", shown: str = "") -> None:
+    """Leave nothing in a notebook but its parameters, its study, its record and an expression to be
+    shown, where a test is not about the rest: tables and pictures are half of a kernel's time.
+    """
+    path = workspace / "notebooks" / f"{notebook}.ipynb"
+    node = nbformat.read(path, as_version=4)
+    node.cells = [c for c in node.cells if "parameters" in c.metadata.get("tags", [])]
+    opened = f'from arena_kit import Study\n\nstudy = Study.open("{notebook}", globals())\n'
+    node.cells.append(nbformat.v4.new_code_cell(f"{opened}record = study.save()\n{shown}"))
+    nbformat.write(node, path)
 
 
 Script = Callable[[JudgeRequest], str | Status | None]
@@ -554,6 +585,14 @@ class ScriptedJudge:
 def report_of(notebook: str, root: Path, **parameters: Any) -> Path:
     """The report of a notebook whose cells run in this process, which spares a kernel."""
     node = nbformat.read(root / "notebooks" / f"{notebook}.ipynb", as_version=4)
+    folder: Path = run_cells(node, **parameters)["record"].path
+    nbformat.write(node, folder / "report.ipynb")
+    export_report(folder / "report.ipynb", folder / "report.html")
+    return folder / "report.html"
+
+
+def run_cells(node: nbformat.NotebookNode, **parameters: Any) -> dict[str, Any]:
+    """Run the cells of a notebook here, which then has what they show; returns all its names."""
     names: dict[str, Any] = {}
     for cell in node.cells:
         if cell.cell_type != "code" or "remove_cell" in cell.metadata.get("tags", []):
@@ -562,13 +601,9 @@ def report_of(notebook: str, root: Path, **parameters: Any) -> Path:
         if "parameters" in cell.metadata.get("tags", []):
             names |= parameters
         if value is not None:
-            shown = value._repr_mimebundle_()
-            data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+            data, metadata = DisplayFormatter().format(value)
             cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=metadata)]
-    folder: Path = names["record"].path
-    nbformat.write(node, folder / "report.ipynb")
-    export_report(folder / "report.ipynb", folder / "report.html")
-    return folder / "report.html"
+    return names
 
 
 def _ran(source: str, names: dict[str, Any]) -> Any:

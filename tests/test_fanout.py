@@ -112,8 +112,8 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatc
 
 def test_a_bootstrap_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
     """One of two worker processes is killed during the resamples; every number stays."""
-    method = BradleyTerry(interval="percentile", resamples=400, ties="davidson")
-    log = asked(4000, models=20, questions=500)
+    method = BradleyTerry(interval="percentile", resamples=200, ties="davidson")
+    log = asked(2000, models=12, questions=300)
     expected = method(log)
     with on_cluster(cluster.address), cluster.losing_a_worker() as killed:
         rated = method(log)
@@ -137,12 +137,12 @@ def test_permutations_and_replays_are_the_same_on_a_cluster(
     """Elo over shuffled orders, Glicko-2's resamples and streamed battles, with the scheduler named
     in the environment.
     """
-    log = asked(1000)
-    elo = PermutationElo(n_perms=500, evidence_replicates=1000, ties="half")
+    log = asked(500)
+    elo = PermutationElo(n_perms=100, evidence_replicates=100, ties="half")
     glicko = Glicko2(evidence_replicates=20)
     drawn = BradleyTerry(interval="percentile", resamples=100)
-    write_battles(tmp_path / "0.parquet", log.select(np.arange(400)))
-    write_battles(tmp_path / "1.parquet", log.select(np.arange(400, 1000)))
+    write_battles(tmp_path / "0.parquet", log.select(np.arange(200)))
+    write_battles(tmp_path / "1.parquet", log.select(np.arange(200, 500)))
     stream = BattleFiles.of(tmp_path)
     here = [elo(log), glicko(log), rate_boards(drawn, stream)[0][""]]
     here.append(replay_boards(glicko, stream)[0][""])

@@ -181,7 +181,7 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows)
 def test_rows_survive_their_file(
     tmp_path_factory: pytest.TempPathFactory, wanted: list[dict[str, object]]

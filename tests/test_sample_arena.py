@@ -44,7 +44,8 @@ def votes() -> BattleLog:
     ("script_name", "name"),
     [
         ("simulate.py", VOTES.name),
-        ("season.py", "season.csv.gz"),
+        # 6,000 matchups; tests/matchmaking/test_golden.py notices others at once
+        pytest.param("season.py", "season.csv.gz", marks=pytest.mark.slow),
         ("pushed.py", "pushed_votes.csv.gz"),
         ("texts.py", "simulated_texts.jsonl.gz"),
     ],

@@ -80,30 +80,42 @@ def calibrated(human: BattleLog, judged: BattleLog, method: BradleyTerry) -> Cal
         log_error=_log_error(votes, verdicts, method, best),
         n_shared=len(votes),
         agreement=_agreement(votes, verdicts),
-        nll=_loss(votes, verdicts, method, best),
+        nll=_nll(votes, method.strengths(_softened(verdicts, float(np.exp(best))))),
         nll_full=_nll(votes, method.strengths(verdicts)),
         nll_human=_nll(votes, method.strengths(votes)),
     )
 
 
-def _loss(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, at: float) -> float:
-    """How badly ratings by verdicts at a temperature (its logarithm) predict the votes."""
-    return _nll(votes, method.strengths(_softened(verdicts, float(np.exp(at)))))
-
-
 def _best(
     votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, low: float, high: float
 ) -> float:
-    """The temperature (its logarithm) between two that predicts the votes best."""
+    """The temperature (its logarithm) between two at which ratings by verdicts predict the votes
+    best. Battles that are alike are looked at once; covariates make each its own.
+    """
     from scipy.optimize import minimize_scalar
 
+    cast, of_vote = _kinds(votes)
+    times = np.bincount(of_vote)
+    if not method.covariates:
+        weights = verdicts.weights()
+        verdicts, of_verdict = _kinds(verdicts)
+        verdicts = replace(verdicts, weight=np.bincount(of_verdict, weights).astype(float))
+
+    def loss(at: float) -> float:
+        return _nll(cast, method.strengths(_softened(verdicts, float(np.exp(at)))), times)
+
     lowest = minimize_scalar(
-        lambda at: _loss(votes, verdicts, method, at),
-        bounds=(low, high),
-        method="bounded",
-        options={"xatol": _TOLERANCE},
+        loss, bounds=(low, high), method="bounded", options={"xatol": _TOLERANCE}
     )
     return float(lowest.x)
+
+
+def _kinds(log: BattleLog) -> tuple[BattleLog, NDArray[np.intp]]:
+    """A battle of each kind (the same sides with the same score), and the kind of each battle."""
+    n, (score, of_score) = len(log.models), np.unique(scores(log), return_inverse=True)
+    key = (log.a.astype(np.int64) * n + log.b) * len(score) + of_score
+    _, first, kind = np.unique(key, return_index=True, return_inverse=True)
+    return log.select(first), kind
 
 
 def _log_error(votes: BattleLog, verdicts: BattleLog, method: BradleyTerry, best: float) -> float:
@@ -172,9 +184,11 @@ def _shares(margin: Floats, temperature: float) -> Floats:
     return np.asarray(1 / (1 + np.exp(-margin / temperature)))
 
 
-def _nll(votes: BattleLog, strength: Floats) -> float:
+def _nll(votes: BattleLog, strength: Floats, times: NDArray[np.intp] | None = None) -> float:
+    """How badly strengths predict votes, each of which may stand for several."""
     eta, vote = strength[votes.a] - strength[votes.b], scores(votes)
-    return float(np.mean(vote * np.logaddexp(0, -eta) + (1 - vote) * np.logaddexp(0, eta)))
+    loss = vote * np.logaddexp(0, -eta) + (1 - vote) * np.logaddexp(0, eta)
+    return float(np.average(loss, weights=times))
 
 
 def _agreement(votes: BattleLog, verdicts: BattleLog) -> float | None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import RatingError, check_kept
+from arena_kit.rating.base import RatingError, check_kept, strongly_connected
 from arena_kit.rating.bradley_terry import BradleyTerry, one_thread
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted
 from arena_kit.rating.refits import refitted
@@ -194,9 +194,21 @@ class _Board:
         return _fewest(left, gap, first, 100 * first + 100)
 
     def _gap_after(self, above: int, below: int, votes: Floats) -> float:
-        """The gap with some votes more or fewer, by a refit."""
-        theta = refitted(self.fit, self._changed(votes), self.inverse)
+        """The gap with some votes more or fewer, by a refit; NaN where no rating is finite."""
+        cells = self._changed(votes)
+        if np.any(votes <= -self.counts) and not self._rateable(cells):  # a kind of vote is gone
+            return np.nan
+        theta = refitted(self.fit, cells, self.inverse)
         return float(theta[above] - theta[below])
+
+    def _rateable(self, cells: Cells) -> bool:
+        """Whether everybody took something from everybody, directly or through others (Ford 1957),
+        which is told sooner than by a fit that runs away.
+        """
+        by_a, by_b = cells.won + cells.tied > 0, cells.lost + cells.tied > 0
+        winner = np.append(cells.a[by_a], cells.b[by_b])
+        loser = np.append(cells.b[by_a], cells.a[by_b])
+        return strongly_connected(len(self.models), winner, loser)
 
     def _met(self, one: int, other: int) -> NDArray[np.bool_]:
         """The rows in which two models met."""

@@ -292,29 +292,43 @@ def _breakdown(
     """The votes by what `codes` stand for, most votes first."""
     battles, rating = board.battles, rating_of(board.battles, board.strengths)
     surprise = sides.score - expected_share(rating[sides.model] - rating[sides.other])
-    order = np.argsort(codes, kind="stable")
-    present, begins = np.unique(codes[order], return_index=True)
-    groups = np.split(order, begins[1:]) if len(present) else []
+    present, first, group = np.unique(codes, return_index=True, return_inverse=True)
+    last = len(codes) - 1 - np.unique(codes[::-1], return_index=True)[1]
+    columns = zip(
+        present.tolist(),
+        np.bincount(group, minlength=len(present)).tolist(),
+        np.bincount(group, battles.decisive()[sides.battle]).tolist(),
+        np.bincount(group, battles.outcome[sides.battle] == BOTH_BAD).tolist(),
+        _means(sides.score, group),
+        _means(surprise, group),
+        sides.battle[first].tolist(),
+        sides.battle[last].tolist(),
+        strict=True,
+    )
     rows = [
         Breakdown(
             name=str(names[code]),
-            votes=len(rows),
-            decisive=int(battles.decisive()[sides.battle[rows]].sum()),
-            both_bad=int((battles.outcome[sides.battle[rows]] == BOTH_BAD).sum()),
-            score=_mean(sides.score[rows]),
-            surprise=_mean(surprise[rows]),
-            first_seen=_moment(battles, sides.battle[rows[0]]),
-            last_seen=_moment(battles, sides.battle[rows[-1]]),
+            votes=votes,
+            decisive=int(decisive),
+            both_bad=int(both_bad),
+            score=known(score),
+            surprise=known(gap),
+            first_seen=_moment(battles, first_seen),
+            last_seen=_moment(battles, last_seen),
         )
-        for code, rows in zip(present.tolist(), groups, strict=True)
+        for code, votes, decisive, both_bad, score, gap, first_seen, last_seen in columns
         if code >= 0
     ]
     return tuple(sorted(rows, key=lambda row: (-row.votes, row.name)))
 
 
-def _mean(values: Floats) -> float | None:
-    values = values[~np.isnan(values)]
-    return float(values.mean()) if len(values) else None
+def _means(values: Floats, group: NDArray[np.intp]) -> list[float]:
+    """The mean of each group's values that are known, NaN where none is."""
+    there = ~np.isnan(values)
+    total = np.bincount(group, np.where(there, values, 0.0))
+    with np.errstate(invalid="ignore"):
+        means: list[float] = (total / np.bincount(group, there)).tolist()
+    return means
 
 
 def _moment(battles: BattleLog, row: int) -> datetime | None:

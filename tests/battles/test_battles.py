@@ -38,7 +38,7 @@ def battle(
 
 
 moments = st.integers(0, 10**17).map(lambda us: NOON + timedelta(microseconds=us))
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=20, deadline=None)
 
 
 @st.composite

@@ -122,7 +122,7 @@ texts = st.lists(
 ).map(" ".join)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
 def test_differences_are_seen_from_either_side(pairs: list[tuple[str, str]]) -> None:
     """Swapped texts have the opposite difference, never beyond -1 and 1; alike ones have none."""

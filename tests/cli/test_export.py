@@ -11,11 +11,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner, Result
 
 from arena_kit import BattleLog, BradleyTerry, PlacementStudy, PolicyStudy, Study, write_battles
-from arena_kit.cli.main import main
-from tests.samples import SMALL, log_of, season, won
+from tests.samples import SMALL, call, log_of, season, won
 
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 _MODEL = {
@@ -153,10 +151,6 @@ SCHEMA: dict[str, Any] = {
 PUBLISHED = ("--organization", "Hospital", "--relationship", "third_party")
 #: A version 4 UUID, as the datastore asks of file names.
 _UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json")
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

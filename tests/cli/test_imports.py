@@ -6,22 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from arena_kit import DataError, PermutationElo, Source, read_battles
 from arena_kit.battles.texts import read_battle_texts
-from arena_kit.cli.main import main
 from arena_kit.runs.battles import battles_of, human_votes
+from tests.samples import call
 
 CROWD = "left,right,vote,item,worker\nx,y,left,q1,ann\ny,x,right,q2,bob\nx,y,skip,q2,bob\n"
 MAPPED = (
     "--model-a", "left", "--model-b", "right", "--winner", "vote", "--question", "item",
     "--voter", "worker", "--value", "left=model_a", "--value", "right=model_b",
 )  # fmt: skip
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.fixture

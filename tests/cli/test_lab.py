@@ -13,11 +13,10 @@ from pathlib import Path
 import nbformat
 import pytest
 from click.testing import CliRunner
-from nbclient import NotebookClient
 
 from arena_kit.cli.main import main
 from arena_kit.runs.workspace import START
-from tests.samples import ROOT
+from tests.samples import ROOT, run_cells
 
 
 @pytest.fixture
@@ -70,11 +69,12 @@ def test_where_lab_opens(fresh: Path, tmp_path: Path) -> None:
 
 
 def test_start_here_runs(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run All on the first notebook of a fresh workspace works, and leaves a finished record."""
-    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
+    """The cells of the first notebook of a fresh workspace work one after the other, and leave a
+    finished record; *Run All* in JupyterLab is tried in test_lab_in_browser.
+    """
     monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
-    node = nbformat.read(fresh / START, as_version=4)
-    NotebookClient(node, timeout=120, resources={"metadata": {"path": str(fresh)}}).execute()
+    monkeypatch.chdir(fresh)
+    run_cells(nbformat.read(START, as_version=4))
     (record,) = (fresh / "runs").iterdir()
     assert json.loads((record / "manifest.json").read_text())["status"] == "finished"
 

@@ -11,28 +11,22 @@ from math import log, sqrt
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from arena_kit import Study, __version__
 from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.board import show_board
-from arena_kit.cli.main import main
 from arena_kit.cli.rate import METHODS
 from arena_kit.runs.record import open_record
 from arena_kit.runs.settings import validated
-from tests.samples import ROOT, SMALL, copy_workspace, log_of, won
+from tests.samples import ROOT, SMALL, call, copy_workspace, log_of, won
 
 BATTLES = """\
 {"model_a": "x", "model_b": "y", "winner": "model_a", "question_id": "1"}
 {"model_a": "y", "model_b": "x", "winner": "model_b", "question_id": "2"}
 {"model_a": "x", "model_b": "y", "winner": "tie", "question_id": "3"}
 """
-
-
-def call(*words: str) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.fixture

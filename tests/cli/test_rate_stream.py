@@ -8,22 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 from arena_kit import BradleyTerry, Columns, PermutationElo
 from arena_kit.battles import stream_source
 from arena_kit.battles.files import write_battles
 from arena_kit.cli.imports import HowToRead
-from arena_kit.cli.main import main
 from arena_kit.cli.rate_stream import streams as is_streamed
-from tests.samples import asked
+from tests.samples import asked, call
 
 LOG = asked(600, models=4)
 HOW = HowToRead(None, Columns())
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.fixture

@@ -9,17 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from arena_kit import DataError, read_battles
-from arena_kit.cli.main import main
 from arena_kit.judging.answer_logs import inspect_ai
 from arena_kit.judging.answer_logs.collection import Collection, collect
 from arena_kit.judging.prompts import read_prompts, read_responses
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
+from tests.samples import call
 
 
 def read(*paths: Path) -> Collection:

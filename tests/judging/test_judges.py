@@ -1,8 +1,11 @@
-"""The judges that ship: the lexical baseline, the replay of a record, and the script."""
+"""The judges that ship: the lexical baseline, the replay of a record, and the script; and what all
+paid ones share.
+"""
 
 from __future__ import annotations
 
 import json
+import ssl
 from itertools import combinations
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from arena_kit.files import DataError
 from arena_kit.judging.judges.base import ImmediateJudge
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
+from arena_kit.judging.judges.tls import tls_context
 from arena_kit.judging.parsing import read_verdict
 from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.records import Answer, JudgeRequest, Settlement, Slot, Status, Verdict
@@ -348,3 +352,18 @@ def test_a_script_answers_with_text_status_or_nothing() -> None:
         (backward.request_id, Status.REFUSED, ""),
     ]
     assert judge.asked == [forward.request_id, backward.request_id, third.request_id]
+
+
+def test_clients_share_what_verifies_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certificates are read once a process, still checked against the host, and read anew where a
+    variable names others.
+    """
+    shared = tls_context()
+    assert tls_context() is shared
+    assert shared.check_hostname
+    assert shared.verify_mode is ssl.CERT_REQUIRED
+    monkeypatch.setenv("SSL_CERT_FILE", "no such file")
+    with pytest.raises(FileNotFoundError):
+        tls_context()
+    monkeypatch.delenv("SSL_CERT_FILE")
+    assert tls_context().verify_mode is ssl.CERT_REQUIRED

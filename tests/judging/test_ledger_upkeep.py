@@ -13,9 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from click.testing import CliRunner, Result
 
-from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.ledger_rows import ANSWER_COLUMNS
@@ -30,6 +28,7 @@ from tests.samples import (
     ROOT,
     TWO_RUBRICS,
     batch_judge,
+    call,
     run_unprivileged,
     sizes,
     statuses,
@@ -87,10 +86,6 @@ def put_answers(ledger: Ledger, n: int) -> dict[str, Answer]:
     }
     ledger.put("judge/x", answers.items())
     return answers
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 def test_a_copy_made_during_a_run_answers_everything(

@@ -152,7 +152,7 @@ def test_patience_has_an_end(emulator: Emulator, ledger: Ledger) -> None:
     "fault",
     [
         {"kind": "drop"},
-        {"kind": "hang", "seconds": 0.5},
+        {"kind": "hang", "seconds": 2},
         {"kind": "status_after", "status": 504},
         {"kind": "status_after", "status": 408},
     ],
@@ -165,7 +165,7 @@ def test_a_call_without_an_answer_is_unknown_and_asked_again(
     by the next run.
     """
     emulator.faults.add(Fault(on="messages", **fault))
-    judgments = judged(emulator, ledger, judge={"timeout": 0.25})
+    judgments = judged(emulator, ledger, judge={"timeout": 1})
     assert sorted(statuses(judgments)) == sorted([Status.OK] * 11 + [Status.MISSING])
     assert ledger.outcomes("first") == {"ok": 11, "unknown": 1}
     assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}

@@ -67,7 +67,7 @@ def test_barred_entrants_meet_nobody_and_are_counted_apart_from_what_is_missing(
         build_pairs(prompts, ENTRANTS, have, {"tone": False}, barred={"cherry", "ash"})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     entrants=st.permutations(["e1", "e2", "e3", "e4", "e5"]).flatmap(
         lambda names: st.integers(2, 5).map(lambda n: names[:n])
@@ -165,7 +165,7 @@ def test_a_subset_is_decided_by_its_seed() -> None:
     assert len(set(drawn)) == 8
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(small=st.integers(0, 12), more=st.integers(0, 12), seed=st.integers(0, 2**32))
 def test_asking_for_more_only_adds_and_leaves_other_strata_alone(
     small: int, more: int, seed: int

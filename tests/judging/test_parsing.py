@@ -282,7 +282,7 @@ def test_a_text_without_a_verdict_is_unread(text: str) -> None:
     assert read_verdict(text).winner is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.one_of(

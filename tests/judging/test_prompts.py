@@ -117,7 +117,7 @@ def test_ids_of_a_response_are_checked(name: str, value: object) -> None:
         response(**{name: value})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.floats() | st.integers(-2, 2))
 def test_p_correct_is_a_probability(value: float) -> None:
     """A number from 0 to 1 passes, with both ends; nothing else does, NaN included."""
@@ -161,7 +161,7 @@ def test_a_pair_is_two_entrants() -> None:
 ids = st.text(st.sampled_from("ab:/"), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @example(["a", "b", "b:c", "c"], {"p", "p:a"})  # p, a, b:c reads like p:a, b, c
 @given(st.lists(ids, min_size=2, max_size=4, unique=True), st.sets(ids, min_size=1, max_size=3))
 def test_every_pair_has_its_own_id(entrants: list[str], prompts: set[str]) -> None:

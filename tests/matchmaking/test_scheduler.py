@@ -436,7 +436,7 @@ def test_cancel_leaves_no_trace() -> None:
 
 
 @given(st.lists(st.sampled_from([A, B, TIE, BAD, "cancel", "leave"]), max_size=40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_coverage_is_of_votes_cast(what: list[Any]) -> None:
     """Coverage is that of the log of votes; what waits for its vote or was cancelled is not in
     it.

@@ -324,7 +324,7 @@ def plain(votes: list[tuple[list[str], str | None, Outcome]]) -> list[Vote]:
 
 
 @given(VOTES, st.integers(1, 70), st.none() | st.just(["a", "x"]), st.none() | st.just(["p", "y"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_vote_by_vote_is_the_whole(
     votes: list[tuple[list[str], str | None, Outcome]],
     window: int,
@@ -349,7 +349,7 @@ FATES = st.sampled_from(["cast", "awaited", "given up"])
 
 
 @given(st.lists(st.tuples(FATES, MODELS, st.sampled_from("qpr"), st.sampled_from(list(Outcome)))))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_awaited_votes_count_as_decisive(
     matchups: list[tuple[str, list[str], str, Outcome]],
 ) -> None:

@@ -302,7 +302,7 @@ def games_of(rows: list[tuple[str, str, str]]) -> list[tuple[int, int, float]]:
 
 
 @pytest.mark.parametrize(("when", "prior"), [("needed", 0.0), ("always", 0.5)])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows=tournaments)
 def test_newton_agrees_with_the_naive_fit(
     when: str, prior: float, rows: list[tuple[str, str, str]]
@@ -333,7 +333,7 @@ edges = st.integers(1, 7).flatmap(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(edges)
 def test_strongly_connected_is_a_full_closure(graph: tuple[int, list[tuple[int, int]]]) -> None:
     """Every model beat every other, directly or through others, exactly where the closure of the
@@ -357,7 +357,7 @@ open_tournaments = st.lists(
 ])  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(open_tournaments)
 def test_half_wins_are_there_exactly_where_they_are_needed(
     rows: list[tuple[str, str, str]],
@@ -375,7 +375,7 @@ def test_half_wins_are_there_exactly_where_they_are_needed(
         assert found[f"m{n}"] == pytest.approx(expected, abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(tournaments, st.randoms())
 def test_order_sides_and_names_do_not_matter(
     rows: list[tuple[str, str, str]], luck: object

@@ -71,7 +71,7 @@ def test_a_judge_that_is_too_sure_is_toned_down() -> None:
     """
     full, soft = [], []
     for seed, at in ((1, 150.0), (2, -110.0), (3, 60.0)):
-        world = World([*steps(6, 50), at], 4000, seed)
+        world = World([*steps(6, 50), at], 2500, seed)
         full.append(abs(world.placed_error(world.sure(), soft=False)))
         soft.append(abs(world.placed_error(world.sure(), soft=True)))
         found = calibrated(others(world.human), world.sure(), METHOD)

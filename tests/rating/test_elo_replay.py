@@ -40,7 +40,7 @@ def as_games(games: GameList, n_models: int) -> Games:
 
 
 @given(game_lists(), st.floats(0.5, 400), st.floats(-2000, 2000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_in_order(case: tuple[GameList, int], k: float, initial: float) -> None:
     """One replay in the given order is the naive loop to 1e-9."""
     games, n_models = case

@@ -126,7 +126,7 @@ def test_upsets(gap: float, tau: float) -> None:
     games=st.lists(st.tuples(glicko_states, st.floats(0, 1)), max_size=4),
     tau=st.floats(0.2, 1.5),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_period(player: GlickoState, games: list[tuple[GlickoState, float]], tau: float) -> None:
     """A period of any games, or of none, is the paper's procedure to 1e-9."""
     found = Glicko2(tau=tau).period(player, [g[0] for g in games], [g[1] for g in games])
@@ -143,7 +143,7 @@ def test_period(player: GlickoState, games: list[tuple[GlickoState, float]], tau
     gap=st.floats(-3000, 3000),
     score=st.sampled_from([0.0, 0.5, 1.0]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_wild_settings(rd: float, volatility: float, tau: float, gap: float, score: float) -> None:
     """Where Newton's steps go astray the new volatility still is a root of the paper's f."""
     var, s = (rd / SCALE) ** 2, volatility**2
@@ -160,7 +160,7 @@ def test_wild_settings(rd: float, volatility: float, tau: float, gap: float, sco
 
 
 @given(glicko_states, glicko_states, st.floats(0, 1), st.floats(-900, 900))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_only_distances_count(a: GlickoState, b: GlickoState, score: float, by: float) -> None:
     """Shifting both models shifts their new ratings, and leaves RD and volatility alone."""
     moved = [replace(s, rating=s.rating + by) for s in (a, b)]
@@ -170,7 +170,7 @@ def test_only_distances_count(a: GlickoState, b: GlickoState, score: float, by: 
 
 
 @given(battle_lists(), st.floats(0.2, 1.2), st.sampled_from([(30, 350), (100, 300)]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_votes(rows: list[Battle], tau: float, limits: tuple[float, float]) -> None:
     """Per-vote ratings are the naive replay to 1e-9, and live updates give the same."""
     method = replace(PLAIN, tau=tau, rd=200, rd_min=limits[0], rd_max=limits[1])

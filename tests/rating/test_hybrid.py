@@ -188,13 +188,13 @@ def test_a_model_that_stands_out_is_named() -> None:
 
 def test_alike_errors_are_rarely_named() -> None:
     """A judge that errs alike on all models has one named in few boards: 5 % at most are meant,
-    and 5 of 40 would happen once in 20 times at that.
+    and 4 of 24 would happen once in 30 times at that.
     """
     alarms = 0
-    for seed in range(40):
+    for seed in range(24):
         board = Board(seed + 50, n=10, battles=1500, error=40)
         alarms += bool(Hybrid()(board.human(1000), board.judged()).disagreements)
-    assert alarms <= 5
+    assert alarms <= 3
 
 
 def test_the_exchange_rate_by_hand() -> None:

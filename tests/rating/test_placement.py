@@ -111,7 +111,7 @@ verdict_lists = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(verdict_lists, st.sampled_from([0.1, 0.5, 3.0]))
 def test_the_place_solves_its_equation(
     rows: list[tuple[str, str, float, float | None, bool]], prior: float

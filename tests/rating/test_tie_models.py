@@ -17,7 +17,7 @@ from tests.naive import Naive, centred, chances, nudged
 
 UNIT = 400 / math.log(10)
 OWN = ["davidson", "rao-kupper"]
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=20, deadline=None)
 counts = st.integers(1, 5_000)
 
 

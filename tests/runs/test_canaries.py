@@ -19,7 +19,14 @@ from arena_kit.runs.plan import Plan
 from tests.emulator import Emulator
 from tests.emulator.behaviours import obeyed
 from tests.emulator.sections import read_sections, user_text
-from tests.samples import KEY, by_heart, by_heart_whatever_is_asked, sizes, verdict
+from tests.samples import (
+    KEY,
+    by_heart,
+    by_heart_whatever_is_asked,
+    sizes,
+    verdict,
+    without_report,
+)
 
 #: What the small pilot judges: 6 pairs of each dimension in both orders.
 BULK = 36
@@ -223,6 +230,7 @@ def test_rounds_and_placements_begin_with_a_preflight(workspace: Path, emulator:
 
 def test_the_command_line_refuses_with_exit_code_3(workspace: Path, emulator: Emulator) -> None:
     """The sentence and the record are shown; the record has its report and its canaries."""
+    without_report(workspace, "headline")
     emulator.settings.update({"behaviour": "first"})
     words = ["run", "headline", "--params", "params/headline_claude.yaml", "-p", "limit_pairs", "2"]
     done = CliRunner().invoke(main, words)
@@ -230,6 +238,7 @@ def test_the_command_line_refuses_with_exit_code_3(workspace: Path, emulator: Em
     assert "not usable" in done.stderr
     assert len(emulator.billing.rows) == CANARIES
     (path,) = records(workspace)
+    assert (path / "report.html").is_file()
     assert kept(path)["gate"]["findings"][0]["rule"] == "slot"
 
 

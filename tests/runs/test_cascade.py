@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from arena_kit import BattleLog, DataError, Source, Study, read_battles, write_battles
-from arena_kit.cli.main import main
 from arena_kit.runs.inputs import replay_parameters
 from tests.emulator import Emulator
-from tests.samples import copy_workspace, edited
+from tests.samples import call, copy_workspace, edited
 
 DEAR = "claude-sonnet-5-5"
 FACTUALITY = {"strata": {"open_recall": 24, "vignette": 30}, "n_perms": 10}
@@ -28,7 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_workspace(tmp_path_factory.mktemp("cascade") / "workspace")
     file = edited(root, dimensions__calibration=None, dimensions__clinical_utility=None)
     assert file.is_file()
-    edited(root, elo__evidence_replicates=20, judge__anthropic__per_minute=100_000)
+    edited(root, judge__anthropic__per_minute=100_000)
     with chdir(root):
         Study.open("pilot", **FACTUALITY, run_dir="runs/cheap").save()
     return root
@@ -41,10 +40,6 @@ def cheap(home: Path, monkeypatch: pytest.MonkeyPatch, emulator: Emulator) -> Pa
     monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-any")
     return home / "runs" / "cheap"
-
-
-def invoke(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 def voted(record: Path, folder: Path) -> tuple[Path, Path]:
@@ -69,7 +64,7 @@ def voted(record: Path, folder: Path) -> tuple[Path, Path]:
 def calibrate(cheap: Path, folder: Path, *words: str) -> tuple[Path, Result]:
     dear, people = voted(cheap, folder)
     out = folder / "cascade.json"
-    done = invoke("cascade", cheap, dear, "--people", people, "--out", out, "--target", "0.7",
+    done = call("cascade", cheap, dear, "--people", people, "--out", out, "--target", "0.7",
                   "--coverage", "0.5", *words)  # fmt: skip
     return out, done
 
@@ -126,6 +121,6 @@ def test_a_promise_that_cannot_be_kept_is_not_made(cheap: Path, tmp_path: Path) 
 
 def test_both_ways_to_choose_pairs_are_not_mixed(cheap: Path, tmp_path: Path) -> None:
     file, _ = calibrate(cheap, tmp_path)
-    done = invoke("rejudge", cheap, "--judge", "baseline", "--only-unsure", "--cascade", file)
+    done = call("rejudge", cheap, "--judge", "baseline", "--only-unsure", "--cascade", file)
     assert done.exit_code == 2
     assert "name one" in done.stderr

@@ -16,8 +16,7 @@ from tests.samples import SMALL, edited
 
 @pytest.fixture
 def graded(workspace: Path) -> Path:
-    edited(workspace, judge__graded=True, elo__evidence_replicates=20)
-    edited(workspace, judge__anthropic__per_minute=100_000)
+    edited(workspace, judge__graded=True, judge__anthropic__per_minute=100_000)
     return workspace
 
 

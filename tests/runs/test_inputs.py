@@ -8,7 +8,6 @@ import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -19,7 +18,7 @@ from arena_kit.runs.inputs import keep_inputs, replay_parameters
 from arena_kit.runs.notebooks import planned
 from arena_kit.runs.plan import Plan
 from arena_kit.runs.record import Record
-from tests.samples import SMALL, copy_workspace
+from tests.samples import SMALL, copy_workspace, jsonl
 
 KEPT = {
     "tournament.yaml": "params/tournament.yaml",
@@ -33,10 +32,6 @@ KEPT = {
         for entrant in ("aspen", "birch", "cedar", "dogwood")
     },
 }
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def invoke(*words: object) -> Result:
@@ -90,14 +85,14 @@ def test_a_record_alone_shows_every_battles_texts(home: Path, alone: tuple[Path,
     the workspace had them.
     """
     record, _ = alone
-    asked = {row["prompt_id"]: row["text"] for row in rows(home / "sample" / "prompts.jsonl")}
+    asked = {row["prompt_id"]: row["text"] for row in jsonl(home / "sample" / "prompts.jsonl")}
     said = {
         (row["entrant_id"], row["prompt_id"]): row["response_text"]
         for path in (home / "sample" / "responses").glob("*.jsonl")
-        for row in rows(path)
+        for row in jsonl(path)
     }
     log, texts = record_texts(record)
-    battles = rows(record / "battles.jsonl")
+    battles = jsonl(record / "battles.jsonl")
     assert len(log) == len(texts) == len(battles) > 100
     shown = [json.loads(line) for line in invoke("show", record, "--json").stdout.splitlines()]
     for n, battle in enumerate(battles):
@@ -196,7 +191,7 @@ def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
         assert listed[name]["sha256"] == hashlib.sha256(content).hexdigest()
     shown = [study.examples().html, str(study.examples())]
     written = [path.read_text() for path in record.path.rglob("*.json*")]
-    for row in rows(workspace / "sample" / "responses" / "responses_aspen.jsonl"):
+    for row in jsonl(workspace / "sample" / "responses" / "responses_aspen.jsonl"):
         assert not any(row["response_text"] in text for text in [*shown, *written])
     with pytest.raises(DataError, match=r"keeps only hashes of its inputs \(parameter inputs"):
         record_texts(record.path)

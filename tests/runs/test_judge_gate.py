@@ -39,7 +39,6 @@ def paid(emulator: Emulator, **more: Any) -> dict[str, Any]:
 FAST: dict[str, Any] = {
     "judge__anthropic__per_minute": 100_000,
     "judge__anthropic__concurrency": 16,
-    "elo__evidence_replicates": 20,
     "dimensions__clinical_utility": None,
 }
 

@@ -28,7 +28,6 @@ JUDGES = ["gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo"]
 FAST: dict[str, Any] = {
     "judge__anthropic__per_minute": 100_000,
     "judge__anthropic__concurrency": 16,
-    "elo__evidence_replicates": 20,
     "dimensions__clinical_utility": None,
 }
 

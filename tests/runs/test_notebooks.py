@@ -24,7 +24,7 @@ from arena_kit.cli.main import main
 from arena_kit.runs import kernel, notebooks
 from arena_kit.runs.compare import compare_records
 from arena_kit.runs.record import Record
-from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, copy_workspace, report_of
+from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, copy_workspace, report_of, without_report
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
 
@@ -70,6 +70,7 @@ def noisy(home: Path, pilot: subprocess.CompletedProcess[str]) -> Result:
     """The same pilot by a noisier judge, told as JSON, into a folder of its own."""
     path = home / "params" / "tournament.yaml"
     path.write_text(path.read_text().replace("noise: 0.06", "noise: 0.5"))
+    without_report(home)
     return here("run", "pilot", *TINY, "--json", "--runs-dir", "elsewhere", cwd=home)
 
 
@@ -114,6 +115,7 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
 
 def test_failed_run(workspace: Path) -> None:
     """An offline run without verdicts is refused with exit 3; its record and report stay."""
+    without_report(workspace)
     done = here("run", "pilot", *TINY, "--offline", cwd=workspace)
     assert done.exit_code == 3
     assert "verdicts are not in the cache" in done.stderr
@@ -127,6 +129,7 @@ def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.Monk
     """A run whose report cannot be written is a failed run, not one that runs for ever: it exits
     1 with a sentence and the command that goes on.
     """
+    without_report(workspace)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -187,6 +190,7 @@ def test_locked(workspace: Path) -> None:
 
 def test_plain_papermill(workspace: Path) -> None:
     """Bare papermill with a params file works as written and leaves a finished record."""
+    without_report(workspace)
     words = ["notebooks/pilot.ipynb", "out.ipynb", "-f", "params/pilot.yaml"]
     words += ["-p", "n_perms", "20", "-p", "limit_pairs", "6"]
     done = CliRunner().invoke(papermill, words)
@@ -243,6 +247,7 @@ def test_report_is_clean(pilot: subprocess.CompletedProcess[str]) -> None:
 
 def test_terminated(workspace: Path) -> None:
     """A run that is told to stop leaves a failed record, not one that runs for ever."""
+    without_report(workspace, "headline")
     process = subprocess.Popen(
         [sys.executable, "-m", "arena_kit", "run", "headline"],
         cwd=workspace,

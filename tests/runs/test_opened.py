@@ -22,6 +22,7 @@ from tests.samples import (
     SMALL,
     Elements,
     copy_workspace,
+    jsonl,
     log_of,
     rated_by_hand,
     settled,
@@ -43,10 +44,6 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return study.save().path
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def test_frames(record: Path) -> None:
     """Battles, verdicts, ratings, strengths and the gate have the rows of the files they are read
     from.
@@ -54,9 +51,9 @@ def test_frames(record: Path) -> None:
     run = open_run(record)
     assert run.manifest == json.loads((record / "manifest.json").read_text())
     assert run.battles["battle_id"].tolist() == [
-        row["battle_id"] for row in lines(record / "battles.jsonl")
+        row["battle_id"] for row in jsonl(record / "battles.jsonl")
     ]
-    assert len(run.verdicts) == sum(len(lines(f)) for f in record.glob("verdicts/*.jsonl"))
+    assert len(run.verdicts) == sum(len(jsonl(f)) for f in record.glob("verdicts/*.jsonl"))
     assert len(run.judgments) * 2 == len(run.verdicts)
     elo = json.loads((record / "elo_results.json").read_text())["primary"]
     assert {(r.dimension, r.model): r.rating for r in run.ratings.itertuples()} == {

@@ -30,7 +30,7 @@ from arena_kit.runs.plan import Plan, read_plan
 from arena_kit.runs.record import Record
 from arena_kit.runs.tournament import UnusableError
 from tests.emulator import Emulator, Fault
-from tests.samples import copy_workspace, edited
+from tests.samples import copy_workspace, edited, without_report
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 #: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
@@ -48,20 +48,6 @@ HEADLINE = (
     "20",
     *BULK,
 )
-
-
-def make_workspace(folder: Path) -> Path:
-    """A workspace of its own, with little to resample."""
-    copy_workspace(folder)
-    tournament = folder / "params" / "tournament.yaml"
-    text = tournament.read_text(encoding="utf-8")
-    tournament.write_text(text.replace("evidence_replicates: 500", "evidence_replicates: 20"))
-    return folder
-
-
-@pytest.fixture
-def paid_workspace(tmp_path: Path) -> Path:
-    return make_workspace(tmp_path / "workspace")
 
 
 @pytest.fixture
@@ -152,12 +138,12 @@ def still_to_ask(workspace: Path, emulator: Emulator) -> int:
 
 
 @pytest.mark.slow  # 4,548 requests to the service, and two whole reports
-def test_the_headline_run_is_whole_and_a_second_one_sends_nothing(paid_workspace: Path) -> None:
+def test_the_headline_run_is_whole_and_a_second_one_sends_nothing(workspace: Path) -> None:
     """4 entrants make 2,274 pairs and 4,548 requests; the report shows statuses, cost and hit
     rate; the bill equals the emulator's; the second run sends no request at all.
     """
     with Emulator(seed=1, behaviour="mixed") as emulator:
-        code, out, err = run(*HEADLINE, cwd=paid_workspace, emulator=emulator)
+        code, out, err = run(*HEADLINE, cwd=workspace, emulator=emulator)
         assert code == 0, err
         manifest = manifest_of(out)
         verdicts = manifest["counts"]["verdicts"]
@@ -182,7 +168,7 @@ def test_the_headline_run_is_whole_and_a_second_one_sends_nothing(paid_workspace
         assert first == [1, 1, 1], "one pre-warm batch per rubric comes before the bulk"
 
         before = len(emulator.requests)
-        code, out, err = run(*HEADLINE, cwd=paid_workspace, emulator=emulator)
+        code, out, err = run(*HEADLINE, cwd=workspace, emulator=emulator)
         assert code == 0, err
         assert len(emulator.requests) == before
         again = manifest_of(out)
@@ -197,45 +183,42 @@ def _batches(emulator: Emulator) -> list[dict[str, object]]:
 
 
 @pytest.mark.slow  # two whole runs; judging/test_batching holds a ledger, test_record exits 3
-def test_two_at_once_pay_once(paid_workspace: Path) -> None:
+def test_two_at_once_pay_once(workspace: Path) -> None:
     """Of two runs started at once on one ledger, one is refused (exit 3) or both finish; then
     all answers are there, and every request was paid once.
     """
     with Emulator(seed=2, batch_seconds=4) as emulator:
-        both = [start(*TINY, cwd=paid_workspace, emulator=emulator) for _ in range(2)]
+        both = [start(*TINY, cwd=workspace, emulator=emulator) for _ in range(2)]
         ends = [(*process.communicate(timeout=300), process.returncode) for process in both]
         codes = sorted(code for *_, code in ends)
         assert codes in ([0, 0], [0, 3]), ends
         for _, err, code in ends:
             assert code == 0 or re.search(r"another run is asking .*process( \d+ on|\))", err)
-        assert still_to_ask(paid_workspace, emulator) == 0
+        assert still_to_ask(workspace, emulator) == 0
         assert len(emulator.billing.rows) == 36
         assert paid_twice(emulator) == []
 
 
-@pytest.mark.parametrize(
-    "kill",
-    [
-        signal.SIGINT,
-        # a second whole run; killed spenders are in judging/test_batching, runners in test_record
-        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
-    ],
-)
-def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) -> None:
+# two processes and three kernels, each with the SDK; killed spenders are in judging/test_batching,
+# runners in test_record, Ctrl-C in cli/test_interrupt, and `resumed` goes on with a paid run
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_is_resumed(workspace: Path, kill: signal.Signals) -> None:
     """Ctrl-C says which batch goes on and how to resume; after a SIGKILL too, `resume` ends in
     the same record, and every request was paid once.
     """
+    without_report(workspace)
     with Emulator(seed=3, batch_seconds=3600) as emulator:
-        process = start(*TINY, cwd=paid_workspace, emulator=emulator)
-        batch_id = wait_for_batch(paid_workspace)
-        _, out, _ = run("batches", "--json", cwd=paid_workspace, emulator=emulator)
+        process = start(*TINY, cwd=workspace, emulator=emulator)
+        batch_id = wait_for_batch(workspace)
+        _, out, _ = run("batches", "--json", cwd=workspace, emulator=emulator)
         assert [row["batch_id"] for row in json.loads(out)] == [batch_id]
         if kill is signal.SIGINT:
             os.killpg(process.pid, kill)  # as a terminal does, to the kernel too
         else:
             process.send_signal(kill)
         _, err = process.communicate(timeout=60)
-        record = next((paid_workspace / "runs").iterdir())
+        record = next((workspace / "runs").iterdir())
         if kill is signal.SIGINT:
             assert process.returncode == 1
             assert "Traceback" not in err
@@ -243,12 +226,12 @@ def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) ->
             assert "still running at the service" in err
             assert f"arena-kit resume {record}" in err
         emulator.clock.advance(hours=2)
-        code, out, err = run("resume", str(record), cwd=paid_workspace, emulator=emulator)
+        code, out, err = run("resume", str(record), cwd=workspace, emulator=emulator)
         for _ in range(30):  # the orphaned kernel of a killed run may hold the ledger a little
             if code != 3:
                 break
             time.sleep(1)
-            code, out, err = run("resume", str(record), cwd=paid_workspace, emulator=emulator)
+            code, out, err = run("resume", str(record), cwd=workspace, emulator=emulator)
         assert code == 0, err
         manifest = manifest_of(out)
         assert manifest["status"] == "finished"
@@ -256,7 +239,7 @@ def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) ->
         assert len(emulator.billing.rows) == 36
         assert paid_twice(emulator) == []
         assert manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd, abs=1e-9)
-        code, _, err = run("resume", str(record), cwd=paid_workspace, emulator=emulator)
+        code, _, err = run("resume", str(record), cwd=workspace, emulator=emulator)
         assert code == 2
         assert "has finished" in err
 
@@ -264,15 +247,22 @@ def test_a_stopped_run_is_resumed(paid_workspace: Path, kill: signal.Signals) ->
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
-        (("-p", "max_cost_usd", "0.01"), 3, r"forecast at \$.*more than max_cost_usd 0.01 allows"),
+        # a kernel with the SDK; test_canaries has one that refuses, judging/test_cost has the cap
+        pytest.param(
+            ("-p", "max_cost_usd", "0.01"),
+            3,
+            r"forecast at \$.*more than max_cost_usd 0.01 allows",
+            marks=pytest.mark.slow,
+        ),
         (("-p", "base_url", f"http://x/{KEY}"), 2, "base_url holds a key"),
     ],
 )
 def test_refused_runs(
-    paid_workspace: Path, emulator: Emulator, words: tuple[str, ...], code: int, why: str
+    workspace: Path, emulator: Emulator, words: tuple[str, ...], code: int, why: str
 ) -> None:
     """A run that may not be is refused with the documented code, and nothing is accepted."""
-    found, _, err = run(*TINY, *words, cwd=paid_workspace, emulator=emulator)
+    without_report(workspace)
+    found, _, err = run(*TINY, *words, cwd=workspace, emulator=emulator)
     assert found == code, err
     assert re.search(why, err)
     assert emulator.billing.accepted == []
@@ -441,7 +431,8 @@ class Resumed:
 
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resumed]:
-    workspace = make_workspace(tmp_path_factory.mktemp("credit") / "workspace")
+    workspace = copy_workspace(tmp_path_factory.mktemp("credit") / "workspace")
+    without_report(workspace, shown="study.answer()")
     with Emulator(seed=1) as emulator:
         emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
         failed = run(*TINY, cwd=workspace, emulator=emulator)
@@ -489,34 +480,32 @@ def test_a_run_that_fails_reports_what_it_paid(resumed: Resumed) -> None:
     total = resumed.emulator.billing.total_usd
     assert manifest_of(out)["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
     assert paid_twice(resumed.emulator) == []
-    moved = make_workspace(resumed.workspace.parent / "moved")
+    moved = copy_workspace(resumed.workspace.parent / "moved")
     (moved / LEDGER).parent.mkdir()
     shutil.copy(resumed.workspace / LEDGER, moved / LEDGER)
     assert still_to_ask(moved, resumed.emulator) == 0
 
 
 @pytest.mark.slow  # five commands, two whole reports
-def test_errored_requests_are_asked_again_when_told(
-    paid_workspace: Path, emulator: Emulator
-) -> None:
+def test_errored_requests_are_asked_again_when_told(workspace: Path, emulator: Emulator) -> None:
     """What ended as errored for good is sent again only with `--ask-again errored`, which says how
     many and for how much, and which the cap refuses before anything changes.
     """
     emulator.faults.add(Fault(on="item", kind="unknown_type", count=4))
-    code, out, err = run(*TINY, cwd=paid_workspace, emulator=emulator)
+    code, out, err = run(*TINY, cwd=workspace, emulator=emulator)
     assert code == 0, err
     errored = sum(v.get("errored", 0) for v in manifest_of(out)["counts"]["verdicts"].values())
     assert errored == 4
-    assert still_to_ask(paid_workspace, emulator) == 0
+    assert still_to_ask(workspace, emulator) == 0
     sent = len(emulator.billing.accepted)
 
     again = (*TINY, "--ask-again", "errored")
-    code, _, err = run(*again, "-p", "max_cost_usd", "1e-9", cwd=paid_workspace, emulator=emulator)
+    code, _, err = run(*again, "-p", "max_cost_usd", "1e-9", cwd=workspace, emulator=emulator)
     assert (code, len(emulator.billing.accepted)) == (3, sent), err
     assert "more than max_cost_usd 1e-09 allows" in err
-    assert still_to_ask(paid_workspace, emulator) == 0
+    assert still_to_ask(workspace, emulator) == 0
 
-    code, out, err = run(*again, cwd=paid_workspace, emulator=emulator)
+    code, out, err = run(*again, cwd=workspace, emulator=emulator)
     assert code == 0, err
     assert re.search(r"4 requests that ended as errored are asked again, for about \$0\.0", err)
     assert len(emulator.billing.accepted) == sent + 4
@@ -525,12 +514,12 @@ def test_errored_requests_are_asked_again_when_told(
 
 
 @pytest.mark.slow  # a kernel; the session below fails alike, test_notebooks has a failed report
-def test_a_run_without_one_usable_verdict_has_failed(paid_workspace: Path) -> None:
+def test_a_run_without_one_usable_verdict_has_failed(workspace: Path) -> None:
     """Where every answer is unreadable the run exits 1 with a sentence that counts them; its
     record has the texts, the report and what was paid.
     """
     with Emulator(seed=1, behaviour="garbage") as emulator:
-        code, out, err = run(*TINY, cwd=paid_workspace, emulator=emulator)
+        code, out, err = run(*TINY, cwd=workspace, emulator=emulator)
         paid = emulator.billing.total_usd
     assert code == 1, err
     assert "not one of 36 verdicts can be used (36 unparsable)" in err

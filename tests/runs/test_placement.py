@@ -8,7 +8,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from arena_kit.runs.notebooks import run_notebook
 from arena_kit.runs.parameters import PlacementParams
 from arena_kit.runs.record import Record
 from tests import naive
-from tests.samples import HOSTILE, SMALL, Elements, copy_workspace, report_of
+from tests.samples import HOSTILE, SMALL, copy_workspace, jsonl
 
 ARTIFACTS = ("battles.jsonl", "elo_ratings.json", "bootstrap_ratings.csv", "placement.json")
 SKILL = {"ash": 1120.0, "box": 1040.0, "elm": 960.0, "fig": 880.0, "gum": 1000.0}
@@ -142,10 +142,6 @@ def loaded(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def call(*words: str | Path, cwd: Path) -> Result:
     with chdir(cwd):
         return CliRunner().invoke(main, [str(word) for word in words])
@@ -211,7 +207,7 @@ def test_the_ratings_are_those_of_the_battles(record: Path) -> None:
             names.index(row["model_b"]),
             score[row["winner"]] if row["share_a"] is None else row["share_a"],
         )
-        for row in rows_of(record / "battles.jsonl")
+        for row in jsonl(record / "battles.jsonl")
         if not row["inconsistent"]
     ]
     settings = loaded(record / "manifest.json")["rating"]["settings"]
@@ -228,7 +224,7 @@ def test_battles_are_whole(home: Path, record: Path) -> None:
     """battles.jsonl holds the human votes among ranked models and the model's verdicts, each with
     who decided; no vote on the model and no verdict on others.
     """
-    rows = rows_of(record / "battles.jsonl")
+    rows = jsonl(record / "battles.jsonl")
     human = [row for row in rows if row["source"] == "human"]
     judge = [row for row in rows if row["source"] == "llm-judge"]
     kept = [b for b in votes() if {b.model_a, b.model_b} <= {*NAMES}]
@@ -283,8 +279,8 @@ def test_pinned_votes(home: Path, record: Path, pinned: Path) -> None:
     """With `inline_human: false` the record holds only the verdicts, pins the votes by path and
     SHA-256, has the same ratings, and they come out again.
     """
-    rows = rows_of(pinned / "battles.jsonl")
-    assert rows == [r for r in rows_of(record / "battles.jsonl") if r["source"] == "llm-judge"]
+    rows = jsonl(pinned / "battles.jsonl")
+    assert rows == [r for r in jsonl(record / "battles.jsonl") if r["source"] == "llm-judge"]
     pin = loaded(pinned / "manifest.json")["human_battles"]
     assert pin["inlined"] is False
     assert pin["file"] == "votes.csv"
@@ -707,7 +703,7 @@ def test_the_27k_set(real_run: Record) -> None:
     assert found["ratings"][0]["model"] == "gpt-4"
     hidden = loaded(real_run.path / "placement.json")["hidden_human_rating"]
     assert abs(found["ratings"][0]["rating"] - hidden["rating"]) < 50
-    rows = rows_of(real_run.path / "battles.jsonl")
+    rows = jsonl(real_run.path / "battles.jsonl")
     assert sum(row["source"] == "human" for row in rows) + hidden["n_battles"] == 26_919
 
 
@@ -730,9 +726,11 @@ def test_the_manifest_says_what_ran(sample_run: Result) -> None:
     assert {name: ran[name] for name in parameters} == parameters
 
 
-@pytest.fixture(scope="module")
-def hostile_report(home: Path) -> Path:
-    """The report of the notebook on hostile names."""
+def test_hostile_names_are_placed(home: Path) -> None:
+    """The record has each model under the name that it was given, and the arena's as given: votes
+    of one's own are not called simulated. What names do in a report, a browser says in
+    tests/reporting/test_browser.py.
+    """
     names = {"new": SCRIPT, "ash": IMAGE, "rare": "<b>rare</b>"}
 
     def renamed(battles: list[Battle]) -> list[Battle]:
@@ -748,46 +746,9 @@ def hostile_report(home: Path) -> Path:
 
     written(home / "hostile.csv", renamed(votes()))
     written(home / "hostile.jsonl", renamed(verdicts()))
-    given = OWN | {
-        "model": SCRIPT,
-        "human": "hostile.csv",
-        "judged": "hostile.jsonl",
-        "arena": "<s>arena</s>",
-        "run_dir": "runs/hostile",
-    }
-    with chdir(home):
-        return report_of("placement", home, **given)
-
-
-def test_hostile_names_are_placed(home: Path, hostile_report: Path) -> None:
-    """The notebook leaves a finished record in which each model has the name that it was given."""
-    manifest = loaded(home / "runs" / "hostile" / "manifest.json")
-    assert manifest["status"] == "finished"
-    found = loaded(home / "runs" / "hostile" / "elo_ratings.json")
+    own = {"model": SCRIPT, "human": "hostile.csv", "judged": "hostile.jsonl"}
+    record = saved(home, **own, arena="<s>arena</s>")
+    assert loaded(record / "manifest.json")["status"] == "finished"
+    found = loaded(record / "elo_ratings.json")
     assert {row["model"] for row in found["ratings"]} == {SCRIPT, IMAGE, *NAMES[1:]}
-
-
-def test_votes_are_called_simulated_only_where_said(home: Path, hostile_report: Path) -> None:
-    """Votes of a file of one's own, with nothing said about them, are not called simulated."""
-    found = loaded(home / "runs" / "hostile" / "elo_ratings.json")
     assert found["arena"] == "<s>arena</s>"
-
-
-def test_hostile_names_are_escaped(hostile_report: Path) -> None:
-    """Names of models, the judge, the arena and the note end as text in the report."""
-    report = hostile_report.read_text(encoding="utf-8")
-    body = Elements(report.split("<main>")[1])
-    assert body.tags.isdisjoint({"script", "s", "i", "b"})
-    for name, value in body.attributes:
-        assert not name.startswith("on"), (name, value)
-        assert name != "src" or value.startswith("data:image/png"), (name, value)
-    for text in ("script&gt;document.title", "&lt;img src=x", "&lt;s&gt;arena"):
-        assert text in report
-    assert "&lt;b&gt;rare&lt;/b&gt; (25): fewer than 100" in report
-
-
-def test_hostile_names_in_a_browser(rendered: Callable[[Path], str], hostile_report: Path) -> None:
-    """Opened in a browser, no name of a model runs."""
-    dom = rendered(hostile_report)
-    assert "<title>PWNED</title>" not in dom
-    assert "is placed at rank" in dom

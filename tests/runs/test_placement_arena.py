@@ -31,14 +31,10 @@ from arena_kit.judging.ledger import Ledger
 from arena_kit.judging.prompts import read_prompts, read_responses
 from arena_kit.judging.tournament import OfflineError
 from tests.emulator import Emulator, Fault, Reply
-from tests.samples import KEY, edited, verdict
+from tests.samples import KEY, edited, jsonl, verdict
 
 ARENA = "sample/arena/simulated_texts.jsonl.gz"
 LEDGER = Path(".arena_kit") / "verdicts.sqlite"
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def claude(emulator: Emulator, **changes: Any) -> dict[str, Any]:
@@ -111,7 +107,7 @@ def test_the_sample_from_an_arena_file_to_a_place(
     recorded |= {cell: response.response_text for cell, response in own.items()}
     for cell, response in kept.items():
         assert response.response_text == recorded[cell]
-    for row in read_rows(record.path / "matches" / "matches.jsonl"):
+    for row in jsonl(record.path / "matches" / "matches.jsonl"):
         for side in ("entrant_a", "entrant_b"):
             assert (row[side], row["prompt_id"]) in kept
 
@@ -172,7 +168,7 @@ def test_a_record_alone_shows_every_judged_text(
         "human": "odd.jsonl",
     }
     (workspace / "sample" / "responses" / "responses_dogwood.jsonl").rename(workspace / "d.jsonl")
-    rows = [r for r in read_rows(workspace / "d.jsonl") if r["prompt_id"] != "rec-001"]
+    rows = [r for r in jsonl(workspace / "d.jsonl") if r["prompt_id"] != "rec-001"]
     (workspace / "sample" / "responses" / "responses_dogwood.jsonl").write_text(
         "\n".join(map(json.dumps, rows)) + "\n"
     )
@@ -183,7 +179,7 @@ def test_a_record_alone_shows_every_judged_text(
     told = CliRunner().invoke(main, ["show", "record", "--json"])
     assert told.exit_code == 0, told.stderr
     shown = [row for row in map(json.loads, told.stdout.splitlines()) if row["judge_model"]]
-    judged = [r for r in read_rows(copy / "battles.jsonl") if r["source"] == "llm-judge"]
+    judged = [r for r in jsonl(copy / "battles.jsonl") if r["source"] == "llm-judge"]
     assert {row["battle_id"] for row in shown} == {row["battle_id"] for row in judged}
     assert any("aspen (large)" in (row["model_a"], row["model_b"]) for row in shown)
     assert all(row["prompt"] and row["response_a"] and row["verdicts"] for row in shown)
@@ -324,7 +320,7 @@ def test_the_bill_is_within_the_forecast(workspace: Path, emulator: Emulator) ->
     assert len(emulator.billing.rows) == 54
     paid = manifest["cost"]["answers_paid"]
     assert paid["answers"]["usd"] + paid["verdicts"]["usd"] == pytest.approx(bill, abs=1e-12)
-    answers = read_rows(study.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
+    answers = jsonl(study.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
     assert len(answers) == 14
     assert manifest["answers"]["responses"] == {"ok": 14}
 
@@ -394,7 +390,7 @@ def test_offline_after_a_run(workspace: Path, emulator: Emulator) -> None:
     more = PlacementStudy.open(**given | {"offline": True, "n_shared": 9})
     with pytest.raises(OfflineError, match="verdicts are not in the cache"):
         more.save()
-    assert len(read_rows(more.record.path / "missing.jsonl")) == 6
+    assert len(jsonl(more.record.path / "missing.jsonl")) == 6
     assert len(emulator.requests) == sent
 
 
@@ -442,7 +438,7 @@ def test_answers_and_verdicts_that_failed(workspace: Path, emulator: Emulator) -
     assert told["answers made"] == "20 ok, 1 refused"
     uses = sum(p.prompt_id == entrant[1].prompt_id for p in study.run.plan.sample.battles)  # type: ignore[union-attr]
     assert f"of 21 drawn count, {uses} lack a usable verdict" in told["judged battles"]
-    rows = read_rows(study.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
+    rows = jsonl(study.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
     assert len(rows) == 21
     assert [r["response_text"] for r in rows if r["diagnostics"]["status"] == "refused"] == [""]
     assert "unparsable" in placement.met(study.judged, "newcomer", study.statuses).text

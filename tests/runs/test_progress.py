@@ -18,7 +18,7 @@ import pytest
 from arena_kit import Study, write_battles
 from arena_kit.runs.progress import Progress
 from tests.emulator import Emulator
-from tests.samples import KEY, log_of, won
+from tests.samples import KEY, log_of, without_report, won
 
 COLUMNS = 80
 LONG = "a note of a service that goes on and on " * 5
@@ -100,6 +100,7 @@ def test_a_run_says_where_it_is_from_check_to_report(workspace: Path) -> None:
     """`run` says that it checks, then that the notebook runs; the terminal is left without any of
     it.
     """
+    without_report(workspace)
     code = "from arena_kit.cli.main import main; main()"
     small = ("-p", "limit_pairs", "6", "-p", "n_perms", "20")
     written = in_a_terminal(code, "run", "pilot", *small, cwd=workspace)

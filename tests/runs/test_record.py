@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from arena_kit.cli.main import main
 from arena_kit.files import DataError, LockedError
 from arena_kit.runs.record import Record
+from tests.samples import without_report
 
 SESSION = """
 from arena_kit import Study
@@ -72,22 +74,19 @@ def killed_session(workspace: Path) -> Path:
     return record
 
 
-@pytest.mark.parametrize(
-    "process",
-    [
-        {"pid": 4, "host": "another-name"},
-        {"pid": os.getpid(), "host": socket.gethostname()},
-        {"pid": 1, "host": socket.gethostname()},
-    ],
-    ids=["the host has another name", "the pid is used again", "under pid 1"],
-)
-def test_a_killed_run_may_be_resumed(workspace: Path, process: dict[str, object]) -> None:
+def test_a_killed_run_may_be_resumed(workspace: Path) -> None:
     """After a SIGKILL a record can be taken up, whatever process and host its manifest names."""
-    path = killed_session(workspace)
+    path, here = killed_session(workspace), socket.gethostname()
     manifest = json.loads((path / "manifest.json").read_text())
     assert manifest["status"] == "running"
-    (path / "manifest.json").write_text(json.dumps(manifest | {"process": process}))
-    assert Record.reopen(path).path == path
+    for name, process in {
+        "the host has another name": {"pid": 4, "host": "another-name"},
+        "the pid is used again": {"pid": os.getpid(), "host": here},
+        "under pid 1": {"pid": 1, "host": here},
+    }.items():
+        copy = shutil.copytree(path, workspace / "runs" / name)
+        (copy / "manifest.json").write_text(json.dumps(manifest | {"process": process}))
+        assert Record.reopen(copy).path == copy, name
 
 
 def test_a_notebook_session_holds_its_record(workspace: Path) -> None:
@@ -115,6 +114,7 @@ def kernel_of(runner: int) -> int:
 
 def test_a_kernel_that_outlives_its_runner_holds_the_record(workspace: Path) -> None:
     """When only the runner is killed, its record is free once its kernel has ended, too."""
+    without_report(workspace)
     process = start("-m", "arena_kit", "run", "pilot", cwd=workspace)
     record = running_record(workspace)
     while "prompt_set" not in json.loads((record / "manifest.json").read_text()):
@@ -139,8 +139,10 @@ def test_a_kernel_that_outlives_its_runner_holds_the_record(workspace: Path) -> 
     raise AssertionError("the record is still held ten seconds after its kernel was killed")
 
 
+@pytest.mark.slow  # two runners and a kernel; the quick one is the next
 def test_of_two_resumes_at_once_one_runs(workspace: Path) -> None:
     """Of two resumes of a killed run at the same moment, one finishes it and one exits 3."""
+    without_report(workspace)
     record = killed_session(workspace)
     words = ("-m", "arena_kit", "resume", str(record))
     both = [start(*words, cwd=workspace) for _ in range(2)]

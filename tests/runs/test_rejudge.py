@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from arena_kit import AdaptiveStudy, DataError, Study, read_battles
-from arena_kit.cli.main import main
 from arena_kit.runs.inputs import replay_parameters
 from arena_kit.runs.parameters import RunParams
 from arena_kit.runs.rejudge import changes
 from tests.emulator import Emulator
-from tests.samples import copy_workspace, edited
+from tests.samples import call, copy_workspace, edited, jsonl, without_report
 
 TINY = {"strata": {"open_recall": 3, "vignette": 3, "curated": 3}, "n_perms": 10}
 PAID = {
@@ -32,7 +30,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     that keeps only hashes, and an adaptive one.
     """
     root = copy_workspace(tmp_path_factory.mktemp("rejudge") / "workspace")
-    edited(root, elo__evidence_replicates=20, judge__anthropic__per_minute=100_000)
+    edited(root, judge__anthropic__per_minute=100_000)
+    without_report(root, shown="study.answer()")
     with chdir(root):
         Study.open("pilot", **TINY, run_dir="runs/first").save()
         Study.open("pilot", **TINY, inputs="hashes", run_dir="runs/hashed").save()
@@ -62,20 +61,12 @@ def again(record: Path, which: str = "all", **changes: Any) -> Study:
     return Study.open("pilot", **{k: v for k, v in given.items() if k in RunParams.model_fields})
 
 
-def invoke(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def presentations(record: Path) -> set[tuple[str, ...]]:
     names = ("dimension", "prompt_id", "first", "second")
     return {
         tuple(row[name] for name in names)
         for file in (record / "verdicts").glob("*.jsonl")
-        for row in rows(file)
+        for row in jsonl(file)
     }
 
 
@@ -91,7 +82,7 @@ def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: E
     for name, each in told["dimensions"].items():
         old, new = (
             {(r["prompt_id"], r["first"], r["second"]): r["winner"] for r in
-             rows(path / "verdicts" / f"{name}.jsonl")}
+             jsonl(path / "verdicts" / f"{name}.jsonl")}
             for path in (first, record)
         )  # fmt: skip
         assert each["agreed"] == sum(old[key] == new[key] for key in old)
@@ -133,7 +124,7 @@ def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> 
     record = study.save().path
     file = record / "repeats.jsonl"
     pair = next(j.pair for j in study.repeats if j.winner)
-    lines = rows(file)
+    lines = jsonl(file)
     for row in lines:
         sides = {row["first"], row["second"]}
         if (row["prompt_id"], sides) == (pair.prompt_id, {pair.entrant_a, pair.entrant_b}):
@@ -151,7 +142,7 @@ def test_the_forecast_counts_only_what_is_asked(first: Path, service: Emulator) 
     alone = ("-p", "preflight", "false", "--forecast")
     words = ("rejudge", first, "--judge", "anthropic", "--max-cost-usd", "5", *alone)
     whole, part = (
-        json.loads(invoke(*words, *more, "--json").stdout) for more in ((), ("--only-unsure",))
+        json.loads(call(*words, *more, "--json").stdout) for more in ((), ("--only-unsure",))
     )
     unsure = sum(b.inconsistent for b in read_battles(first / "battles.jsonl").to_battles())
     assert (whole["requests"], part["requests"]) == (len(presentations(first)), 2 * unsure)
@@ -207,7 +198,7 @@ def test_a_record_that_was_judged_again_is_a_record_like_any_other(first: Path) 
 
 def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     """A whole run with a report; the terminal says what changed and ends with the record."""
-    done = invoke("rejudge", first, "--judge", "baseline", "-p", "limit_pairs", "4")
+    done = call("rejudge", first, "--judge", "baseline", "-p", "limit_pairs", "4")
     assert done.exit_code == 0, done.stderr
     record = Path(done.stdout.splitlines()[-1])
     assert (record / "report.html").is_file()
@@ -233,7 +224,7 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
 def test_what_cannot_be_judged_again_is_said_in_a_sentence(
     first: Path, name: str, words: tuple[str, ...], sentence: str
 ) -> None:
-    done = invoke("rejudge", first.parent / name, "--judge", "baseline", "--forecast", *words)
+    done = call("rejudge", first.parent / name, "--judge", "baseline", "--forecast", *words)
     assert done.exit_code == 2, done.output
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
@@ -241,7 +232,7 @@ def test_what_cannot_be_judged_again_is_said_in_a_sentence(
 
 def test_only_tournaments_are_judged_again(first: Path, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"mode": "placement"}')
-    done = invoke("rejudge", tmp_path, "--judge", "baseline")
+    done = call("rejudge", tmp_path, "--judge", "baseline")
     assert done.exit_code == 2
     assert "needs the record of pilot, headline, k_sweep, adaptive, not of 'placement'" in (
         done.stderr

@@ -142,7 +142,7 @@ def test_other_methods_are_refused(target: Target) -> None:
         assert target.voter.client.request(method, path).status_code == 405
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_nothing_ends_in_a_fault(target: Target, data: st.DataObject) -> None:
     """Whatever values a vote's fields have, the answer is a refusal."""
@@ -153,7 +153,7 @@ def test_nothing_ends_in_a_fault(target: Target, data: st.DataObject) -> None:
         target.send("/api/vote", json.dumps(body))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(body=st.binary(max_size=200), kind=st.from_regex(r"[ -~]{0,30}", fullmatch=True))
 def test_no_bytes_end_in_a_fault(target: Target, body: bytes, kind: str) -> None:
     """Whatever bytes come under whatever content type, the answer is a refusal."""

@@ -44,6 +44,7 @@ from arena_kit.judging.judges.base import (
     first_of_each,
     shortened,
 )
+from arena_kit.judging.judges.tls import tls_context
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import Asked, garbage_collection_disabled
 
@@ -59,7 +60,7 @@ _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 def client_of(api_key: str, base_url: str | None) -> anthropic.Anthropic:
     """The SDK's client, which follows no redirect: the prompts would go with it."""
-    transport = anthropic.DefaultHttpxClient(follow_redirects=False)
+    transport = anthropic.DefaultHttpxClient(follow_redirects=False, verify=tls_context())
     return anthropic.Anthropic(api_key=api_key, base_url=base_url, http_client=transport)
 
 

@@ -24,6 +24,7 @@ from arena_kit.judging.judges.base import (
     scrubbed,
     token_count,
 )
+from arena_kit.judging.judges.tls import tls_context
 from arena_kit.judging.prices import Price
 from arena_kit.judging.records import (
     GRADED_LABELS,
@@ -78,7 +79,11 @@ class ChatJudge:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         limits = httpx2.Limits(max_connections=self.concurrency)
         client = httpx2.Client(
-            headers=headers, timeout=self.timeout, limits=limits, follow_redirects=False
+            headers=headers,
+            timeout=self.timeout,
+            limits=limits,
+            follow_redirects=False,
+            verify=tls_context(),
         )
         object.__setattr__(self, "_client", client)
 
