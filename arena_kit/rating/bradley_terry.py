@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -139,9 +140,13 @@ class BradleyTerry:
             check_connected(log.models, pairs.low, pairs.high)
         fit, priors = self.peak(log, evidence.rows, pairs, pooled)
         n, draws = fit.n_models, np.empty((0, fit.n_models))
-        if self.interval != "sandwich":
-            draws = self.resampled(fit, evidence.votes(self.seed), priors)
-        spread = covariance(fit, evidence, same)
+        if self.interval == "sandwich":
+            spread = covariance(fit, evidence, same)
+        else:
+            with ThreadPoolExecutor(1) as beside:
+                later = beside.submit(covariance, fit, evidence, same)
+                draws = self.resampled(fit, evidence.votes(self.seed), priors)
+            spread = later.result()
         if len(draws) and evidence.voters is not None:
             one_way = covariance(fit, replace(evidence, voters=None), same)
             draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])

@@ -27,6 +27,7 @@ Codes = NDArray[np.intp]
 Places = NDArray[np.uint64]
 
 _S11, _S32 = np.uint64(11), np.uint64(32)
+_LOWER = np.uint64(0xFFFFFFFF)
 _UNIT = 2.0**-53
 
 #: Steps up to these sizes take the series of exp to its 7th or 11th power, which is exact there.
@@ -200,25 +201,38 @@ def _lookup(
 
 def _tally(
     drawn: NDArray[np.uint32],
+    more: NDArray[np.uint32],
     clusters: NDArray[np.uint32],
     ends: NDArray[np.uint32],
-    times: NDArray[np.uint16],
-    sums: NDArray[np.uint32],
+    times: Places,
+    sums: Places,
     out: Floats,
+    out_more: Floats,
 ) -> None:
-    """How often the rows of each cell were drawn, whose clusters stand together; those of cell c
-    end before `ends[c]`. `times`, all 0, and `sums` are room to work in.
+    """How often the rows of each cell were drawn, in two resamples at once. The rows of a cell, by
+    their clusters, stand together and end before `ends[c]`: their number is the difference of two
+    running sums, that of the second resample in the upper half. `times`, all 0, and `sums` are room
+    to work in.
     """
+    one, first, c = np.uint64(1), np.uint64(0), np.uint64(0)
+    rows, cells = np.uint64(len(clusters)), np.uint64(len(ends))
+    total, before = np.uint64(0), np.uint64(0)
     for i in range(len(drawn)):
-        times[drawn[i]] += np.uint16(1)
-    total, before = np.uint32(0), np.uint32(0)
-    for i in range(len(clusters)):
-        total += np.uint32(times[clusters[i]])
-        sums[i] = total
-    for c in range(len(ends)):
-        total = sums[ends[c] - np.uint32(1)]
-        out[c] = np.float64(total - before)
-        before = total
+        times[drawn[i]] += one
+        times[more[i]] += one << _S32
+    size = np.uint64(len(sums))
+    while first < rows:
+        size = size if first + size < rows else rows - first
+        for i in range(size):
+            total += times[clusters[first + i]]
+            sums[i] = total
+        first += size
+        while c < cells and ends[c] <= first:
+            now = sums[size - (first - ends[c]) - one]
+            out[c] = np.float64((now - before) & _LOWER)
+            out_more[c] = np.float64((now - before) >> _S32)
+            before = now
+            c += one
 
 
 @register_jitable
@@ -237,98 +251,7 @@ def _total(x: Any) -> float:
     return total
 
 
-@register_jitable
-def _added_up(wins: Any, total: Any, curve: Any, gained: Any, bent: Any, n: Any) -> Any:
-    """What each model won, and its curvature; the model with the most of that is returned."""
-    size, one = np.uint64(len(gained)), np.uint64(1)
-    for i in range(size):
-        gained[i] = bent[i] = 0.0
-    row, hub = np.uint64(0), np.uint64(0)
-    for i in range(n):
-        mine, steep = 0.0, 0.0
-        for j in range(i + one, n):
-            each = wins[row + j]
-            mine += each
-            gained[j] += total[row + j] - each
-            each = total[row + j] * curve[row + j]
-            steep += each
-            bent[j] += each
-        gained[i] += mine
-        bent[i] += steep
-        if bent[i] > bent[hub]:
-            hub = np.uint64(i)
-        row += size
-    return hub
-
-
-@register_jitable
-def _reaches_all(wins: Any, total: Any, hub: Any, size: Any, down: bool, queue: Any) -> bool:
-    """Whether a search from one model reaches all, from winners to losers or the other way.
-
-    `queue` has the models that are reached, in the order they were, and then the others.
-    """
-    n = len(queue)
-    for m in range(n):
-        queue[m] = np.uint64(m)
-    queue[0], queue[hub] = hub, np.uint64(0)
-    first, last = 0, 1
-    while first < last < n:
-        i = queue[first]
-        first += 1
-        for place in range(last, n):
-            j = queue[place]
-            pair = min(i, j) * size + max(i, j)
-            taken = wins[pair] if (i < j) == down else total[pair] - wins[pair]
-            if taken > 0.0:
-                queue[place], queue[last] = queue[last], j
-                last += 1
-    return last == n
-
-
-@register_jitable
-def _sums_of_pairs(total: Any, q: Any, sums: Any) -> None:
-    """For each model the sum over its pairs of their battles by the sum of both strengths.
-
-    Four models are taken with each other one, and share a division.
-    """
-    size, one, four = np.uint64(len(q)), np.uint64(1), np.uint64(4)
-    for i in range(size):
-        sums[i] = 0.0
-    for i in range(np.uint64(0), size, four):
-        row0 = i * size
-        row1, row2, row3 = row0 + size, row0 + size + size, row0 + size + size + size
-        i1, i2, i3 = i + one, i + one + one, i + one + one + one
-        a, b, c, d = q[i], q[i1], q[i2], q[i3]
-        ab, ac, ad = (
-            total[row0 + i1] / (a + b),
-            total[row0 + i2] / (a + c),
-            total[row0 + i3] / (a + d),
-        )
-        bc, bd, cd = (
-            total[row1 + i2] / (b + c),
-            total[row1 + i3] / (b + d),
-            total[row2 + i3] / (c + d),
-        )
-        of_a, of_b, of_c, of_d = ab + ac + ad, ab + bc + bd, ac + bc + cd, ad + bd + cd
-        for j in range(i + four, size):
-            aj, bj, cj, dj = a + q[j], b + q[j], c + q[j], d + q[j]
-            ab, cd = aj * bj, cj * dj
-            share = 1.0 / (ab * cd)
-            ab, cd = share * cd, share * ab
-            aj, bj = total[row0 + j] * (ab * bj), total[row1 + j] * (ab * aj)
-            cj, dj = total[row2 + j] * (cd * dj), total[row3 + j] * (cd * cj)
-            sums[j] += (aj + bj) + (cj + dj)
-            of_a += aj
-            of_b += bj
-            of_c += cj
-            of_d += dj
-        sums[i] += of_a
-        sums[i1] += of_b
-        sums[i2] += of_c
-        sums[i3] += of_d
-
-
-def _climb(  # noqa: C901, PLR0912 (one function compiles in less time than several)
+def _climb(  # noqa: C901, PLR0912, PLR0915 (one function compiles in less time)
     cell: Places,
     won: Floats,
     games: Floats,
@@ -340,7 +263,11 @@ def _climb(  # noqa: C901, PLR0912 (one function compiles in less time than seve
     inverse: NDArray[np.float32],
     tolerance: float,
     taken: Floats,
-    work: Floats,
+    q: Floats,
+    gained: Floats,
+    slope: Floats,
+    step: Floats,
+    scale: Floats,
     scaled: NDArray[np.float32],
     queue: Places,
     theta: Floats,
@@ -353,29 +280,76 @@ def _climb(  # noqa: C901, PLR0912 (one function compiles in less time than seve
     times, and it counts `times[i]`-fold. `inverse` is that of the curvature of all battles, whose
     diagonal is `curvature`, and one battle of a pair adds `curve` to it: so much more or less often
     as a model was drawn, its row is scaled. Tables have a multiple of four columns, and strengths,
-    which models without battles fill. `taken` holds the steps; `work` and `queue`, which has a
-    place per model, are room to work in. Places are unsigned, which says that none counts from the
-    end: else the loops would not be vectorised. A direction needs few digits, so single precision
-    finds it (`scaled` is room for its slope), and the steps' length tells when the peak is reached.
+    which models without battles fill. `taken` holds the steps, the arrays after it are room to work
+    in: `gained` and `scale` come as 0, `queue` with all models. Places are unsigned, so that none
+    counts from the end: else the loops would not be vectorised. A direction needs few digits, so
+    single precision finds it, and the steps' length tells when the peak is reached.
     """
     n, size = np.uint64(len(queue)), np.uint64(len(theta))
-    q, gained, slope, step, scale = work[0], work[1], work[2], work[3], work[4]
+    zero, one, two, three = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
+    four = np.uint64(4)
     for c in range(len(cell)):
         wins[cell[c]] += times[c] * won[c]
         total[cell[c]] += times[c] * games[c]
-    hub = _added_up(wins, total, curve, gained, scale, n)
-    for way in range(2):
-        if not _reaches_all(wins, total, hub, size, way == 0, queue):
+    row, hub = zero, zero
+    for i in range(n):  # what each model won, and its curvature
+        mine, bent = 0.0, 0.0
+        for j in range(i + one, n):
+            mine += wins[row + j]
+            gained[j] += total[row + j] - wins[row + j]
+            each = total[row + j] * curve[row + j]
+            bent += each
+            scale[j] += each
+        gained[i] += mine
+        scale[i] += bent
+        if scale[i] > scale[hub]:
+            hub = np.uint64(i)
+        row += size
+    queue[zero], queue[hub] = hub, zero
+    for way in range(2):  # whether searches from one model reach all, down from winners, then up
+        first, last = zero, one
+        while first < last < n:
+            i = queue[first]
+            first += one
+            for place in range(last, n):
+                j = queue[place]
+                pair = i * size + j if i < j else j * size + i
+                each = wins[pair] if (i < j) == (way == 0) else total[pair] - wins[pair]
+                if each > 0.0:
+                    queue[place], queue[last] = queue[last], j
+                    last += one
+        if last < n:
             return -1
     for i in range(n):
         scale[i] = sqrt(curvature[i] / scale[i])
     for k in range(len(taken) // size):
         for i in range(size):
             q[i] = exp(theta[i])
-        _sums_of_pairs(total, q, slope)
+            slope[i] = 0.0
+        for i in range(zero, size, four):  # four models share a division with each other one
+            row, i1, i2, i3 = i * size, i + one, i + two, i + three
+            row1, row2, row3 = row + size, row + two * size, row + three * size
+            a, b, c, d = q[i], q[i1], q[i2], q[i3]
+            of_a = of_b = of_c = of_d = 0.0
+            for j in range(i, size):  # below the diagonal are no battles
+                aj, bj, cj, dj = a + q[j], b + q[j], c + q[j], d + q[j]
+                ab, cd = aj * bj, cj * dj
+                each = 1.0 / (ab * cd)
+                ab, cd = each * cd, each * ab
+                aj, bj = total[row + j] * (ab * bj), total[row1 + j] * (ab * aj)
+                cj, dj = total[row2 + j] * (cd * dj), total[row3 + j] * (cd * cj)
+                slope[j] += (aj + bj) + (cj + dj)
+                of_a += aj
+                of_b += bj
+                of_c += cj
+                of_d += dj
+            slope[i] += of_a
+            slope[i1] += of_b
+            slope[i2] += of_c
+            slope[i3] += of_d
         for i in range(size):
             scaled[i] = scale[i] * (gained[i] - q[i] * slope[i])
-        row, drift = np.uint64(0), 0.0
+        row, drift = zero, 0.0
         for i in range(n):
             product = np.float32(0.0)
             for j in range(size):
@@ -383,10 +357,9 @@ def _climb(  # noqa: C901, PLR0912 (one function compiles in less time than seve
             step[i] = scale[i] * product
             drift += step[i]
             row += size
-        drift /= n
         for i in range(n):
-            step[i] -= drift
-        row, shrink = np.uint64(0), 1.0
+            step[i] -= drift / n
+        row, shrink = zero, 1.0
         for m in range(k):
             along, square = 0.0, 0.0
             for i in range(n):
@@ -404,11 +377,13 @@ def _climb(  # noqa: C901, PLR0912 (one function compiles in less time than seve
             move = step[i] / shrink
             theta[i] += move
             taken[row + i] = move
-            square += move * move
-            largest = max(largest, abs(move))
+            move *= move
+            square += move
+            if move > largest:  # noqa: PLR1730 (max compiles another function)
+                largest = move
         if not square <= 400.0:
             return 0
-        if largest < tolerance:
+        if largest < tolerance * tolerance:
             return 1
     return 0
 

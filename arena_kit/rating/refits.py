@@ -56,8 +56,7 @@ def replicates(
     refits = engine(fit, votes.cells, pairs, priors)
 
     def share(some: slice) -> Floats:
-        rows = range(some.start, some.stop)
-        return refits(votes.redraw(row, compiled=compiled) for row in rows)
+        return refits(votes.redraw.each(range(some.start, some.stop), compiled=compiled))
 
     return np.concatenate([*fan_out(share, shares(n))])
 
@@ -201,8 +200,8 @@ def _by_tables(fit: Fit, won: Floats, games: Floats, pairs: Pairs, priors: Prior
         wins[at], total[at] = prior.won, prior.won + prior.lost
         settled = kernels.climb(
             place, won, games, times, wins, total, curve, curvature, inverse, _TOLERANCE,
-            np.empty(_MOST_STEPS * size), np.empty((5, size)), np.empty(size, np.float32),
-            np.empty(n, np.uint64), theta,
+            np.empty(_MOST_STEPS * size), *np.zeros((5, size)), np.empty(size, np.float32),
+            np.arange(n, dtype=np.uint64), theta,
         )  # fmt: skip
         if settled > 0:
             return theta[:n]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -15,6 +14,8 @@ from arena_kit.rating.base import MIN_QUESTIONS, questions_seen, together
 from arena_kit.rating.elo_replay import Games
 from arena_kit.rating.splitmix import draw
 
+_AHEAD = 8  # resamples whose clusters are drawn before they are counted
+_SUMS = 2048  # rows counted at once: what a processor's nearest cache holds
 #: Indices held at once; larger logs are resampled in several chunks.
 _CHUNK = 20_000_000
 
@@ -84,14 +85,23 @@ def _expand(
     return sets, sizes
 
 
-class Redraw(Protocol):
+class Redraw:
     """How often each row stands in a resample, given the resample's number."""
 
-    def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]: ...
+    __slots__ = ()
+
+    def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def each(
+        self, numbers: Sequence[int], *, compiled: bool = False
+    ) -> Iterator[NDArray[np.float64]]:
+        """The same for several resamples."""
+        return (self(number, compiled=compiled) for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterRedraw:
+class ClusterRedraw(Redraw):
     """The cluster bootstrap: whole clusters drawn with replacement, as `resampled_sets` draws
     them; of a row that counts `several` votes and has no question, each vote by itself. Rows that
     are alike share a cell, and are counted there: the `order` brings them together, and those of
@@ -124,23 +134,44 @@ class ClusterRedraw:
 
     def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
         """The multiplicity of each cell."""
-        n = self.n_clusters
-        drawn = drawn_clusters(child_generator(self.seed, number), n)
         if compiled and self.by_vote is None:
-            from arena_kit.rating import kernels
-
-            out, sums = np.empty(len(self.ends)), np.empty_like(self.clusters)
-            kernels.tally(drawn, self.clusters, self.ends, np.zeros(n, np.uint16), sums, out)
-            return out
-        times = np.bincount(drawn, minlength=n).astype(float)[self.clusters]
+            return np.asarray(self._tallied([self._drawn(number)])[0])
+        drawn = np.bincount(self._drawn(number), minlength=self.n_clusters)
+        times = drawn.astype(float)[self.clusters]
         if self.by_vote is not None and self.several is not None:
             by_vote = self.by_vote(number, compiled=compiled)[self.order]
             times = np.where(self.several, by_vote, times)
         return np.add.reduceat(times, np.append(0, self.ends[:-1]))
 
+    def each(
+        self, numbers: Sequence[int], *, compiled: bool = False
+    ) -> Iterator[NDArray[np.float64]]:
+        """The same for several resamples; compiled, some are drawn and then two counted at once, as
+        each of these finds in the processor's cache what it needs.
+        """
+        if not compiled or self.by_vote is not None:
+            yield from Redraw.each(self, numbers, compiled=compiled)
+            return
+        for first in range(0, len(numbers), _AHEAD):
+            drawn = [self._drawn(number) for number in numbers[first : first + _AHEAD]]
+            for two in range(0, len(drawn), 2):
+                yield from self._tallied(drawn[two : two + 2])
+
+    def _drawn(self, number: int) -> NDArray[np.uint32]:
+        return drawn_clusters(child_generator(self.seed, number), self.n_clusters)
+
+    def _tallied(self, drawn: list[NDArray[np.uint32]]) -> NDArray[np.float64]:
+        """The multiplicities of one resample or two, a row each, by the clusters drawn for them."""
+        from arena_kit.rating import kernels
+
+        times, sums = np.zeros(self.n_clusters, np.uint64), np.empty(_SUMS, np.uint64)
+        out = np.empty((2, len(self.ends)))
+        kernels.tally(drawn[0], drawn[-1], self.clusters, self.ends, times, sums, *out)
+        return out[: len(drawn)]
+
 
 @dataclass(frozen=True, slots=True)
-class PoissonRedraw:
+class PoissonRedraw(Redraw):
     """The Poisson bootstrap of single votes: of `counts[i]` alike, a Poisson number is drawn,
     which costs no more for a million of them than for one.
 

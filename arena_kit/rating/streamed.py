@@ -32,6 +32,7 @@ from arena_kit.rating.evidence import Cluster, Evidence, Votes
 from arena_kit.rating.likelihood import Cells, Fit, Pairs, unanimous
 from arena_kit.rating.poisson_weights import PoissonWeights
 from arena_kit.rating.refits import Priors
+from arena_kit.rating.resampling import Redraw
 from arena_kit.rating.sketch import Sketch
 from arena_kit.rating.tie_models import Floats
 from arena_kit.rating.uncertainty import meat_of_clusters, sandwiched, scores_of, stretched
@@ -279,7 +280,7 @@ def _covariance(draws: Floats, fit: Fit) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class SummedRedraw:
+class SummedRedraw(Redraw):
     """Resamples that were added up as the rows passed."""
 
     sums: Floats

@@ -26,9 +26,12 @@ def test_a_long_first_call_says_so_once(
         with caplog.at_level(logging.WARNING, logger="arena_kit"):
             for _ in range(2):
                 tally = kernels.Kernel(kernels._tally)
-                out, sums = np.empty(2), np.empty(3, np.uint32)
-                drawn, clusters, ends = np.array([[1, 1, 1], [0, 1, 1], [1, 3, 0]], np.uint32)
-                tally(drawn, clusters, ends[:2], np.zeros(3, np.uint16), sums, out)
-                assert out.tolist() == [0.0, 6.0]
+                drawn, ends = (
+                    np.array([[1, 1, 1], [0, 1, 0]], np.uint32),
+                    np.array([1, 3], np.uint32),
+                )
+                clusters, out = np.array([0, 1, 1], np.uint32), np.empty((2, 2))
+                tally(*drawn, clusters, ends, *np.zeros((2, 3), np.uint64), *out)
+                assert out.tolist() == [[0.0, 6.0], [2.0, 2.0]]
         assert len(caplog.records) == said
         assert all("compiled once" in record.message for record in caplog.records)
