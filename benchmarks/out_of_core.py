@@ -158,6 +158,8 @@ def main() -> None:
         return
     print(f"{'millions':>8} {'step':<10} {'wall s':>8} {'CPU s':>8} {'peak MB':>8} CPU s a million")
     for millions in given.millions:
+        if given.folder:
+            Path(given.folder).mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=given.folder, prefix="arena-kit-battles-"))
         try:
             generate(folder, millions)
