@@ -110,7 +110,9 @@ def _cells(pairs: Pairs, wins: Floats) -> Cells:
     """A table of who won how often against whom as a cell per pair."""
     none = np.zeros(len(pairs.low))
     won, lost = wins[pairs.low, pairs.high], wins[pairs.high, pairs.low]
-    return Cells(a=pairs.low, b=pairs.high, won=won, tied=none, lost=lost, x=none[:, None][:, :0])
+    return Cells(
+        a=pairs.low, b=pairs.high, won=won, tied=none, lost=lost, x=np.empty((len(none), 0))
+    )
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # on a way that leads nowhere

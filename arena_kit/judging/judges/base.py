@@ -171,7 +171,7 @@ class Result(NamedTuple):
     def unpriced(self) -> bool:
         """Whether it may have cost something and does not say how much."""
         answer = self.answer
-        return not answer.usage and (self.billed or answer.status is Status.MISSING)
+        return (self.billed and not answer.usage) or answer.status is Status.MISSING
 
 
 class ServiceError(RuntimeError):
