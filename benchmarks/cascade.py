@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from arena_kit import BradleyTerry, read_battles
-from arena_kit.judging.agreement import verdicts
 from arena_kit.judging.cascade import Cascade, Tally, Verdicts
+from arena_kit.judging.quality.agreement import verdicts
 
 DATA = Path(os.environ.get("ARENA_KIT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 PEOPLE, CHEAP, DEAR = "human", "claude-3-opus-20240229", "gpt-4-0125-preview"

@@ -43,7 +43,7 @@ from arena_kit import (
     read_battles,
 )
 from arena_kit.battles.log import Labels
-from arena_kit.rating.hybrid import HybridRatings
+from arena_kit.rating.with_judge.hybrid import HybridRatings
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator], tuple[BattleLog, BattleLog, dict[str, float]]]

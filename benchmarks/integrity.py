@@ -45,7 +45,7 @@ from arena_kit.battles.log import Labels
 from arena_kit.files import read_json, write_json
 from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import Planted, World, planted
-from arena_kit.runs.settings import read_policy
+from arena_kit.runs.settings.files import read_policy
 from arena_kit.validity.voters import voter_tests
 
 Floats = NDArray[np.float64]

@@ -35,9 +35,11 @@ from numpy.typing import NDArray
 from arena_kit import BattleLog, BradleyTerry, PermutationElo, Ratings, k_sweep
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
 from arena_kit.battles.log import Labels
-from arena_kit.rating import elo_replay, glicko2_replay, refits
-from arena_kit.rating.bradley_terry import NORMAL_95
-from arena_kit.rating.glicko2 import Glicko2
+from arena_kit.rating.bradley_terry import bootstrap as refits
+from arena_kit.rating.bradley_terry.method import NORMAL_95
+from arena_kit.rating.elo import replay as elo_replay
+from arena_kit.rating.glicko2 import replay as glicko2_replay
+from arena_kit.rating.glicko2.method import Glicko2
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -29,13 +29,13 @@ from anthropic.resources.messages.batches import Batches  # noqa: E402
 from anthropic.resources.messages.messages import Messages  # noqa: E402
 from anthropic.resources.models import Models  # noqa: E402
 
+from arena_kit.judging.asking.judge_pairs import Material, judge_pairs  # noqa: E402
+from arena_kit.judging.asking.terms import AskingTerms, Pace  # noqa: E402
 from arena_kit.judging.judges.anthropic import AnthropicBatches  # noqa: E402
-from arena_kit.judging.ledger import Ledger  # noqa: E402
-from arena_kit.judging.prices import Price  # noqa: E402
-from arena_kit.judging.prompts import Pair, Prompt, Response  # noqa: E402
-from arena_kit.judging.rendering import Rubric  # noqa: E402
-from arena_kit.judging.terms import AskingTerms, Pace  # noqa: E402
-from arena_kit.judging.tournament import Material, judge_pairs  # noqa: E402
+from arena_kit.judging.judges.prices import Price  # noqa: E402
+from arena_kit.judging.ledger.ledger import Ledger  # noqa: E402
+from arena_kit.judging.pairs.prompts import Pair, Prompt, Response  # noqa: E402
+from arena_kit.judging.verdicts.rendering import Rubric  # noqa: E402
 
 N_PAIRS = int(os.environ.get("ARENA_KIT_BENCH_PAIRS", "50000"))
 MICROSECONDS, GIGABYTES = 120.0, 2.0

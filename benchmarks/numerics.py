@@ -21,7 +21,7 @@ from arena_kit import BattleLog, BradleyTerry
 from arena_kit.battles.files import _coded, _hashed
 from arena_kit.battles.tabular import connection
 from arena_kit.rating.base import strong_groups
-from arena_kit.rating.calibration import _COLDEST, _WARMEST, _best, _loss
+from arena_kit.rating.with_judge.calibration import _COLDEST, _WARMEST, _best, _loss
 
 MODULES = ("optimize", "special", "stats", "sparse.csgraph")
 

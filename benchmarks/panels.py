@@ -16,8 +16,8 @@ import numpy as np
 
 from arena_kit import BattleLog, BradleyTerry, Ratings, Source, read_battles
 from arena_kit.battles.log import Labels
-from arena_kit.judging.agreement import agreement, matched, verdicts
-from arena_kit.judging.panels import Panel, panel
+from arena_kit.judging.quality.agreement import agreement, matched, verdicts
+from arena_kit.judging.verdicts.panels import Panel, panel
 from arena_kit.rating.judge_aware import JudgeAware
 
 DATA = Path(os.environ.get("ARENA_KIT_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from arena_kit import BattleLog, BradleyTerry, RatingError, Ratings, claims, read_battles
 from arena_kit.battles.log import Labels
-from arena_kit.rating.prospects import (
+from arena_kit.rating.claims.power import (
     Meetings,
     covariance,
     gap_variance,

@@ -18,7 +18,7 @@ from arena_kit.battles.battle import ID_RULE, OUTCOME_LABELS
 from arena_kit.cli.base import FAILED, REFUSED, WRONG_INPUT
 from arena_kit.cli.main import main
 from arena_kit.judging.judges.baseline import BaselineJudge
-from arena_kit.runs.settings import (
+from arena_kit.runs.settings.files import (
     AnthropicSettings,
     ChatSettings,
     DimensionSettings,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger.ledger import Ledger
 from tests.browser import Browser, running_browser
 from tests.emulator import Emulator
 from tests.samples import ROOT, copy_workspace, newcomer

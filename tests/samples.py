@@ -30,11 +30,13 @@ from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Ratin
 from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.cli.main import main
-from arena_kit.judging.canaries.pairs import canary_pairs
+from arena_kit.judging.asking.judge_pairs import Material
+from arena_kit.judging.asking.terms import AskingTerms, Pace
 from arena_kit.judging.judges.anthropic import AnthropicBatches
-from arena_kit.judging.prices import Price
-from arena_kit.judging.prompts import Pair, Prompt, Response, responses_file
-from arena_kit.judging.records import (
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, responses_file
+from arena_kit.judging.quality.canaries.pairs import canary_pairs
+from arena_kit.judging.verdicts.records import (
     Answer,
     JudgeRequest,
     Judgment,
@@ -43,10 +45,8 @@ from arena_kit.judging.records import (
     Status,
     Verdict,
 )
-from arena_kit.judging.rendering import Rubric
-from arena_kit.judging.terms import AskingTerms, Pace
-from arena_kit.judging.tournament import Material
-from arena_kit.judging.verdicts import presentations, settle
+from arena_kit.judging.verdicts.rendering import Rubric
+from arena_kit.judging.verdicts.settle import presentations, settle
 from arena_kit.reporting.html import export_report
 from tests.emulator import Emulator
 

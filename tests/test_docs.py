@@ -29,8 +29,8 @@ from click.testing import CliRunner
 from arena_kit import Study, __version__, read_battles, write_battles
 from arena_kit.cli.main import main
 from arena_kit.files import read_value, read_yaml
-from arena_kit.runs.parameters import parameters_of
-from arena_kit.runs.settings import validated
+from arena_kit.runs.settings.files import validated
+from arena_kit.runs.settings.parameters import parameters_of
 from tests.samples import ROOT, SMALL, copy_workspace, edited
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"),

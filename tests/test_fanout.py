@@ -23,7 +23,7 @@ from arena_kit.cli.simulate import simulated
 from arena_kit.fanout import VARIABLE, fan_out, on_cluster, shares
 from arena_kit.files import write_text
 from arena_kit.matchmaking.world import World
-from arena_kit.rating.streamed import rate_boards
+from arena_kit.rating.on_disk.bradley_terry import rate_boards
 from arena_kit.rating.streamed_replays import replay_boards
 from arena_kit.runs.sweep import Grid, run_sweep
 from tests.samples import asked, expanded

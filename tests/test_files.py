@@ -27,7 +27,7 @@ from arena_kit.files import (
     write_jsonl,
     write_text,
 )
-from arena_kit.judging.prompts import (
+from arena_kit.judging.pairs.prompts import (
     ExpectedBehavior,
     Prompt,
     Response,

@@ -15,9 +15,9 @@ import nbformat
 import pytest
 
 from arena_kit.files import read_yaml
-from arena_kit.runs.notebooks import notebook_defaults, notebook_parameters
-from arena_kit.runs.parameters import parameters_of
-from arena_kit.runs.settings import validated
+from arena_kit.runs.notebook.run import notebook_defaults, notebook_parameters
+from arena_kit.runs.settings.files import validated
+from arena_kit.runs.settings.parameters import parameters_of
 from tests.samples import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -7,7 +7,7 @@ from collections import Counter
 from statistics import mean
 
 from arena_kit import Response
-from arena_kit.judging.prompts import read_prompts, read_responses
+from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from tests.samples import SAMPLE
 
 ENTRANTS = ("aspen", "birch", "cedar", "dogwood")

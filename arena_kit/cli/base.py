@@ -78,9 +78,9 @@ def _warn(message: Warning | str, *_where: object) -> None:
 
 def _service_code(error: RuntimeError) -> int:
     """The exit code of an error of a paid service; other errors are ours and go on."""
-    from arena_kit.judging.cost import CostError
-    from arena_kit.judging.gate import UnfitJudgeError
+    from arena_kit.judging.asking.cost import CostError
     from arena_kit.judging.judges.base import PausedError, ServiceError
+    from arena_kit.judging.quality.gate import UnfitJudgeError
 
     if isinstance(error, CostError | PausedError | UnfitJudgeError):
         return REFUSED
@@ -140,7 +140,7 @@ def policy_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def policy_of(file: Path | None) -> Policy:
     """The policy of a file, or the one at hand."""
     from arena_kit.policy.constants import Policy
-    from arena_kit.runs.settings import DEFAULT_POLICY, read_policy
+    from arena_kit.runs.settings.files import DEFAULT_POLICY, read_policy
 
     if file is None and not DEFAULT_POLICY.is_file():
         return Policy()
@@ -164,7 +164,7 @@ def cluster_option(command: Callable[P, R]) -> Callable[P, R]:
 
 def record_folder(name: str) -> Path:
     """A record by its folder or, in a workspace, by its name in runs/: a type of arguments."""
-    from arena_kit.runs.record import find_root, runs_folder
+    from arena_kit.runs.record.record import find_root, runs_folder
 
     path = Path(name)
     if path.exists() or path.name != name:

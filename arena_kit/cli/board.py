@@ -14,7 +14,7 @@ from arena_kit.policy.constants import Phase
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.tables import Table, number, percent, ranks_text, span
 from arena_kit.reporting.tournament_tables import SCALES, barred_text, missing_text
-from arena_kit.runs.record import open_record
+from arena_kit.runs.record.record import open_record
 
 _FEW = 3  # models of a tier that are named
 

@@ -44,8 +44,8 @@ def cascade(
     from arena_kit.battles.battle import Source
     from arena_kit.files import DataError
     from arena_kit.judging.cascade import Cascade
-    from arena_kit.runs.battles import battles_of
     from arena_kit.runs.cascade import calibrated
+    from arena_kit.runs.record.battles import battles_of
 
     try:
         how = Cascade(target=target, risk=risk, coverage=coverage)

@@ -49,8 +49,8 @@ def _notebook_name(what: str, params_file: Path | None) -> str:
     """The notebook that is meant; empty where the ledger is. A file is a ledger, and so is
     anything with a suffix or a folder; any other word is a notebook, known or not.
     """
-    from arena_kit.runs.notebooks import known_notebooks
-    from arena_kit.runs.record import find_root
+    from arena_kit.runs.notebook.run import known_notebooks
+    from arena_kit.runs.record.record import find_root
 
     if what:
         plain = what == Path(what).stem
@@ -64,8 +64,8 @@ def _notebook_name(what: str, params_file: Path | None) -> str:
 def _check_run(name: str, params_file: Path | None, overrides: dict[str, str]) -> None:
     from arena_kit.cli import terminal
     from arena_kit.reporting.tables import facts
-    from arena_kit.runs.notebooks import ready_run
-    from arena_kit.runs.record import find_root
+    from arena_kit.runs.notebook.run import ready_run
+    from arena_kit.runs.record.record import find_root
 
     ready = ready_run(name, root=find_root(), params_file=params_file, overrides=overrides)
     terminal.show_table(facts(ready.facts(), name="check"))

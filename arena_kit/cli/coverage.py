@@ -30,7 +30,7 @@ def coverage(file: Path, policy_file: Path | None, as_json: bool, how: HowToRead
     from arena_kit.cli.terminal import show_table
     from arena_kit.reporting.coverage import coverage_rows, coverage_table
     from arena_kit.runs.coverage import covered_files
-    from arena_kit.runs.progress import PATIENCE, status_line
+    from arena_kit.runs.record.progress import PATIENCE, status_line
 
     meter, policy = Meter(), policy_of(policy_file)
     with status_line(meter.words, after=PATIENCE):

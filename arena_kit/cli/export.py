@@ -12,10 +12,10 @@ from arena_kit.cli.base import PATH, echo, main, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate import METHODS
 from arena_kit.files import DataError
-from arena_kit.runs.every_eval_ever import Provenance, Relationship
+from arena_kit.runs.record.every_eval_ever import Provenance, Relationship
 
 if TYPE_CHECKING:
-    from arena_kit.runs.exports import RatingRow
+    from arena_kit.runs.record.exports import RatingRow
 
 _RELATIONSHIPS = get_args(Relationship)
 
@@ -56,7 +56,7 @@ def export(
         _export_battles(source, out, dimension, how)
         return
     if target == "csv":
-        from arena_kit.runs.exports import write_ratings_csv
+        from arena_kit.runs.record.exports import write_ratings_csv
 
         rows, _ = _ratings(source, dimension, methods, how)
         write_ratings_csv(out, rows)
@@ -74,7 +74,7 @@ def export(
 def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
     from arena_kit.battles.readers.formats import format_of
     from arena_kit.battles.writers import spoken, write_fastchat
-    from arena_kit.runs.battles import battles_of
+    from arena_kit.runs.record.battles import battles_of
 
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     whole_file = source.is_file() and dimension is None
@@ -88,9 +88,9 @@ def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
 ) -> tuple[list[RatingRow], Provenance]:
     """The ratings of a record or file, and where they come from."""
-    from arena_kit.runs.battles import battles_of
-    from arena_kit.runs.every_eval_ever import file_provenance, record_provenance
-    from arena_kit.runs.exports import rated_rows, recorded_rows
+    from arena_kit.runs.record.battles import battles_of
+    from arena_kit.runs.record.every_eval_ever import file_provenance, record_provenance
+    from arena_kit.runs.record.exports import rated_rows, recorded_rows
 
     if source.is_dir():
         if methods:
@@ -116,7 +116,7 @@ def _export_documents(
     organization: str,
     relationship: Relationship,
 ) -> None:
-    from arena_kit.runs.every_eval_ever import write_documents
+    from arena_kit.runs.record.every_eval_ever import write_documents
 
     files = write_documents(
         out,

@@ -22,7 +22,7 @@ def import_responses(logs: tuple[str, ...], out: Path) -> None:
     Arena-Hard (model_answer). Several models on the same samples become entrants; NAME= gives one
     another name than its log does. lm-eval's samples do not name the model: their folder does.
     """
-    from arena_kit.judging.answer_logs.collection import collect
+    from arena_kit.judging.pairs.answer_logs.collection import collect
 
     if out.exists() and any(out.iterdir()):
         raise DataError(f"{out}: holds files of its own; choose a new or empty folder")

@@ -16,7 +16,7 @@ def lab(options: tuple[str, ...]) -> None:
     OPTIONS are JupyterLab's own, such as --no-browser or --port 9000. Needs the extra `lab`:
     pip install 'arena-kit[lab]'
     """
-    from arena_kit.runs.record import find_root
-    from arena_kit.runs.workspace import open_lab
+    from arena_kit.runs.record.record import find_root
+    from arena_kit.runs.settings.workspace import open_lab
 
     open_lab(find_root(), options)

@@ -24,7 +24,7 @@ def backup(file: Path, tournament: Path | None) -> None:
     To restore, put FILE in the ledger's place while no run is going on, and remove what
     stands beside it under its name with -wal and -shm.
     """
-    from arena_kit.judging.ledger_upkeep import back_up
+    from arena_kit.judging.ledger.upkeep import back_up
 
     back_up(ledger_path(tournament), file)
     _verify(file)
@@ -32,9 +32,9 @@ def backup(file: Path, tournament: Path | None) -> None:
 
 def verify_ledger(file: Path | None, tournament: Path | None, *, forget: bool) -> None:
     """Verify a ledger or a backup, after damaged answers were forgotten where that is wanted."""
-    from arena_kit.judging.cost import dollars
-    from arena_kit.judging.ledger import Ledger
-    from arena_kit.judging.ledger_upkeep import forget_damaged
+    from arena_kit.judging.asking.cost import dollars
+    from arena_kit.judging.ledger.ledger import Ledger
+    from arena_kit.judging.ledger.upkeep import forget_damaged
 
     path = file or ledger_path(tournament)
     if forget:
@@ -48,7 +48,7 @@ def verify_ledger(file: Path | None, tournament: Path | None, *, forget: bool) -
 
 def _verify(path: Path) -> None:
     """Say that a ledger is as it was kept, or name what is damaged and end with 2."""
-    from arena_kit.judging.ledger_upkeep import check as verify
+    from arena_kit.judging.ledger.upkeep import check as verify
 
     findings = verify(path)
     for damaged in findings.answers:
@@ -69,8 +69,8 @@ def _verify(path: Path) -> None:
 
 def ledger_path(tournament: Path | None) -> Path:
     """Where the ledger of a tournament file is."""
-    from arena_kit.runs.record import find_root
-    from arena_kit.runs.settings import DEFAULT_TOURNAMENT, read_tournament
+    from arena_kit.runs.record.record import find_root
+    from arena_kit.runs.settings.files import DEFAULT_TOURNAMENT, read_tournament
 
     root = find_root()
     return root / read_tournament(root / (tournament or DEFAULT_TOURNAMENT)).verdicts

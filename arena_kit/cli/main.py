@@ -39,7 +39,7 @@ def init(folder: Path) -> None:
 
     Works from an installed package alone. Then: cd FOLDER && arena-kit run pilot
     """
-    from arena_kit.runs.workspace import init_workspace
+    from arena_kit.runs.settings.workspace import init_workspace
 
     for path in init_workspace(folder):
         echo(path)

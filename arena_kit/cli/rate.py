@@ -27,11 +27,11 @@ from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
 from arena_kit.cli.rate_stream import rate_stream, streams
 from arena_kit.files import DataError
-from arena_kit.judging.panels import Panel, Voting, panel
+from arena_kit.judging.verdicts.panels import Panel, Voting, panel
 from arena_kit.rating.base import Ratings, each_rated
-from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.elo import PermutationElo
-from arena_kit.rating.glicko2 import Glicko2
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.elo.method import PermutationElo
+from arena_kit.rating.glicko2.method import Glicko2
 from arena_kit.rating.judge_aware import JudgeAware
 
 Method = PermutationElo | BradleyTerry | Glicko2 | JudgeAware
@@ -135,8 +135,8 @@ def rate(
     votes they rest on and how many more the open ones need. Several judges on the same pairs vote
     as a --panel, or are told apart by --method judge-aware.
     """
-    from arena_kit.runs.battles import battles_file, manifest_of
-    from arena_kit.runs.progress import PATIENCE, status_line
+    from arena_kit.runs.record.battles import battles_file, manifest_of
+    from arena_kit.runs.record.progress import PATIENCE, status_line
 
     method = _SHORT.get(method or "", method)
     if verdicts is not None:
@@ -178,8 +178,8 @@ def _read(
     files: tuple[Path, ...], how: HowToRead, dimension: str | None, covariates: tuple[str, ...]
 ) -> BattleLog:
     """The battles of all files."""
-    from arena_kit.runs.battles import battles_of
-    from arena_kit.runs.progress import PATIENCE, status_line
+    from arena_kit.runs.record.battles import battles_of
+    from arena_kit.runs.record.progress import PATIENCE, status_line
 
     with status_line(lambda: f"reading {files[0]}", after=PATIENCE):
         every = [
@@ -204,7 +204,7 @@ def _show(
 ) -> None:
     """Print ratings and what may be said about them."""
     from arena_kit.cli import terminal
-    from arena_kit.runs.progress import PATIENCE, status_line
+    from arena_kit.runs.record.progress import PATIENCE, status_line
 
     with status_line(lambda: "looking at which orders are decided", after=PATIENCE):
         claims = _claims(results, logs, margin, judged=judged)
@@ -225,7 +225,7 @@ def _claims(
     """What may be said about the order of every dimension; nothing by Elo and
     Glicko-2.
     """
-    from arena_kit.runs.artifacts import claimed
+    from arena_kit.runs.record.artifacts import claimed
 
     return {
         name: claimed(ratings, logs[name], margin, judged=judged)
@@ -251,8 +251,8 @@ def _warn_if_long(method: Method, n_battles: int) -> None:
 
 def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
     """The method that is named, else the default one, with a record's settings and the changes."""
-    from arena_kit.runs.battles import battles_file, manifest_of
-    from arena_kit.runs.settings import recorded_settings, validated
+    from arena_kit.runs.record.battles import battles_file, manifest_of
+    from arena_kit.runs.settings.files import recorded_settings, validated
 
     file = battles_file(file)
     recorded = manifest_of(file).get("rating", {})
@@ -281,7 +281,7 @@ def _names(text: str) -> list[str]:
 def _rated_json(
     results: dict[str, Ratings], unrated: dict[str, str], claims: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    from arena_kit.runs.artifacts import rows_with_ranks
+    from arena_kit.runs.record.artifacts import rows_with_ranks
 
     some = next(iter(results.values()))
     several = len(results) + len(unrated) > 1
@@ -322,7 +322,7 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
     interval of that change, and which decided orders were lost, gained or reversed.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.compare import compare_records
+    from arena_kit.runs.record.compare import compare_records
 
     comparison = compare_records(before, after)
     if as_json:

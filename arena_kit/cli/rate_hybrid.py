@@ -11,7 +11,7 @@ from arena_kit.battles.readers.format import Columns
 from arena_kit.cli.base import Lists, echo, echo_json
 from arena_kit.cli.imports import HowToRead
 from arena_kit.files import DataError
-from arena_kit.rating.hybrid import Hybrid, HybridRatings
+from arena_kit.rating.with_judge.hybrid import Hybrid, HybridRatings
 
 METHOD = "bradley-terry"
 #: What `--set` takes beside the settings of Bradley–Terry.
@@ -35,7 +35,7 @@ def rate_together(
     as_json: bool,
 ) -> None:
     """Rate FILE's votes and a judge's verdicts together, and print the boards."""
-    from arena_kit.runs.hybrid import BattlesFile, VotesAndVerdicts, hybrid_method
+    from arena_kit.runs.placement.hybrid import BattlesFile, VotesAndVerdicts, hybrid_method
 
     if method not in (None, METHOD):
         raise DataError(
@@ -67,7 +67,7 @@ def refuse_alone(verdicts_winner: str, judge_model: str) -> None:
 
 def _as_json(boards: Mapping[str, HybridRatings], unrated: Mapping[str, str]) -> dict[str, Any]:
     """One board as it is; several under their dimensions."""
-    from arena_kit.runs.hybrid import hybrid_summary
+    from arena_kit.runs.placement.hybrid import hybrid_summary
 
     summaries = {name: hybrid_summary(board) for name, board in boards.items()}
     if len(boards) + len(unrated) == 1:

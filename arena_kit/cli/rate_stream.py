@@ -8,8 +8,8 @@ from arena_kit.battles.stream_source import battle_files, large, streamable
 from arena_kit.battles.streams import Meter
 from arena_kit.cli.imports import HowToRead
 from arena_kit.files import DataError
-from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.runs.stream import Method, RatedFiles, rated_files
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.runs.record.rate_files import Method, RatedFiles, rated_files
 
 
 def streams(
@@ -44,7 +44,7 @@ def _large(method: Method, file: Path, how: HowToRead) -> bool:
 
 def rate_stream(method: Method, file: Path, how: HowToRead, dimension: str | None) -> RatedFiles:
     """Rate battles where they are, saying how many rows have passed and how long it will take."""
-    from arena_kit.runs.progress import PATIENCE, status_line
+    from arena_kit.runs.record.progress import PATIENCE, status_line
 
     path = file / "battles.jsonl" if (file / "battles.jsonl").is_file() else file
     meter = Meter()

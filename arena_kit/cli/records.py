@@ -59,7 +59,7 @@ def list_runs(runs_dir: Path | None, as_json: bool) -> None:
 @plain_errors
 def open_run(run: Path) -> None:
     """Print the path of a run's report, and open it where there is a display."""
-    from arena_kit.runs.record import open_record
+    from arena_kit.runs.record.record import open_record
 
     status = open_record(run).get("status")
     report = run / "report.html"
@@ -85,8 +85,8 @@ def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool)
     Kept are runs that still go on, and records that another one, or a file in params/, names
     (as what it replays, rates or compares with). Verdicts are in the ledger and stay.
     """
-    from arena_kit.runs import pruning
-    from arena_kit.runs.record import find_root
+    from arena_kit.runs.record import pruning
+    from arena_kit.runs.record.record import find_root
 
     age = pruning.age(older_than) if older_than else None
     folder = _folder(runs_dir)
@@ -118,8 +118,8 @@ def site(records: tuple[Path, ...], out: Path, people: Path | None, runs_dir: Pa
     RUN is a record's folder, or its name in runs/; without one, all records there. The site
     needs no server: open its index.html, or publish the folder. Its path is the last line printed.
     """
-    from arena_kit.runs.battles import human_votes
-    from arena_kit.runs.record import open_record
+    from arena_kit.runs.record.battles import human_votes
+    from arena_kit.runs.record.record import open_record
     from arena_kit.site.build import build_site
     from arena_kit.site.overview import records_in
 
@@ -136,7 +136,7 @@ def site(records: tuple[Path, ...], out: Path, people: Path | None, runs_dir: Pa
 
 
 def _folder(given: Path | None) -> Path:
-    from arena_kit.runs.record import find_root, runs_folder
+    from arena_kit.runs.record.record import find_root, runs_folder
 
     return given or runs_folder(find_root())
 

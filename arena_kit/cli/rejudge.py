@@ -56,9 +56,9 @@ def rejudge(
     goes through the ledger, the forecast and the cap of any run; exit codes as for run.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.notebooks import planned, run_notebook
-    from arena_kit.runs.record import find_root
-    from arena_kit.runs.rejudge import ARTIFACT, notebook_for
+    from arena_kit.runs.notebook.run import planned, run_notebook
+    from arena_kit.runs.record.record import find_root
+    from arena_kit.runs.tournament.rejudge import ARTIFACT, notebook_for
 
     if only_unsure and cascade:
         raise click.UsageError("--only-unsure and --cascade both choose the pairs; name one")

@@ -29,9 +29,9 @@ from arena_kit.cli.base import (
 from arena_kit.cli.ledger import ledger_path, with_tournament
 
 if TYPE_CHECKING:
-    from arena_kit.judging.cost import Forecast
-    from arena_kit.runs.plan import Plan
-    from arena_kit.runs.record import Record
+    from arena_kit.judging.asking.cost import Forecast
+    from arena_kit.runs.record.record import Record
+    from arena_kit.runs.tournament.plan import Plan
 
 with_overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
@@ -49,8 +49,8 @@ Overrides = tuple[tuple[str, str], ...]
 def _notebooks() -> Lists:
     """The notebooks of the workspace, or those that `init` would put there, with their titles."""
     from arena_kit.files import DataError, read_json
-    from arena_kit.runs.record import find_root
-    from arena_kit.runs.workspace import source_folder
+    from arena_kit.runs.record.record import find_root
+    from arena_kit.runs.settings.workspace import source_folder
 
     try:
         root = find_root()
@@ -95,9 +95,9 @@ def run(
     record is kept), 2 wrong usage or input, 3 refused (cost cap, missing verdicts offline,
     locked, no credit).
     """
-    from arena_kit.judging.records import Status
-    from arena_kit.runs.notebooks import run_notebook
-    from arena_kit.runs.record import find_root
+    from arena_kit.judging.verdicts.records import Status
+    from arena_kit.runs.notebook.run import run_notebook
+    from arena_kit.runs.record.record import find_root
 
     start = partial(
         run_notebook,
@@ -124,9 +124,9 @@ def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: b
     Answers that were paid for are in the ledger, and batches that went on without us are
     collected; only what is still missing is sent. Exit codes as for run.
     """
-    from arena_kit.judging.records import Status
-    from arena_kit.runs.notebooks import resume_notebook
-    from arena_kit.runs.record import find_root
+    from arena_kit.judging.verdicts.records import Status
+    from arena_kit.runs.notebook.run import resume_notebook
+    from arena_kit.runs.record.record import find_root
 
     go_on = partial(
         resume_notebook,
@@ -144,7 +144,7 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
     """
     from arena_kit.cli.board import show_board
     from arena_kit.files import read_json
-    from arena_kit.runs.notebooks import RunFailedError
+    from arena_kit.runs.notebook.run import RunFailedError
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # leaves a failed record
     try:
@@ -191,7 +191,7 @@ def cost(
     is told how large a gap must be to be decided.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.expected import expectations
+    from arena_kit.runs.tournament.power import expectations
 
     if not (name or params_file):
         raise click.UsageError("name a notebook, or a parameter file with --params")
@@ -215,9 +215,9 @@ def _forecasts(
     """The forecasts of a run by their titles, its cap, all of it as plain values, and the plan of a
     tournament.
     """
-    from arena_kit.runs.arena_plan import ArenaPlan
-    from arena_kit.runs.parameters import AdaptiveParams, PlacementParams
-    from arena_kit.runs.plan import read_file, read_given, read_plan
+    from arena_kit.runs.placement.plan import ArenaPlan
+    from arena_kit.runs.settings.parameters import AdaptiveParams, PlacementParams
+    from arena_kit.runs.tournament.plan import read_file, read_given, read_plan
 
     of_a_model = not name and "model" in read_file(file)  # which only a placement names
     if name == "placement" or of_a_model:
@@ -254,9 +254,9 @@ def batches(
 ) -> None:
     """List the batches that are under way, or cancel one."""
     from arena_kit.cli import terminal
-    from arena_kit.judging.ledger import Ledger
-    from arena_kit.runs.batches import Batches
-    from arena_kit.runs.record import find_root
+    from arena_kit.judging.ledger.ledger import Ledger
+    from arena_kit.runs.record.record import find_root
+    from arena_kit.runs.tournament.batches import Batches
 
     ledger = Ledger(ledger_path(tournament))
     sent = Batches(ledger=ledger, root=find_root(), key_variable=key_variable)
@@ -289,8 +289,8 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
     was paid for is in the ledger. Responses of a changed definition are made anew.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.generation import Generation
-    from arena_kit.runs.plan import read_file
+    from arena_kit.runs.tournament.generate import Generation
+    from arena_kit.runs.tournament.plan import read_file
 
     given = read_file(params_file) | ({"offline": True} if offline else {})
     generation = Generation.read(given, str(params_file))

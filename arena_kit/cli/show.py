@@ -26,7 +26,7 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
     Needs nothing but the record's folder; texts need one that kept its inputs.
     """
     from arena_kit.cli.board import show_board
-    from arena_kit.runs.record import open_record
+    from arena_kit.runs.record.record import open_record
 
     if battle or as_json:
         for row in _battles(record, battle):
@@ -41,7 +41,7 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
 
 def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
     """The battles of a record with their texts and what the judge said; one where it is wanted."""
-    from arena_kit.runs.inputs import record_texts
+    from arena_kit.runs.record.inputs import record_texts
     from arena_kit.site.reading import verdicts_of
 
     log, texts = record_texts(record)

@@ -53,7 +53,7 @@ def sweep(
     """
     from tqdm import tqdm
 
-    from arena_kit.runs.record import find_root, runs_folder
+    from arena_kit.runs.record.record import find_root, runs_folder
     from arena_kit.runs.sweep import Grid, run_sweep
 
     root = find_root()

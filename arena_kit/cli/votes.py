@@ -188,8 +188,8 @@ def opened_arena(
     tournament: Path, policy: Path, dimension: str | None, store: str, **limits: Any
 ) -> tuple[LiveArena, bytes]:
     """The arena, with these limits, and the key of its store."""
-    from arena_kit.runs.inputs import tournament_inputs
-    from arena_kit.runs.record import find_root
+    from arena_kit.runs.record.inputs import tournament_inputs
+    from arena_kit.runs.record.record import find_root
 
     _need_extra()
     from arena_kit.voting.limits import Limits
@@ -216,7 +216,7 @@ def kept_store(store: str) -> VoteStore:
 
 
 def _where(store: str) -> str:
-    from arena_kit.runs.record import find_root
+    from arena_kit.runs.record.record import find_root
 
     if store:
         return store

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
-from arena_kit.judging.agreement import matched, verdicts
+from arena_kit.judging.quality.agreement import matched, verdicts
 from arena_kit.judging.quality.regression import fitted
-from arena_kit.judging.records import Judgment, Settlement
-from arena_kit.judging.verdicts import share_of_first
-from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.judging.verdicts.records import Judgment, Settlement
+from arena_kit.judging.verdicts.settle import share_of_first
+from arena_kit.rating.bradley_terry.method import BradleyTerry
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]

@@ -18,14 +18,14 @@ from typing import Any
 from filelock import FileLock
 
 from arena_kit.files import DataError, read_json, write_json
+from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.drift import DriftReport, Look
 from arena_kit.judging.judges.base import Judge, cache_keys
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.pairing import drawn_in_turn
-from arena_kit.judging.prompts import Pair, Prompt, Response
-from arena_kit.judging.records import JudgeRequest, Settlement, Verdict
-from arena_kit.judging.tournament import Material
-from arena_kit.judging.verdicts import settle_all, verdict_of
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.pairing import drawn_in_turn
+from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
+from arena_kit.judging.verdicts.records import JudgeRequest, Settlement, Verdict
+from arena_kit.judging.verdicts.settle import settle_all, verdict_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

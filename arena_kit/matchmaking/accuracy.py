@@ -26,9 +26,9 @@ from arena_kit.policy.rules import (
     ranked_neighbours,
     stability_badge,
 )
-from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings, rated_or_none
-from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.claims import claims
 
 #: Points by which neighbours may truly stand the other way round in a claim that still holds.
 CLAIM_MARGIN = 20.0

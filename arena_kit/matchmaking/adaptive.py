@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating import claims
 from arena_kit.rating.base import MIN_QUESTIONS, Ratings, check_settings, known
-from arena_kit.rating.prospects import chance_decided, covariance, gap_variance, information
+from arena_kit.rating.claims import claims
+from arena_kit.rating.claims.power import chance_decided, covariance, gap_variance, information
 
 Floats = NDArray[np.float64]
 Calls = NDArray[np.bool_]

@@ -15,7 +15,7 @@ from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.ratings import glicko2_of, update_elo, votes_in_order
 from arena_kit.policy.rules import ranked
-from arena_kit.rating.glicko2 import GlickoState
+from arena_kit.rating.glicko2.method import GlickoState
 
 _SCORES = {Outcome.MODEL_A: 1.0, Outcome.MODEL_B: 0.0, Outcome.TIE: 0.5, Outcome.BOTH_BAD: None}
 

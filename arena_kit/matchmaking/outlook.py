@@ -20,11 +20,11 @@ from arena_kit.battles.battle import B_WINS, BOTH_BAD, OUTCOMES, TIE
 from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers
-from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings, rated_or_none
-from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.evidence import CLAIMS_ABOUT
-from arena_kit.rating.prospects import chance_decided
+from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.claims import claims
+from arena_kit.rating.claims.power import chance_decided
 
 _MANY = 100_000  # votes of one pair beyond any arena
 

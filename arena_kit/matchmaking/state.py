@@ -20,8 +20,8 @@ from arena_kit.policy.constants import Policy, Repeats
 from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, joined
 from arena_kit.policy.tally import Pair, Tally, grown
-from arena_kit.rating.bradley_terry import one_thread
-from arena_kit.rating.glicko2 import replay_order
+from arena_kit.rating.bradley_terry.method import one_thread
+from arena_kit.rating.glicko2.method import replay_order
 
 
 class Meetings:

@@ -11,7 +11,7 @@ from enum import IntEnum
 from math import isclose
 from typing import Literal
 
-from arena_kit.rating.evidence import CLAIMS_ABOUT
+from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
 
 #: The lane beside those of the policy as written.
 DECIDES = "decide"

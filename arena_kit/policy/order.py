@@ -16,8 +16,8 @@ import numpy as np
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Policy
-from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
+from arena_kit.rating.claims import claims
 
 _WEEK = np.timedelta64(7, "D")
 _LATELY = 4  # weeks behind the present rate of votes

@@ -14,9 +14,9 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import LegacyElo, Policy
 from arena_kit.policy.exposure import Due, DueWindow, Roster, aimed_votes, joined
 from arena_kit.rating.base import Ratings, components, expected_share, scores
-from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.evidence import CLAIMS_ABOUT
-from arena_kit.rating.glicko2 import Glicko2, GlickoHistory, GlickoState, replay_order
+from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.glicko2.method import Glicko2, GlickoHistory, GlickoState, replay_order
 
 
 def epoch_of(policy: Policy) -> str:

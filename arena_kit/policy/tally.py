@@ -14,7 +14,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.exposure import Counts, DueWindow, Floats, Numbers, Roster, aimed_votes
-from arena_kit.rating.glicko2 import replay_order
+from arena_kit.rating.glicko2.method import replay_order
 
 #: Why weighted battles are refused.
 NOT_SINGLE = "coverage counts single votes and cannot use weights or pair counts"

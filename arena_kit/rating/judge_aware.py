@@ -20,10 +20,10 @@ from arena_kit.rating.base import (
     ranked,
     scores,
 )
-from arena_kit.rating.bradley_terry import BothBad, BradleyTerry, Inconsistent, one_thread
-from arena_kit.rating.critical import t_score
-from arena_kit.rating.evidence import Evidence
-from arena_kit.rating.likelihood import Pairs
+from arena_kit.rating.bradley_terry.clusters import Evidence
+from arena_kit.rating.bradley_terry.likelihood import Pairs
+from arena_kit.rating.bradley_terry.method import BothBad, BradleyTerry, Inconsistent, one_thread
+from arena_kit.rating.claims.critical_values import t_score
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]

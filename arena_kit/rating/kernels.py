@@ -18,8 +18,8 @@ from numba import njit, typeof
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from arena_kit.rating import glicko2_steps
-from arena_kit.rating.likelihood import damping
+from arena_kit.rating.bradley_terry.likelihood import damping
+from arena_kit.rating.glicko2 import steps as glicko2_steps
 from arena_kit.rating.splitmix import GAMMA, mix
 
 Floats = NDArray[np.float64]

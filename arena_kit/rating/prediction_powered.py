@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import Rating, Ratings, rated_or_none
-from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.influence import Influence, sandwich
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from arena_kit.rating.base import MIN_QUESTIONS, questions_seen, together
-from arena_kit.rating.elo_replay import Games
+from arena_kit.rating.elo.replay import Games
 from arena_kit.rating.splitmix import draw
 
 _AHEAD = 8  # resamples whose clusters are drawn before they are counted

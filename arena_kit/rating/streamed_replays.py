@@ -29,16 +29,16 @@ from arena_kit.rating.base import (
     scores,
     why_no_interval,
 )
-from arena_kit.rating.critical import widening
-from arena_kit.rating.elo import PermutationElo
-from arena_kit.rating.elo_replay import Games
-from arena_kit.rating.glicko2 import Glicko2
-from arena_kit.rating.glicko2_replay import GlickoRule, States, replay
-from arena_kit.rating.poisson_weights import PoissonWeights
+from arena_kit.rating.bradley_terry.tie_models import Floats
+from arena_kit.rating.claims.critical_values import widening
+from arena_kit.rating.elo.method import PermutationElo
+from arena_kit.rating.elo.replay import Games
+from arena_kit.rating.glicko2.method import Glicko2
+from arena_kit.rating.glicko2.replay import GlickoRule, States, replay
+from arena_kit.rating.on_disk.bradley_terry import counted, dimensions
+from arena_kit.rating.on_disk.poisson_weights import PoissonWeights
+from arena_kit.rating.on_disk.sketch import Sketch
 from arena_kit.rating.resampling import interval
-from arena_kit.rating.sketch import Sketch
-from arena_kit.rating.streamed import counted, dimensions
-from arena_kit.rating.tie_models import Floats
 
 #: Games of a chunk, times replays, from which compiled code pays for its start.
 COMPILED_FROM = 100_000
@@ -207,7 +207,7 @@ def _play_elo(
 ) -> Floats:
     columns: list[Any] = [games.a, games.b, games.score, times]
     if compiled:
-        from arena_kit.rating import stream_kernels
+        from arena_kit.rating.on_disk import kernels as stream_kernels
 
         ratings = state.copy()
         stream_kernels.play_elo(*columns, k, unit, ratings)

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
-from arena_kit.judging.pairing import Pairing
+from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
-from arena_kit.rating import claims
+from arena_kit.rating.claims import claims
 from arena_kit.reporting.figures import ACCENT, LINE, legend_below, panels_of, plot, shown_name
 from arena_kit.reporting.neighbours import SO_MANY, more_text, orders
 from arena_kit.reporting.tables import DASH, Table, span

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from arena_kit.judging.gate import Gate
-from arena_kit.rating import claims
+from arena_kit.judging.quality.gate import Gate
 from arena_kit.rating.base import Ratings
+from arena_kit.rating.claims import claims
 from arena_kit.reporting.judge_quality import sentence as gate_line
 
 FILE = "answer.json"

@@ -9,7 +9,7 @@ from math import ceil
 from arena_kit.policy.constants import Phase
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.rules import Badge, PublicationLabel
-from arena_kit.rating.claims import two_digits
+from arena_kit.rating.claims.claims import two_digits
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, number, percent
 from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.validity.formats import flat

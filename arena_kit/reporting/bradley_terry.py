@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
+from arena_kit.rating.claims import claims
 from arena_kit.reporting.figures import (
     INK,
     cell_size,

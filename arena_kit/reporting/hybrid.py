@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.figure import Figure
 
-from arena_kit.rating import claims
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.hybrid import HybridRatings
+from arena_kit.rating.claims import claims
+from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.reporting.figures import (
     ACCENT,
     LINE,

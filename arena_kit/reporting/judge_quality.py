@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from html import escape
 from textwrap import fill
 
-from arena_kit.judging.agreement import Agreement, Share
-from arena_kit.judging.gate import Finding, Gate, Level
+from arena_kit.judging.quality.agreement import Agreement, Share
 from arena_kit.judging.quality.dimension import DimensionQuality
+from arena_kit.judging.quality.gate import Finding, Gate, Level
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.quality.people import People
 from arena_kit.reporting.tables import DASH, Shown, Table, number

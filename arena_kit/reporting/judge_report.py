@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from arena_kit.judging.agreement import NOTHING, Share
-from arena_kit.judging.canaries.report import CanaryReport
-from arena_kit.judging.cost import dollars
-from arena_kit.judging.gate import Level
+from arena_kit.judging.asking.cost import dollars
+from arena_kit.judging.quality.agreement import NOTHING, Share
+from arena_kit.judging.quality.canaries.report import CanaryReport
 from arena_kit.judging.quality.compared import Judged, agree, cheapest
 from arena_kit.judging.quality.dimension import DimensionQuality
+from arena_kit.judging.quality.gate import Level
 from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot, shown_name
 from arena_kit.reporting.judge_quality import rest
 from arena_kit.reporting.tables import DASH, Table

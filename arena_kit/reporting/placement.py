@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 
 from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog
-from arena_kit.judging.cost import Forecast, dollars
-from arena_kit.rating import claims
+from arena_kit.judging.asking.cost import Forecast, dollars
 from arena_kit.rating.base import Rating, Ratings
-from arena_kit.rating.calibration import MIN_MODELS, MIN_SHARED
-from arena_kit.rating.hybrid import HybridRatings
-from arena_kit.rating.placement import Placed
+from arena_kit.rating.claims import claims
+from arena_kit.rating.with_judge.calibration import MIN_MODELS, MIN_SHARED
+from arena_kit.rating.with_judge.hybrid import HybridRatings
+from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.bradley_terry import share_text
 from arena_kit.reporting.figures import (

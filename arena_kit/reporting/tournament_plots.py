@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from arena_kit.judging.agreement import Share
+from arena_kit.judging.quality.agreement import Share
 from arena_kit.judging.quality.position import PositionBias
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.stability import Stability
+from arena_kit.rating.elo.k_stability import Stability
 from arena_kit.reporting.figures import (
     ACCENT,
     INK,

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 
-from arena_kit.judging.cost import Forecast, Spending, dollars
-from arena_kit.judging.pairing import Pairing
-from arena_kit.judging.prompts import Prompt, Response
+from arena_kit.judging.asking.cost import Forecast, Spending, dollars
+from arena_kit.judging.pairs.pairing import Pairing
+from arena_kit.judging.pairs.prompts import Prompt, Response
 from arena_kit.judging.quality.statuses import served_warning
-from arena_kit.judging.records import Judgment, Settlement, Status, Verdict
-from arena_kit.judging.verdicts import settlement_counts, status_counts
-from arena_kit.rating import claims
+from arena_kit.judging.verdicts.records import Judgment, Settlement, Status, Verdict
+from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.stability import Stability
+from arena_kit.rating.claims import claims
+from arena_kit.rating.elo.k_stability import Stability
 from arena_kit.reporting.tables import Shown, Table, facts, percent
 
 #: What claims are about, in words.

@@ -14,11 +14,11 @@ import numpy as np
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, read_json, write_json
 from arena_kit.judging.cascade import CalibratedCascade, Cascade, Tally, Verdicts, rating_gaps
-from arena_kit.judging.prompts import Pair
-from arena_kit.judging.records import Judgment
-from arena_kit.judging.verdicts import to_battles
-from arena_kit.runs.battles import judges_of
-from arena_kit.runs.settings import Strict, validated
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.records import Judgment
+from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.runs.record.battles import judges_of
+from arena_kit.runs.settings.files import Strict, validated
 
 
 class CascadeFile(Strict):

@@ -12,7 +12,7 @@ from arena_kit.battles.streams import BattleFiles, Meter
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.streamed_coverage import StreamedCoverage
 from arena_kit.rating.base import check_connected
-from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.bradley_terry.method import BradleyTerry
 
 
 @dataclass(frozen=True, slots=True)

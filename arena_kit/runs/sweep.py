@@ -18,7 +18,7 @@ from arena_kit.fanout import fan_out, work_stays_here
 from arena_kit.files import DataError, LockedError, read_json, read_yaml, write_json, write_text
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.sweep import SweepIndex, SweptRun
-from arena_kit.runs.notebooks import (
+from arena_kit.runs.notebook.run import (
     RunFailedError,
     known_notebooks,
     notebook_parameters,

@@ -13,10 +13,10 @@ from arena_kit.policy.constants import Phase
 from arena_kit.rating.base import RatingError
 from arena_kit.reporting.tables import DASH, number, percent, ranks_text, span
 from arena_kit.reporting.tournament_tables import ABOUT
-from arena_kit.runs import artifacts
-from arena_kit.runs.battles import battles_of
-from arena_kit.runs.compare import record_battles
-from arena_kit.runs.record import open_record
+from arena_kit.runs.record import artifacts
+from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.compare import record_battles
+from arena_kit.runs.record.record import open_record
 
 _TWO_SCALES = (
     "Bradley–Terry orders the board. Permutation Elo stands beside it on a scale of its own: it "

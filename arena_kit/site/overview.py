@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from arena_kit.files import DataError
-from arena_kit.judging.cost import dollars
-from arena_kit.runs.record import open_record
+from arena_kit.judging.asking.cost import dollars
+from arena_kit.runs.record.record import open_record
 from arena_kit.site.answers import answers, cautions_of
 
 P = ParamSpec("P")

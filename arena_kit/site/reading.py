@@ -15,9 +15,9 @@ from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.texts import BattleTexts, read_battle_texts
 from arena_kit.files import DataError, read_json, read_lines
-from arena_kit.runs.battles import battles_of
-from arena_kit.runs.inputs import FOLDER, NAMES, record_texts
-from arena_kit.runs.record import open_record
+from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.inputs import FOLDER, NAMES, record_texts
+from arena_kit.runs.record.record import open_record
 from arena_kit.site.overview import votes_note
 
 Verdicts = dict[str, list[dict[str, Any]]]

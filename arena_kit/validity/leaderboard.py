@@ -41,11 +41,11 @@ from arena_kit.policy.rules import (
     ranked_neighbours,
     stability_badge,
 )
-from arena_kit.rating import claims
 from arena_kit.rating.base import Rating, RatingError, Ratings
-from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.fragility import Fragile, fragility
-from arena_kit.rating.glicko2 import GlickoHistory, GlickoState
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.claims import claims
+from arena_kit.rating.claims.fragility import Fragile, fragility
+from arena_kit.rating.glicko2.method import GlickoHistory, GlickoState
 from arena_kit.validity.prompt_scores import ScoreSummary, adjusted_scores, raw_scores
 
 

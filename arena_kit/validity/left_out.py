@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import check_connected
-from arena_kit.rating.bradley_terry import BradleyTerry, one_thread
-from arena_kit.rating.likelihood import Cells, Pairs, fitted
-from arena_kit.rating.refits import refitted
-from arena_kit.rating.tie_models import TIE_MODELS, Floats
+from arena_kit.rating.bradley_terry.bootstrap import refitted
+from arena_kit.rating.bradley_terry.likelihood import Cells, Pairs, fitted
+from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
+from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Floats
 
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.intp]

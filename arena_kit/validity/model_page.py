@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import A_WINS, BOTH_BAD, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.order import PairOrder
-from arena_kit.rating import claims
 from arena_kit.rating.base import expected_share, known
-from arena_kit.rating.glicko2 import replay_order
+from arena_kit.rating.claims import claims
+from arena_kit.rating.glicko2.method import replay_order
 from arena_kit.validity.leaderboard import Leaderboard
 from arena_kit.validity.prompt_scores import Sides, rating_of
 from arena_kit.validity.weeks import numbered, untimed, week_numbers

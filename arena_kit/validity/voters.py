@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.rating.base import RatingError
-from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.validity.leans import Codes, Floats, Honest
 from arena_kit.validity.left_out import LeftOut
 from arena_kit.validity.voter_habits import Shared, copy, speed

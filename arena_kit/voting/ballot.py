@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from arena_kit.files import DataError, read_json
-from arena_kit.runs.settings import Strict, validated
+from arena_kit.runs.settings.files import Strict, validated
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.page import QUESTION, Opaque, ballot_page, shown_pair
 from arena_kit.voting.records import BallotVote, Choice

@@ -11,7 +11,7 @@ from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.rules import PublicationStatus, Standing, publication_status, ranked
 from arena_kit.rating.base import RatingError
-from arena_kit.rating.glicko2 import GlickoState
+from arena_kit.rating.glicko2.method import GlickoState
 from arena_kit.validity.leaderboard import Leaderboard, leaderboard
 from arena_kit.voting.audit import ExposureAudit, audited
 from arena_kit.voting.export import battle_log

@@ -18,7 +18,7 @@ from typing import Self
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import MatchmakingError
 from arena_kit.policy.constants import Policy
-from arena_kit.runs.settings import DEFAULT_POLICY, DEFAULT_TOURNAMENT, read_policy
+from arena_kit.runs.settings.files import DEFAULT_POLICY, DEFAULT_TOURNAMENT, read_policy
 from arena_kit.voting.board import LiveBoard
 from arena_kit.voting.limits import SECOND, Limits
 from arena_kit.voting.records import (

@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, write_json, write_text
 from arena_kit.rating.base import RatingError
-from arena_kit.rating.bradley_terry import BradleyTerry
+from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.reporting import vote_review
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
 from arena_kit.reporting.vote_review import Boards
-from arena_kit.runs import answers
-from arena_kit.runs.battles import arena_name, arena_note, battles_file, voted
-from arena_kit.runs.inputs import keep_inputs
-from arena_kit.runs.parameters import ReviewParams, parameters_in
-from arena_kit.runs.record import Record, Recorded, find_root
-from arena_kit.runs.settings import validated
+from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, voted
+from arena_kit.runs.record.inputs import keep_inputs
+from arena_kit.runs.record.record import Record, Recorded, find_root
+from arena_kit.runs.settings.files import validated
+from arena_kit.runs.settings.parameters import ReviewParams, parameters_in
+from arena_kit.runs.tournament import answers
 from arena_kit.validity.voters import VoterTests, voter_tests
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.files import DataError
-from arena_kit.judging.prompts import read_prompts, read_responses
-from arena_kit.runs.inputs import tournament_inputs
+from arena_kit.judging.pairs.prompts import read_prompts, read_responses
+from arena_kit.runs.record.inputs import tournament_inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.files import DataError
-from arena_kit.runs.record import find_root
-from arena_kit.runs.settings import DEFAULT_TOURNAMENT
+from arena_kit.runs.record.record import find_root
+from arena_kit.runs.settings.files import DEFAULT_TOURNAMENT
 from arena_kit.site.texts import plain, safe_html
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import Choice, Receipt, Shown

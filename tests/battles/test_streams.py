@@ -18,7 +18,7 @@ from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.stream_source import battle_files
 from arena_kit.battles.streams import BattleFiles, Meter
 from arena_kit.files import DataError
-from arena_kit.rating.glicko2 import replay_order
+from arena_kit.rating.glicko2.method import replay_order
 from tests.samples import asked
 
 PARTS = 3

@@ -9,7 +9,7 @@ import pytest
 
 from arena_kit import DataError, PermutationElo, Source, read_battles
 from arena_kit.battles.texts import read_battle_texts
-from arena_kit.runs.battles import battles_of, human_votes
+from arena_kit.runs.record.battles import battles_of, human_votes
 from tests.samples import call
 
 CROWD = "left,right,vote,item,worker\nx,y,left,q1,ann\ny,x,right,q2,bob\nx,y,skip,q2,bob\n"

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from arena_kit.cli.main import main
-from arena_kit.runs.workspace import START
+from arena_kit.runs.settings.workspace import START
 from tests.samples import ROOT, run_cells
 
 

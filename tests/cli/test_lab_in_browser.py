@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from arena_kit.runs.workspace import START
+from arena_kit.runs.settings.workspace import START
 from tests.browser import Browser, running_browser
 from tests.samples import newcomer, newcomers_environment
 

@@ -18,8 +18,8 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.board import show_board
 from arena_kit.cli.rate import METHODS
-from arena_kit.runs.record import open_record
-from arena_kit.runs.settings import validated
+from arena_kit.runs.record.record import open_record
+from arena_kit.runs.settings.files import validated
 from tests.samples import ROOT, SMALL, call, copy_workspace, log_of, won
 
 BATTLES = """\

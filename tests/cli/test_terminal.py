@@ -20,7 +20,7 @@ from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import visible, write_json
 from arena_kit.judging.judges.base import Batch, cache_keys
-from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.rules import Badge, PublicationLabel
 from arena_kit.validity.formats import to_dict

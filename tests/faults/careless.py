@@ -14,10 +14,10 @@ import anthropic
 
 from arena_kit.files import LockedError
 from arena_kit.judging.judges.base import Batch, Result
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.ledger_rows import Intent, Transport
-from arena_kit.judging.ledger_schema import kept_open, opened
-from arena_kit.judging.records import Asked
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.ledger.rows import Intent, Transport
+from arena_kit.judging.ledger.schema import kept_open, opened
+from arena_kit.judging.verdicts.records import Asked
 
 #: A judge's class made careless.
 Change = Callable[[type[Any]], type[Any]]

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from arena_kit.files import DataError, LockedError
-from arena_kit.judging import batching
+from arena_kit.judging.asking import batches as batching
+from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import PaidJudge, PausedError, ServiceError
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.ledger_upkeep import check
-from arena_kit.judging.records import Judgment
-from arena_kit.judging.tournament import judge_pairs
-from arena_kit.runs.record import Record
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.ledger.upkeep import check
+from arena_kit.judging.verdicts.records import Judgment
+from arena_kit.runs.record.record import Record
 from tests.faults.careless import Variant
 from tests.faults.dying import After, Death, Fate, mortal_judge, mortal_ledger
 from tests.faults.tournament import JUDGES, PAIRS, TERMS, Transport, judge_of, material

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from arena_kit.judging import ledger as ledger_module
-from arena_kit.judging import ledger_schema
 from arena_kit.judging.judges.base import Batch, Result
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.records import Asked
+from arena_kit.judging.ledger import ledger as ledger_module
+from arena_kit.judging.ledger import schema as ledger_schema
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Asked
 
 #: Steps that change the ledger, and calls of a batch service around them.
 DURABLE = ("plan", "begin", "submitted", "adopt", "record", "close")

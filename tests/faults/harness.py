@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
 
-from arena_kit.judging.ledger_upkeep import back_up
+from arena_kit.judging.ledger.upkeep import back_up
 from tests.faults.careless import Variant
 from tests.faults.child import Code, Life, Task, begin
 from tests.faults.dying import Death

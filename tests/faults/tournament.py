@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 import anthropic
 
+from arena_kit.judging.asking.judge_pairs import Material
+from arena_kit.judging.asking.terms import AskingTerms, Pace
 from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages, client_of
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.prices import Price
-from arena_kit.judging.prompts import Pair, Prompt, Response
-from arena_kit.judging.records import Asked
-from arena_kit.judging.rendering import Rubric
-from arena_kit.judging.terms import AskingTerms, Pace
-from arena_kit.judging.tournament import Material
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
+from arena_kit.judging.verdicts.records import Asked
+from arena_kit.judging.verdicts.rendering import Rubric
 
 Transport = Literal["batches", "messages", "chat"]
 

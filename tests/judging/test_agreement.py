@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from arena_kit import BattleLog, DataError, read_battles
-from arena_kit.judging.agreement import (
+from arena_kit.judging.quality.agreement import (
     Share,
     agreement,
     alpha,

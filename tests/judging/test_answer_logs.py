@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, read_battles
-from arena_kit.judging.answer_logs import inspect_ai
-from arena_kit.judging.answer_logs.collection import Collection, collect
-from arena_kit.judging.prompts import read_prompts, read_responses
+from arena_kit.judging.pairs.answer_logs import inspect_ai
+from arena_kit.judging.pairs.answer_logs.collection import Collection, collect
+from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from tests.samples import call
 
 

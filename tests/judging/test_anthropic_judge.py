@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError
-from arena_kit.judging.cost import Spending
+from arena_kit.judging.asking.cost import Spending
+from arena_kit.judging.asking.judge_pairs import ask, judge_pairs
 from arena_kit.judging.judges import anthropic as claude
 from arena_kit.judging.judges.anthropic import AnthropicMessages
 from arena_kit.judging.judges.base import ServiceError
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.prompts import Pair
-from arena_kit.judging.records import Settlement, Slot, Status
-from arena_kit.judging.rendering import HEADER
-from arena_kit.judging.tournament import ask, judge_pairs
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.records import Settlement, Slot, Status
+from arena_kit.judging.verdicts.rendering import HEADER
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.errors import ApiError
 from tests.samples import (

@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError, LockedError
-from arena_kit.judging.cost import CostError
+from arena_kit.judging.asking.cost import CostError
+from arena_kit.judging.asking.judge_pairs import judge_pairs
+from arena_kit.judging.asking.lost_batches import reconcile
 from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.lost_batches import reconcile
-from arena_kit.judging.records import Judgment, Status
-from arena_kit.judging.tournament import judge_pairs
-from arena_kit.runs.batches import Batches
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Judgment, Status
+from arena_kit.runs.tournament.batches import Batches
 from tests.emulator import Emulator, Fault
 from tests.emulator.app import Request
 from tests.samples import (
@@ -453,7 +453,7 @@ def test_an_interrupted_wait_for_an_earlier_runs_batch_names_it(
 _HOLD = """
 import sys
 from pathlib import Path
-from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger.ledger import Ledger
 with Ledger(Path(sys.argv[1])).held("theirs"):
     print("held", flush=True)
     sys.stdin.read()

@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from arena_kit.judging.canaries.attacks import MARKER, attacks
-from arena_kit.judging.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
-from arena_kit.judging.canaries.report import CanaryReport, Proportion
-from arena_kit.judging.gate import Gate, Level, Rule, gate
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.records import JudgeRequest, Status
-from arena_kit.judging.rendering import read_sections
-from arena_kit.judging.tournament import judge_pairs
-from arena_kit.judging.verdicts import presentations
+from arena_kit.judging.asking.judge_pairs import judge_pairs
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.quality.canaries.attacks import MARKER, attacks
+from arena_kit.judging.quality.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
+from arena_kit.judging.quality.canaries.report import CanaryReport, Proportion
+from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
+from arena_kit.judging.verdicts.records import JudgeRequest, Status
+from arena_kit.judging.verdicts.rendering import read_sections
+from arena_kit.judging.verdicts.settle import presentations
 from tests.emulator.behaviours import obeyed
 from tests.samples import (
     SHIPPED,

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from arena_kit import BradleyTerry, DataError, read_battles
-from arena_kit.judging.agreement import verdicts
 from arena_kit.judging.cascade import Cascade, Verdicts, agreement_bound, unsure
-from arena_kit.judging.prompts import Pair
-from arena_kit.judging.records import Judgment, Margin, Slot, Status, Verdict
-from arena_kit.judging.verdicts import presentations, settle
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.quality.agreement import verdicts
+from arena_kit.judging.verdicts.records import Judgment, Margin, Slot, Status, Verdict
+from arena_kit.judging.verdicts.settle import presentations, settle
 
 PAIR = Pair(dimension="tone", prompt_id="q1", entrant_a="ash", entrant_b="beech")
 A, B, TIE = Slot.A, Slot.B, Slot.TIE

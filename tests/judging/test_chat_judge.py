@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError
-from arena_kit.judging.cost import Budget, CostError, Estimator, Forecaster
+from arena_kit.judging.asking.cost import Budget, CostError, Estimator, Forecaster
+from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import PausedError, ServiceError
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Judgment, Settlement, Slot, Status
-from arena_kit.judging.tournament import judge_pairs
-from arena_kit.runs.judges import Backend
-from arena_kit.runs.settings import ChatSettings
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Judgment, Settlement, Slot, Status
+from arena_kit.runs.settings.files import ChatSettings
+from arena_kit.runs.settings.judges import Backend
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.app import Answer, Request
 from tests.samples import MATERIAL, PAIRS, outcomes, statuses, terms, verdict

@@ -13,14 +13,21 @@ from click.testing import CliRunner
 
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
-from arena_kit.judging.cost import Budget, CostError, Estimator, Forecast, Forecaster, Spending
+from arena_kit.judging.asking.cost import (
+    Budget,
+    CostError,
+    Estimator,
+    Forecast,
+    Forecaster,
+    Spending,
+)
+from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import Result
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Answer, Status
-from arena_kit.judging.tournament import judge_pairs
-from arena_kit.runs.plan import Plan
-from arena_kit.runs.settings import read_prices
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Status
+from arena_kit.runs.settings.files import read_prices
+from arena_kit.runs.tournament.plan import Plan
 from tests.emulator import Emulator, Fault
 from tests.samples import (
     KEY,

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.anthropic import AnthropicMessages
 from arena_kit.judging.judges.base import Result
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Answer, Status
-from arena_kit.judging.tournament import judge_pairs
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Status
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.app import Answer as Served
 from tests.emulator.app import Request

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from arena_kit import DataError
-from arena_kit.judging.gate import Level, Measure, Rule, gate
-from arena_kit.runs.settings import read_gate
+from arena_kit.judging.quality.gate import Level, Measure, Rule, gate
+from arena_kit.runs.settings.files import read_gate
 from tests.samples import ROOT
 
 MOST = Rule(text="flips", trusted=0.3, usable=0.5, least=False, min_n=30)

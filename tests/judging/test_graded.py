@@ -9,15 +9,15 @@ import pytest
 
 from arena_kit import BradleyTerry
 from arena_kit.battles.battle import Outcome
+from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import Judge, cache_keys
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.parsing import read_graded
-from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Judgment, Margin, Settlement, Slot, Status
-from arena_kit.judging.tournament import judge_pairs
-from arena_kit.judging.verdicts import to_battles
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.parsing import read_graded
+from arena_kit.judging.verdicts.records import Judgment, Margin, Settlement, Slot, Status
+from arena_kit.judging.verdicts.settle import to_battles
 from tests.emulator import Emulator
 from tests.samples import MATERIAL, PAIRS, ScriptedJudge, batch_judge, statuses, terms, verdict
 

@@ -16,11 +16,18 @@ from arena_kit.judging.judges.base import ImmediateJudge
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.judges.tls import tls_context
-from arena_kit.judging.parsing import read_verdict
-from arena_kit.judging.prompts import Pair, Prompt, Response, read_prompts, read_responses
-from arena_kit.judging.records import Answer, JudgeRequest, Settlement, Slot, Status, Verdict
-from arena_kit.judging.rendering import Reference, Rubric, render
-from arena_kit.judging.verdicts import settle, verdict_of
+from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts, read_responses
+from arena_kit.judging.verdicts.parsing import read_verdict
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    JudgeRequest,
+    Settlement,
+    Slot,
+    Status,
+    Verdict,
+)
+from arena_kit.judging.verdicts.rendering import Reference, Rubric, render
+from arena_kit.judging.verdicts.settle import settle, verdict_of
 from tests.samples import SAMPLE, ScriptedJudge
 
 ENTRANTS = ["aspen", "birch", "cedar", "dogwood"]

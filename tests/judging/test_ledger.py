@@ -13,10 +13,10 @@ import pytest
 
 from arena_kit.files import DataError
 from arena_kit.judging.judges.base import cache_keys
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.prompts import Pair
-from arena_kit.judging.records import Answer, JudgeRequest, Status
-from arena_kit.judging.verdicts import presentations
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status
+from arena_kit.judging.verdicts.settle import presentations
 from tests.samples import ScriptedJudge
 
 PAIR = Pair(dimension="tone", prompt_id="q1", entrant_a="ash", entrant_b="beech")
@@ -50,8 +50,8 @@ def judge(model: str = "judge/x", settings: Mapping[str, object] | None = None) 
 WRITE_MANY = """
 import sys
 from pathlib import Path
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.records import Answer, Status
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Status
 path, name = Path(sys.argv[1]), sys.argv[2]
 print("ready", flush=True)
 input()

@@ -15,11 +15,11 @@ from random import Random
 import pytest
 
 from arena_kit.files import DataError
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.ledger_rows import ANSWER_COLUMNS
-from arena_kit.judging.ledger_upkeep import back_up, forget_damaged
-from arena_kit.judging.records import Answer, Status
-from arena_kit.judging.tournament import judge_pairs
+from arena_kit.judging.asking.judge_pairs import judge_pairs
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.ledger.rows import ANSWER_COLUMNS
+from arena_kit.judging.ledger.upkeep import back_up, forget_damaged
+from arena_kit.judging.verdicts.records import Answer, Status
 from tests.emulator import Emulator, Fault
 from tests.samples import (
     CASES,
@@ -40,8 +40,8 @@ from tests.samples import (
 _WRITER = """
 import sys
 from pathlib import Path
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.records import Answer, Status
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Status
 ledger = Ledger(Path(sys.argv[1]))
 with ledger.held("writer"):
     for i in range(int(sys.argv[2])):
@@ -441,8 +441,8 @@ _READ = """
 import sys
 from pathlib import Path
 from arena_kit.files import DataError
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.records import Answer, Status
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Status
 ledger = Ledger(Path(sys.argv[1]))
 print(len(ledger), len(ledger.get(f"k{i}" for i in range(9))), ledger.settled(["k1", "other"]))
 try:

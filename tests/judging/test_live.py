@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from arena_kit.judging.cost import CostError
+from arena_kit.judging.asking.cost import CostError
+from arena_kit.judging.asking.judge_pairs import judge_pairs
+from arena_kit.judging.asking.terms import Pace
 from arena_kit.judging.judges.anthropic import AnthropicMessages
 from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.ledger_rows import Intent
-from arena_kit.judging.records import Judgment, Status
-from arena_kit.judging.terms import Pace
-from arena_kit.judging.tournament import judge_pairs
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.ledger.rows import Intent
+from arena_kit.judging.verdicts.records import Judgment, Status
 from tests.emulator import Emulator, Fault
 from tests.samples import (
     CLAUDE,

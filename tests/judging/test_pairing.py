@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit.files import DataError
-from arena_kit.judging.pairing import build_pairs, select_subset
-from arena_kit.judging.prompts import Prompt, read_prompts, read_responses
+from arena_kit.judging.pairs.pairing import build_pairs, select_subset
+from arena_kit.judging.pairs.prompts import Prompt, read_prompts, read_responses
 from tests.samples import SAMPLE
 
 ENTRANTS = ["ash", "beech", "cherry"]

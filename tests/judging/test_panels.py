@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from arena_kit import Battle, BattleLog, DataError, Outcome, Source, read_battles, write_battles
 from arena_kit.battles.log import Labels
 from arena_kit.cli.main import main
-from arena_kit.judging.panels import panel
+from arena_kit.judging.verdicts.panels import panel
 
 A, B, TIE = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE
 OUTCOMES = {"a": A, "b": B, "-": TIE}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.judging.parsing import read_verdict
-from arena_kit.judging.records import Slot
+from arena_kit.judging.verdicts.parsing import read_verdict
+from arena_kit.judging.verdicts.records import Slot
 from tests.samples import CASES
 
 MEGABYTE = 1_000_000

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arena_kit.files import DataError
-from arena_kit.judging.prompts import ExpectedBehavior, Pair, Prompt, Response
+from arena_kit.judging.pairs.prompts import ExpectedBehavior, Pair, Prompt, Response
 
 
 def prompt(**changes: object) -> Prompt:

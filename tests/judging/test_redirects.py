@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import pytest
 
+from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import ServiceError
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.tournament import judge_pairs
-from arena_kit.runs.judges import Backend
-from arena_kit.runs.settings import AnthropicSettings, ChatSettings
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.runs.settings.files import AnthropicSettings, ChatSettings
+from arena_kit.runs.settings.judges import Backend
 from tests.emulator import Emulator, Fault
 from tests.samples import KEY, MATERIAL, OPUS, PAIRS, terms
 

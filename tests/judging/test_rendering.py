@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arena_kit.judging.prompts import ExpectedBehavior, Pair, Prompt, Response
-from arena_kit.judging.records import JudgeRequest, Presentation
-from arena_kit.judging.rendering import Reference, Rubric, read_sections, render
-from arena_kit.judging.verdicts import presentations
+from arena_kit.judging.pairs.prompts import ExpectedBehavior, Pair, Prompt, Response
+from arena_kit.judging.verdicts.records import JudgeRequest, Presentation
+from arena_kit.judging.verdicts.rendering import Reference, Rubric, read_sections, render
+from arena_kit.judging.verdicts.settle import presentations
 
 SALT = b"0123456789abcdef"
 PAIR = Pair(dimension="tone", prompt_id="q-17", entrant_a="quillwort", entrant_b="zinnia")

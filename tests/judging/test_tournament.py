@@ -8,10 +8,10 @@ from itertools import permutations
 
 import pytest
 
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.prompts import Response
-from arena_kit.judging.records import JudgeRequest, Settlement, Status
-from arena_kit.judging.tournament import OfflineError, judge_pairs
+from arena_kit.judging.asking.judge_pairs import OfflineError, judge_pairs
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.prompts import Response
+from arena_kit.judging.verdicts.records import JudgeRequest, Settlement, Status
 from tests.samples import ENTRANTS, MATERIAL, PAIRS, PROMPTS, ScriptedJudge, outcomes, statuses
 
 FIRST_ASKED = {

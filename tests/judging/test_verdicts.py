@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from arena_kit.battles.battle import Outcome, Source
-from arena_kit.judging.prompts import Pair
-from arena_kit.judging.records import (
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.records import (
     Answer,
     JudgeRequest,
     Judgment,
@@ -15,7 +15,7 @@ from arena_kit.judging.records import (
     Status,
     Verdict,
 )
-from arena_kit.judging.verdicts import (
+from arena_kit.judging.verdicts.settle import (
     presentations,
     settle,
     settle_all,

@@ -12,7 +12,7 @@ import pytest
 from arena_kit import Rating, Ratings
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Table
 from arena_kit.rating.base import MIN_QUESTIONS
-from arena_kit.rating.prospects import chance_decided
+from arena_kit.rating.claims.power import chance_decided
 
 MODELS = ("ash", "birch", "cedar", "dogwood")
 UNIT = 400 / ln(10)

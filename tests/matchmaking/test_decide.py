@@ -16,7 +16,7 @@ from arena_kit.matchmaking.outlook import Cast, Outlook
 from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.policy.constants import Decide, Exposure, Phase, Policy, Publication
 from arena_kit.policy.exposure import aimed_votes
-from arena_kit.rating.glicko2 import GlickoState
+from arena_kit.rating.glicko2.method import GlickoState
 
 WON, LOST, TIED, BAD = range(4)
 DECIDES = 2.807  # the two-sided 99.5 % point of the normal distribution

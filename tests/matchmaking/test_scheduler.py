@@ -29,7 +29,7 @@ from arena_kit.policy.constants import (
 )
 from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.rules import Standing, contender_band
-from arena_kit.rating.glicko2 import Glicko2, GlickoState
+from arena_kit.rating.glicko2.method import Glicko2, GlickoState
 
 A, B, TIE, BAD = Outcome
 MODELS = [f"m{i:02}" for i in range(20)]

@@ -26,7 +26,7 @@ from arena_kit.policy.rules import (
     ranked,
     stability_badge,
 )
-from arena_kit.runs.settings import read_policy
+from arena_kit.runs.settings.files import read_policy
 from tests.samples import ROOT
 
 SHIPPED = ROOT / "params" / "policy.yaml"

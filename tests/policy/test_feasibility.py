@@ -16,7 +16,7 @@ from arena_kit.policy.feasibility import (
     settled_rd,
     stable_rd,
 )
-from arena_kit.rating.glicko2 import Glicko2, GlickoState
+from arena_kit.rating.glicko2.method import Glicko2, GlickoState
 
 POLICY = Policy()
 

@@ -19,7 +19,7 @@ from scipy.stats import t
 
 from arena_kit import BattleLog, BradleyTerry, Placement, RatingError, Source, read_battles
 from arena_kit.battles.log import Labels
-from arena_kit.rating.calibration import (
+from arena_kit.rating.with_judge.calibration import (
     MIN_MODELS,
     MIN_SHARED,
     Calibration,

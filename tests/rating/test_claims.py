@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, Ratings
-from arena_kit.rating.claims import (
+from arena_kit.rating.claims.claims import (
     about,
     above,
     decided,

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from arena_kit import BradleyTerry, PermutationElo, k_sweep
 from arena_kit.rating.base import Rating, Ratings
-from arena_kit.rating.elo_arrival import caution, holding
+from arena_kit.rating.elo.arrival import caution, holding
 from benchmarks.intervals import Scenario, ends, sample, truth
 
 FEW = Scenario(number=0, title="15 questions", questions=15)

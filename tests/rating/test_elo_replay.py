@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.rating import elo_replay
-from arena_kit.rating.elo_replay import (
+from arena_kit.rating.elo import replay as elo_replay
+from arena_kit.rating.elo.replay import (
     EloRule,
     Games,
     _shuffled,

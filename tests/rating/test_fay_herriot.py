@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from arena_kit.rating.fay_herriot import JudgeLine, TwoRatings, combined, judge_variance
+from arena_kit.rating.with_judge.fay_herriot import JudgeLine, TwoRatings, combined, judge_variance
 from tests.naive import FayHerriotGrid, contrasts
 
 

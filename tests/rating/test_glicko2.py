@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, Outcome, RatingError, Ratings
-from arena_kit.rating import glicko2_replay, glicko2_steps
-from arena_kit.rating.elo_replay import Games
-from arena_kit.rating.glicko2 import Glicko2, GlickoState
-from arena_kit.rating.glicko2_replay import GlickoRule, States, replay, replay_sets
-from arena_kit.rating.glicko2_steps import SCALE
+from arena_kit.rating.elo.replay import Games
+from arena_kit.rating.glicko2 import replay as glicko2_replay
+from arena_kit.rating.glicko2 import steps as glicko2_steps
+from arena_kit.rating.glicko2.method import Glicko2, GlickoState
+from arena_kit.rating.glicko2.replay import GlickoRule, States, replay, replay_sets
+from arena_kit.rating.glicko2.steps import SCALE
 from tests import naive
 
 PLAIN = Glicko2(evidence_replicates=0)

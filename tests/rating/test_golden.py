@@ -17,9 +17,9 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import LegacyElo
 from arena_kit.policy.ratings import legacy_elo
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.elo import PermutationElo
-from arena_kit.rating.glicko2 import Glicko2, GlickoState
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.elo.method import PermutationElo
+from arena_kit.rating.glicko2.method import Glicko2, GlickoState
 
 CASES = Path(__file__).parent.parent / "cases"
 RATED = json.loads((CASES / "ratings.json").read_text(encoding="utf-8"))

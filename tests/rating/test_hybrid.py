@@ -18,7 +18,7 @@ from arena_kit import (
     claims,
     read_battles,
 )
-from arena_kit.rating.hybrid import HybridRatings
+from arena_kit.rating.with_judge.hybrid import HybridRatings
 from tests.samples import shared_log
 
 METHOD = BradleyTerry()

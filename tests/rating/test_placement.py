@@ -14,8 +14,8 @@ from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
 from arena_kit.battles.log import Labels
-from arena_kit.rating.calibration import JudgeError
-from arena_kit.rating.claims import above, gaps, single_rank_ranges
+from arena_kit.rating.claims.claims import above, gaps, single_rank_ranges
+from arena_kit.rating.with_judge.calibration import JudgeError
 from tests.samples import NEW, all_pairs, drawn, judged, won
 from tests.samples import log_of as log
 

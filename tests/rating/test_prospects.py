@@ -11,7 +11,7 @@ from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
 
 from arena_kit import BradleyTerry, claims
-from arena_kit.rating.prospects import (
+from arena_kit.rating.claims.power import (
     DESIGN_EFFECT,
     Meetings,
     chance_beyond,

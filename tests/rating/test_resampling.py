@@ -14,6 +14,7 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from arena_kit.rating import resampling
+from arena_kit.rating.elo.k_stability import _down_to
 from arena_kit.rating.resampling import (
     ClusterRedraw,
     PoissonRedraw,
@@ -22,7 +23,6 @@ from arena_kit.rating.resampling import (
     resampled_sets,
     uniforms,
 )
-from arena_kit.rating.stability import _down_to
 from tests import naive
 
 CLUSTERS = np.array([0, 1, 0, 2, 2, 2, 1], np.int32)

@@ -21,10 +21,10 @@ from arena_kit.battles import stream_source, streams
 from arena_kit.battles.files import read_battles, write_battles
 from arena_kit.battles.log import Labels
 from arena_kit.battles.streams import BattleFiles
-from arena_kit.rating import streamed
-from arena_kit.rating.poisson_weights import PoissonWeights, poisson_table
-from arena_kit.rating.sketch import KEPT, Sketch
-from arena_kit.rating.streamed import rate_boards
+from arena_kit.rating.on_disk import bradley_terry as streamed
+from arena_kit.rating.on_disk.bradley_terry import rate_boards
+from arena_kit.rating.on_disk.poisson_weights import PoissonWeights, poisson_table
+from arena_kit.rating.on_disk.sketch import KEPT, Sketch
 from arena_kit.rating.streamed_replays import replay_boards
 from tests.samples import asked, expanded
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, BradleyTerry, RatingError, Ratings
-from arena_kit.rating.tie_models import TIE_MODELS, Terms
+from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Terms
 from tests.naive import Naive, centred, chances, nudged
 
 UNIT = 400 / math.log(10)

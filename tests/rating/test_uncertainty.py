@@ -16,13 +16,13 @@ from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, RatingError, Ratings
 from arena_kit.battles.log import Labels
-from arena_kit.rating import refits as bootstrap
-from arena_kit.rating import uncertainty
-from arena_kit.rating.evidence import Evidence, Votes
-from arena_kit.rating.likelihood import Cells, Fit, Pairs, fitted
-from arena_kit.rating.refits import Priors, replicates
+from arena_kit.rating.bradley_terry import bootstrap
+from arena_kit.rating.bradley_terry import sandwich as uncertainty
+from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
+from arena_kit.rating.bradley_terry.clusters import Evidence, Votes
+from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted
+from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
 from arena_kit.rating.resampling import ClusterRedraw, resampled_sets
-from arena_kit.rating.tie_models import TIE_MODELS
 from tests.samples import sparse
 
 UNIT = 400 / math.log(10)

@@ -25,8 +25,8 @@ from scipy.stats import t as student_t
 from arena_kit import BattleLog, BradleyTerry, PermutationElo, Placed, Placement, Ratings, Study
 from arena_kit import k_sweep as swept
 from arena_kit.cli.main import main
-from arena_kit.rating import claims
-from arena_kit.rating.calibration import JudgeError
+from arena_kit.rating.claims import claims
+from arena_kit.rating.with_judge.calibration import JudgeError
 from arena_kit.reporting import bradley_terry, placement
 from arena_kit.reporting.figures import Plot, save_picture, shown_name
 from arena_kit.reporting.tables import Table, ranks_text

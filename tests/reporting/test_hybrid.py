@@ -11,7 +11,7 @@ import pytest
 from matplotlib.text import Text
 
 from arena_kit import BattleLog, Hybrid, Source, claims
-from arena_kit.rating.hybrid import HybridRatings
+from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.tables import ranks_text
 from tests.samples import shared_log

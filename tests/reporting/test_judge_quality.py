@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from arena_kit import JudgeQuality, judge_quality, read_gate
-from arena_kit.judging.gate import Level
-from arena_kit.judging.records import Slot
+from arena_kit.judging.quality.gate import Level
+from arena_kit.judging.verdicts.records import Slot
 from tests.samples import HOSTILE, ROOT, Elements, log_of, settled
 
 A, B, TIE = Slot.A, Slot.B, Slot.TIE

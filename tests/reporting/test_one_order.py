@@ -26,12 +26,12 @@ from arena_kit import (
 )
 from arena_kit.battles.log import Labels
 from arena_kit.policy.constants import Phase
-from arena_kit.rating.elo import k_sweep
+from arena_kit.rating.elo.method import k_sweep
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.answer import disagreements, order
 from arena_kit.reporting.figures import Plot
-from arena_kit.runs.artifacts import bradley_terry as artifact
-from arena_kit.runs.artifacts import pairwise_winrates
+from arena_kit.runs.record.artifacts import bradley_terry as artifact
+from arena_kit.runs.record.artifacts import pairwise_winrates
 from arena_kit.validity.model_page import model_detail
 from tests.samples import judged, log_of, season, shared_log, timed, won
 

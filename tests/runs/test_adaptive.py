@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from arena_kit import AdaptiveStudy, Study, adaptive, read_battles
 from arena_kit.cli.main import main
-from arena_kit.judging.cost import CostError
+from arena_kit.judging.asking.cost import CostError
 from tests.emulator import Emulator
 
 FEW: dict[str, Any] = {

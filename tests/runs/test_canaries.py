@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from arena_kit import AdaptiveStudy, DataError, PlacementStudy, Study, read_battles
 from arena_kit.cli.main import main
-from arena_kit.judging.canaries.pairs import PREFIX
-from arena_kit.judging.cost import CostError
-from arena_kit.judging.gate import UnfitJudgeError
-from arena_kit.runs.plan import Plan
+from arena_kit.judging.asking.cost import CostError
+from arena_kit.judging.quality.canaries.pairs import PREFIX
+from arena_kit.judging.quality.gate import UnfitJudgeError
+from arena_kit.runs.tournament.plan import Plan
 from tests.emulator import Emulator
 from tests.emulator.behaviours import obeyed
 from tests.emulator.sections import read_sections, user_text

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from arena_kit import BattleLog, DataError, Source, Study, read_battles, write_battles
-from arena_kit.runs.inputs import replay_parameters
+from arena_kit.runs.record.inputs import replay_parameters
 from tests.emulator import Emulator
 from tests.samples import call, copy_workspace, edited
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, Study
-from arena_kit.runs.canaries import look
-from arena_kit.runs.progress import Progress
+from arena_kit.runs.record.progress import Progress
+from arena_kit.runs.tournament.canaries import look
 from tests.emulator import Emulator
 from tests.samples import KEY
 

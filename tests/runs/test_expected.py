@@ -17,7 +17,7 @@ from scipy.stats import t as student_t
 
 from arena_kit import Study, claims
 from arena_kit.cli.main import main
-from arena_kit.rating.prospects import DESIGN_EFFECT
+from arena_kit.rating.claims.power import DESIGN_EFFECT
 from tests.samples import copy_workspace
 
 DIMENSIONS = ["factuality", "calibration", "clinical_utility"]

@@ -18,11 +18,11 @@ from click.testing import CliRunner
 
 from arena_kit.cli.main import main
 from arena_kit.files import DataError, append_lines
-from arena_kit.judging.cost import CostError
-from arena_kit.runs import generation
-from arena_kit.runs.generation import Generation
-from arena_kit.runs.plan import Plan
-from arena_kit.runs.record import Record, open_record
+from arena_kit.judging.asking.cost import CostError
+from arena_kit.runs.record.record import Record, open_record
+from arena_kit.runs.tournament import generate as generation
+from arena_kit.runs.tournament.generate import Generation
+from arena_kit.runs.tournament.plan import Plan
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.errors import ApiError
 from tests.samples import KEY, sizes

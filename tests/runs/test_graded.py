@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from arena_kit import BradleyTerry, Study, read_battles
-from arena_kit.runs.inputs import replay_parameters
+from arena_kit.runs.record.inputs import replay_parameters
 from tests.emulator import Emulator
 from tests.samples import SMALL, edited
 

@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 
 from arena_kit import DataError, Study, record_texts, tables
 from arena_kit.cli.main import main
-from arena_kit.runs.inputs import keep_inputs, replay_parameters
-from arena_kit.runs.notebooks import planned
-from arena_kit.runs.plan import Plan
-from arena_kit.runs.record import Record
+from arena_kit.runs.notebook.run import planned
+from arena_kit.runs.record.inputs import keep_inputs, replay_parameters
+from arena_kit.runs.record.record import Record
+from arena_kit.runs.tournament.plan import Plan
 from tests.samples import SMALL, copy_workspace, jsonl
 
 KEPT = {

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from arena_kit import DataError, PlacementStudy, Study, judge_quality, tournament_tables
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
-from arena_kit.judging.gate import Level, UnfitJudgeError
+from arena_kit.judging.quality.gate import Level, UnfitJudgeError
 from tests.emulator import Emulator
 from tests.samples import SMALL, edited
 

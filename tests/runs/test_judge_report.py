@@ -10,9 +10,9 @@ import pytest
 
 from arena_kit import DataError, JudgeStudy, Study
 from arena_kit.cli.board import show_board
-from arena_kit.judging.gate import Level
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.compared import agree, cheapest
+from arena_kit.judging.quality.gate import Level
 from arena_kit.reporting import judge_report
 from arena_kit.reporting.answer import QUESTIONS
 from tests.emulator import Emulator

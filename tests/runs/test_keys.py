@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from arena_kit.judging.judges.base import PaidJudge
-from arena_kit.judging.prices import Price
-from arena_kit.runs.generation import Generation
-from arena_kit.runs.judges import Backend
-from arena_kit.runs.keys import read_key, refuse_keys
-from arena_kit.runs.parameters import RunParams
-from arena_kit.runs.plan import Plan
-from arena_kit.runs.settings import AnthropicSettings, read_tournament, validated
+from arena_kit.judging.judges.prices import Price
+from arena_kit.runs.settings.files import AnthropicSettings, read_tournament, validated
+from arena_kit.runs.settings.judges import Backend
+from arena_kit.runs.settings.keys import read_key, refuse_keys
+from arena_kit.runs.settings.parameters import RunParams
+from arena_kit.runs.tournament.generate import Generation
+from arena_kit.runs.tournament.plan import Plan
 
 LOOKS = "sk-ant-api03-AbCdEfGhIjKlMnOp"
 PLAIN = "f00dfeedf00dfeed"  # a key that looks like nothing in particular

@@ -16,7 +16,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from arena_kit import Study
-from arena_kit.runs.live_report import SESSION_VARIABLE
+from arena_kit.runs.record.live_report import SESSION_VARIABLE
 from tests.samples import SMALL
 
 OPEN = f"""

@@ -21,9 +21,10 @@ from papermill.cli import papermill
 
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
-from arena_kit.runs import kernel, notebooks
-from arena_kit.runs.compare import compare_records
-from arena_kit.runs.record import Record
+from arena_kit.runs.notebook import kernel
+from arena_kit.runs.notebook import run as notebooks
+from arena_kit.runs.record.compare import compare_records
+from arena_kit.runs.record.record import Record
 from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, copy_workspace, report_of, without_report
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from arena_kit import BradleyTerry, DataError, PermutationElo, Study, leaderboard, open_run
-from arena_kit.judging.prompts import Pair
-from arena_kit.judging.records import Judgment, Slot
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.records import Judgment, Slot
 from arena_kit.reporting import tournament_plots
-from arena_kit.runs.record import Record
+from arena_kit.runs.record.record import Record
 from tests.samples import (
     HOSTILE,
     SMALL,

@@ -24,11 +24,11 @@ from arena_kit import DataError, Study, read_battles
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
-from arena_kit.judging.ledger import Ledger
+from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
-from arena_kit.runs.plan import Plan, read_plan
-from arena_kit.runs.record import Record
-from arena_kit.runs.tournament import UnusableError
+from arena_kit.runs.record.record import Record
+from arena_kit.runs.tournament.plan import Plan, read_plan
+from arena_kit.runs.tournament.study import UnusableError
 from tests.emulator import Emulator, Fault
 from tests.samples import copy_workspace, edited, without_report
 

@@ -32,9 +32,9 @@ from arena_kit import (
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
-from arena_kit.runs.notebooks import run_notebook
-from arena_kit.runs.parameters import PlacementParams
-from arena_kit.runs.record import Record
+from arena_kit.runs.notebook.run import run_notebook
+from arena_kit.runs.record.record import Record
+from arena_kit.runs.settings.parameters import PlacementParams
 from tests import naive
 from tests.samples import HOSTILE, SMALL, copy_workspace, jsonl
 

@@ -25,11 +25,11 @@ from arena_kit.battles.texts import read_battle_texts
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
-from arena_kit.judging.cost import CostError
+from arena_kit.judging.asking.cost import CostError
+from arena_kit.judging.asking.judge_pairs import OfflineError
 from arena_kit.judging.judges.base import PausedError
-from arena_kit.judging.ledger import Ledger
-from arena_kit.judging.prompts import read_prompts, read_responses
-from arena_kit.judging.tournament import OfflineError
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from tests.emulator import Emulator, Fault, Reply
 from tests.samples import KEY, edited, jsonl, verdict
 

@@ -10,8 +10,8 @@ import pytest
 
 from arena_kit import Battle, BattleLog, DataError, Prompt, Response
 from arena_kit.battles.texts import BattleTexts
-from arena_kit.judging.verdicts import to_battles
-from arena_kit.runs.arena_sample import (
+from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.runs.placement.sample import (
     ArenaSample,
     RecordedBattle,
     RecordedTexts,

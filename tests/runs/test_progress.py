@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from arena_kit import Study, write_battles
-from arena_kit.runs.progress import Progress
+from arena_kit.runs.record.progress import Progress
 from tests.emulator import Emulator
 from tests.samples import KEY, log_of, without_report, won
 
@@ -63,7 +63,7 @@ def test_a_long_line_is_cut_and_cleared_whole(tmp_path: Path) -> None:
     nothing of it is left in the end.
     """
     code = (
-        "import sys, time; from arena_kit.runs.progress import status_line\n"
+        "import sys, time; from arena_kit.runs.record.progress import status_line\n"
         "with status_line(lambda: sys.argv[1]): time.sleep(0.7)"
     )
     for text, fits in ((LONG, COLUMNS - 1), ("評" * 90, (COLUMNS - 1 - 5) // 2 + 5)):
@@ -76,7 +76,7 @@ def test_a_long_line_is_cut_and_cleared_whole(tmp_path: Path) -> None:
 def test_a_quick_command_shows_nothing(tmp_path: Path) -> None:
     """A line that is to come after two seconds does not come when the work takes less."""
     code = (
-        "from arena_kit.runs.progress import PATIENCE, status_line\n"
+        "from arena_kit.runs.record.progress import PATIENCE, status_line\n"
         "assert PATIENCE == 2\n"
         "with status_line(lambda: 'rating', after=PATIENCE): pass"
     )

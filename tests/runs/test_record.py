@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from arena_kit.cli.main import main
 from arena_kit.files import DataError, LockedError
-from arena_kit.runs.record import Record
+from arena_kit.runs.record.record import Record
 from tests.samples import without_report
 
 SESSION = """
@@ -30,7 +30,7 @@ REOPEN = """
 import sys
 from pathlib import Path
 from arena_kit.files import LockedError
-from arena_kit.runs.record import Record
+from arena_kit.runs.record.record import Record
 print("ready", flush=True)
 input()
 try:

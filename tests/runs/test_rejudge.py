@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from arena_kit import AdaptiveStudy, DataError, Study, read_battles
-from arena_kit.runs.inputs import replay_parameters
-from arena_kit.runs.parameters import RunParams
-from arena_kit.runs.rejudge import changes
+from arena_kit.runs.record.inputs import replay_parameters
+from arena_kit.runs.settings.parameters import RunParams
+from arena_kit.runs.tournament.rejudge import changes
 from tests.emulator import Emulator
 from tests.samples import call, copy_workspace, edited, jsonl, without_report
 

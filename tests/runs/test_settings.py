@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, Placement
-from arena_kit.runs.parameters import PlacementParams, PolicyParams, RunParams, parameters_in
-from arena_kit.runs.settings import read_tournament, validated
+from arena_kit.runs.settings.files import read_tournament, validated
+from arena_kit.runs.settings.parameters import (
+    PlacementParams,
+    PolicyParams,
+    RunParams,
+    parameters_in,
+)
 from tests.samples import ROOT, edited
 
 

@@ -16,7 +16,7 @@ import pytest
 from arena_kit import DataError, OfflineError, PermutationElo, Study, read_battles
 from arena_kit.cli.board import show_board
 from arena_kit.files import LockedError
-from arena_kit.rating import elo_replay
+from arena_kit.rating.elo import replay as elo_replay
 from arena_kit.reporting import tournament_tables as tables
 from tests.samples import (
     SMALL,

@@ -15,9 +15,9 @@ import pytest
 
 from arena_kit import BattleLog, DataError, PolicyStudy, write_battles
 from arena_kit.cli.board import show_board
-from arena_kit.runs.parameters import PolicyParams
-from arena_kit.runs.record import Record
-from arena_kit.runs.settings import validated
+from arena_kit.runs.record.record import Record
+from arena_kit.runs.settings.files import validated
+from arena_kit.runs.settings.parameters import PolicyParams
 from tests.samples import ROOT, Elements, copy_workspace, report_of, season, timed
 from tests.samples import votes_on as log
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from arena_kit import PlacementStudy, Study, read_battles
 from arena_kit.battles.files import LeftOutWarning
 from arena_kit.cli.main import main
-from arena_kit.runs.judge_report import JudgeStudy
+from arena_kit.runs.tournament.judge_report import JudgeStudy
 from arena_kit.voting.store import VoteStore
 from tests.samples import SMALL, copy_workspace
 from tests.voting.serving import filled, leaks, page_data

@@ -44,9 +44,9 @@ from arena_kit.judging.judges.base import (
     first_of_each,
     shortened,
 )
+from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.judges.tls import tls_context
-from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Asked, garbage_collection_disabled
+from arena_kit.judging.verdicts.records import Asked, garbage_collection_disabled
 
 OFFICIAL = "https://api.anthropic.com"
 _MOST_REQUESTS = 100_000

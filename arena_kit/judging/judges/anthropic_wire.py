@@ -30,8 +30,8 @@ from arena_kit.judging.judges.base import (
     scrubbed,
     token_counts,
 )
-from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Answer, Status, verdict_schema
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.verdicts.records import Answer, Status, verdict_schema
 
 _STATUS = {
     "end_turn": Status.OK,

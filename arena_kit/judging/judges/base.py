@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from arena_kit.judging.prices import Price
-from arena_kit.judging.records import Answer, Asked, JudgeRequest, Status
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Status
 
 #: Part of every cache key: another number and no answer is found again.
 _KEY_VERSION = 2

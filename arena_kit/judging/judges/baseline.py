@@ -14,8 +14,14 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import exp, tanh
 
-from arena_kit.judging.records import GRADED_LABELS, PLAIN_LABELS, Answer, JudgeRequest, Status
-from arena_kit.judging.rendering import Rubric, read_sections
+from arena_kit.judging.verdicts.records import (
+    GRADED_LABELS,
+    PLAIN_LABELS,
+    Answer,
+    JudgeRequest,
+    Status,
+)
+from arena_kit.judging.verdicts.rendering import Rubric, read_sections
 
 MODEL = "baseline/lexical-v1"
 _WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")

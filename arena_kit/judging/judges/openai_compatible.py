@@ -24,9 +24,9 @@ from arena_kit.judging.judges.base import (
     scrubbed,
     token_count,
 )
+from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.judges.tls import tls_context
-from arena_kit.judging.prices import Price
-from arena_kit.judging.records import (
+from arena_kit.judging.verdicts.records import (
     GRADED_LABELS,
     PLAIN_LABELS,
     Answer,

@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.files import DataError, read_lines
-from arena_kit.judging.prompts import Pair
-from arena_kit.judging.records import Answer, JudgeRequest, Judgment, Presentation, Status, Verdict
-from arena_kit.judging.verdicts import settle_all, verdict_of
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    JudgeRequest,
+    Judgment,
+    Presentation,
+    Status,
+    Verdict,
+)
+from arena_kit.judging.verdicts.settle import settle_all, verdict_of
 
 Key = tuple[str, str, str, str]
 _KEY = ("dimension", "prompt_id", "first", "second")

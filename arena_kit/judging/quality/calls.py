@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog, Labels
-from arena_kit.judging.agreement import LABELS, verdicts
-from arena_kit.judging.prompts import Response
-from arena_kit.judging.records import Judgment, Slot, Verdict
+from arena_kit.judging.pairs.prompts import Response
+from arena_kit.judging.quality.agreement import LABELS, verdicts
+from arena_kit.judging.verdicts.records import Judgment, Slot, Verdict
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.judging.agreement import Share
-from arena_kit.judging.canaries.report import CanaryReport
-from arena_kit.judging.gate import Gate, Level
+from arena_kit.judging.quality.agreement import Share
+from arena_kit.judging.quality.canaries.report import CanaryReport
+from arena_kit.judging.quality.gate import Gate, Level
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.quality.people import between
 

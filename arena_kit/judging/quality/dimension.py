@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from arena_kit.judging.agreement import Share
+from arena_kit.judging.quality.agreement import Share
 from arena_kit.judging.quality.length import LengthPreference
 from arena_kit.judging.quality.people import People
 from arena_kit.judging.quality.position import PositionBias

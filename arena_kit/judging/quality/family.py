@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from arena_kit.judging.agreement import NOTHING, Share
+from arena_kit.judging.quality.agreement import NOTHING, Share
 from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.regression import fitted, shift
 

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.judging.agreement import NOTHING
-from arena_kit.judging.gate import Gate, Measure, Rule, gate
+from arena_kit.judging.quality.agreement import NOTHING
 from arena_kit.judging.quality.calls import Calls, Lengths
 from arena_kit.judging.quality.dimension import DimensionQuality
 from arena_kit.judging.quality.family import Families, family_preference
+from arena_kit.judging.quality.gate import Gate, Measure, Rule, gate
 from arena_kit.judging.quality.length import length_preference
 from arena_kit.judging.quality.measures import dimension_measures, people_measures, rubric_measures
 from arena_kit.judging.quality.people import people
@@ -19,8 +19,8 @@ from arena_kit.judging.quality.position import position, settled
 from arena_kit.judging.quality.rubric import RubricUse, likenesses
 from arena_kit.judging.quality.stability import stability
 from arena_kit.judging.quality.statuses import statuses
-from arena_kit.judging.records import Judgment
-from arena_kit.judging.verdicts import to_battles
+from arena_kit.judging.verdicts.records import Judgment
+from arena_kit.judging.verdicts.settle import to_battles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arena_kit.judging.agreement import Share, share_of
+from arena_kit.judging.quality.agreement import Share, share_of
 from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.regression import shift
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from arena_kit.judging.agreement import Share
-from arena_kit.judging.gate import Measure
+from arena_kit.judging.quality.agreement import Share
 from arena_kit.judging.quality.dimension import DimensionQuality
+from arena_kit.judging.quality.gate import Measure
 from arena_kit.judging.quality.rubric import RubricUse
 
 #: Why a judge that compares words fails on a rubric that nobody programmed.

@@ -10,10 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.judging.agreement import Agreement, Share, agreement, alpha_share, matched, verdicts
+from arena_kit.judging.quality.agreement import (
+    Agreement,
+    Share,
+    agreement,
+    alpha_share,
+    matched,
+    verdicts,
+)
 from arena_kit.rating.base import RatingError, Ratings, known
-from arena_kit.rating.bradley_terry import BradleyTerry
-from arena_kit.rating.hybrid import Hybrid, Worth
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.with_judge.hybrid import Hybrid, Worth
 
 Rows = NDArray[np.intp]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.judging.agreement import Share, share_of
+from arena_kit.judging.quality.agreement import Share, share_of
 from arena_kit.judging.quality.calls import Calls
-from arena_kit.judging.records import Judgment
+from arena_kit.judging.verdicts.records import Judgment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.judging.agreement import Share, sums, t_quantile
+from arena_kit.judging.quality.agreement import Share, sums, t_quantile
 
 Floats = NDArray[np.float64]
 

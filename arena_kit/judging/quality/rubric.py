@@ -8,7 +8,7 @@ from math import nan, sqrt
 
 import numpy as np
 
-from arena_kit.judging.agreement import Share, jackknifed, share_of, sums
+from arena_kit.judging.quality.agreement import Share, jackknifed, share_of, sums
 from arena_kit.judging.quality.calls import Calls, Floats, Ints
 
 

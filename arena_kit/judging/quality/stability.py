@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from arena_kit.judging.agreement import Share, share_of
+from arena_kit.judging.quality.agreement import Share, share_of
 from arena_kit.judging.quality.calls import Calls
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arena_kit.judging.agreement import Share, share_of
-from arena_kit.judging.records import Judgment, Slot, Status
+from arena_kit.judging.quality.agreement import Share, share_of
+from arena_kit.judging.verdicts.records import Judgment, Slot, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

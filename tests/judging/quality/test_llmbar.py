@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from arena_kit import Battle, BattleLog, JudgeQuality, Outcome, read_gate
-from arena_kit.judging.gate import Gate, Level
+from arena_kit.judging.quality.gate import Gate, Level
 from tests.samples import ROOT
 
 A_WINS, B_WINS = Outcome.MODEL_A, Outcome.MODEL_B

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arena_kit import BattleLog, JudgeQuality, read_battles, read_gate
-from arena_kit.judging.gate import Level
+from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.quality.people import between, people
 from tests.samples import ROOT, log_of
 

@@ -13,7 +13,7 @@ from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.family import family_preference
 from arena_kit.judging.quality.length import length_preference
 from arena_kit.judging.quality.stability import stability
-from arena_kit.judging.records import Slot
+from arena_kit.judging.verdicts.records import Slot
 from tests.samples import log_of, settled
 
 A, B = Slot.A, Slot.B

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from arena_kit import Battle, BattleLog, JudgeQuality, Outcome, read_battles
 from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.position import PositionBias, position, position_bias
-from arena_kit.judging.records import Slot, Status
+from arena_kit.judging.verdicts.records import Slot, Status
 from tests.samples import settled
 
 A, B, TIE = Slot.A, Slot.B, Slot.TIE

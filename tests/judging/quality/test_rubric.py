@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from arena_kit import JudgeQuality, read_gate
-from arena_kit.judging.gate import Level
 from arena_kit.judging.judges.baseline import MODEL, unread_rubrics
 from arena_kit.judging.quality.calls import Calls
+from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.quality.measures import NO_RUBRIC
 from arena_kit.judging.quality.rubric import likenesses
-from arena_kit.judging.records import Judgment, Slot
-from arena_kit.judging.rendering import Rubric
+from arena_kit.judging.verdicts.records import Judgment, Slot
+from arena_kit.judging.verdicts.rendering import Rubric
 from tests.samples import ROOT, settled
 
 A, B, TIE = Slot.A, Slot.B, Slot.TIE

@@ -6,7 +6,7 @@ import pytest
 
 from arena_kit import JudgeQuality
 from arena_kit.judging.quality.statuses import statuses
-from arena_kit.judging.records import Slot, Status
+from arena_kit.judging.verdicts.records import Slot, Status
 from tests.samples import settled
 
 A, B, TIE = Slot.A, Slot.B, Slot.TIE

@@ -1,0 +1,1 @@
+"""Requests sent to a judge, in batches or live, within a budget."""

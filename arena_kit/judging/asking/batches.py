@@ -1,0 +1,330 @@
+"""Batches that are never paid twice and never lost.
+
+The order of things is the guarantee: an intent is durable before a batch is created, the
+batch's id before anything else happens, each group of results before the next. Whatever
+was begun is settled before anything new is sent; an intent whose batch id was lost is
+reconciled with the service's list of batches. See design/never-paid-twice.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+from arena_kit.judging.asking.cost import CostError
+from arena_kit.judging.asking.lost_batches import adopt_lost, recent, reconcile
+from arena_kit.judging.asking.terms import AskingTerms, OnSettled
+from arena_kit.judging.judges.base import (
+    Batch,
+    BatchJudge,
+    BusyError,
+    CutError,
+    PausedError,
+    Result,
+    ServiceError,
+    UnknownBatchError,
+    UnsureError,
+    first_of_each,
+    shortened,
+)
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.ledger.rows import Awaited, Intent
+from arena_kit.judging.verdicts.records import Answer, Asked, garbage_collection_disabled
+
+#: Results made durable together: so many, or what came in so many seconds.
+_GROUP = 20_000
+_GROUP_SECONDS = 1.0
+#: Openings of a results stream in a row that bring nothing new, before it is left for later.
+_STALLS = 5
+#: Statuses of a batch that has not ended.
+_RUNNING = ("in_progress", "canceling")
+
+Requests = Mapping[str, Asked]
+
+
+@dataclass(slots=True, kw_only=True)
+class Batching:
+    """Asks a batch judge through a ledger; requests are named by their cache keys."""
+
+    judge: BatchJudge
+    ledger: Ledger
+    terms: AskingTerms
+    on_settled: OnSettled
+    answers: dict[str, Answer] = field(default_factory=dict)
+    failed: dict[str, Result] = field(default_factory=dict)
+    requests: Requests = field(default_factory=dict)
+
+    def ask(self, requests: Requests) -> dict[str, Answer]:
+        """Have every request answered in the ledger; returns what came, failures too.
+
+        The caller holds the ledger. An interrupt leaves batches running and says so.
+        """
+        try:
+            self._ask(requests)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(left_running(self.ledger)) from None
+        return self.answers | {key: result.answer for key, result in self.failed.items()}
+
+    def _ask(self, requests: Requests) -> None:
+        self.judge.ready()
+        self.requests = requests
+        self._settle(requests)
+        for tried in range(self.terms.max_tries):
+            left = self._left(requests)
+            if not tried and left and adopt_lost(self.judge, self.ledger, self.terms, left):
+                self._settle(left)
+                left = self._left(requests)
+            if not left:
+                return
+            if not tried:
+                self.terms.check(self.judge, list(left.values()))
+                self.terms.allow(left.values())
+                left = self._warmed(left) if self.terms.prewarm else left
+            try:
+                self.terms.allow(left.values())
+            except CostError as error:
+                if not tried:
+                    raise
+                self.terms.say(f"not sent again: {error}")  # what was paid for is worth having
+                return
+            self._send(left)
+            self._settle(requests)
+
+    def _left(self, requests: Requests) -> dict[str, Asked]:
+        """Requests without a final answer that are worth sending."""
+        hopeless = {key for key, result in self.failed.items() if not result.again}
+        left = [key for key in requests if key not in self.answers and key not in hopeless]
+        settled = self.ledger.settled(left)
+        return {key: requests[key] for key in left if key not in settled}
+
+    def _warmed(self, requests: Requests) -> dict[str, Asked]:
+        """Send one request of each system text and wait for it; returns the others."""
+        ahead = {r.request_id for r in first_of_each(requests.values())}
+        first = {key: r for key, r in requests.items() if r.request_id in ahead}
+        if len(first) == len(requests):
+            return dict(requests)
+        self.terms.say("pre-warming the prompt cache, one request per rubric")
+        for key, request in first.items():
+            self._send({key: request})
+        self._settle(first)
+        for result in (self.failed[key] for key in first if key in self.failed):
+            if not result.again:
+                raise ServiceError(
+                    "the service refused the first request, so nothing else was sent: "
+                    f"{result.answer.detail}"
+                )
+        return self._left(requests)
+
+    def _send(self, requests: Requests) -> None:
+        for shard in self.judge.split(requests):
+            for key in shard:
+                self.failed.pop(key, None)
+            self.terms.patiently(partial(self._create, shard))
+
+    def _create(self, shard: Requests) -> None:
+        """Make one batch of these requests; busy when the service certainly did not take it."""
+        newest = self.terms.patiently(lambda: next(self.judge.recent(), None))
+        intent = self.ledger.plan(
+            shard,
+            transport="batches",
+            judge=self.judge,
+            purpose=self.terms.purpose,
+            run=self.terms.run,
+            newest_seen=newest.batch_id if newest else "",
+        )
+        entries = {intent.name(key): request for key, request in shard.items()}
+        try:
+            batch = self.terms.patiently(lambda: self.judge.submit(entries))
+        except UnsureError as error:
+            self.terms.say(f"{error}; looking whether the batch exists before sending again")
+            if not reconcile(self.judge, self.ledger, self.terms, intent):
+                raise BusyError(f"{error}; no batch was made") from None
+        except ServiceError:
+            self.ledger.close(intent, "void")  # certainly not taken
+            raise
+        else:
+            self.ledger.submitted(intent, batch)
+
+    def _settle(self, requests: Requests) -> None:
+        """Wait for everything under way that holds one of these requests, and collect it."""
+        under_way = self.ledger.open_intents()
+        mine = [intent for intent in under_way if self.ledger.holds(intent, requests)]
+        for intent in mine:
+            self._check_account(intent)
+            if intent.batch_id is None:
+                reconcile(self.judge, self.ledger, self.terms, intent)
+        ids = {intent.intent for intent in mine}
+        self._wait([i for i in self.ledger.open_intents() if i.intent in ids])
+
+    def _check_account(self, intent: Intent) -> None:
+        """An unconfirmed batch can be looked for only with the key that it was sent with."""
+        if intent.batch_id is None and intent.service != self.judge.service:
+            raise PausedError(
+                f"{intent.words} was sent to {intent.service.origin} with another key, and "
+                "whether it became a batch can be seen only with that key; use it, or, if it "
+                f"became none: arena-kit batches --give-up {intent.intent}"
+            )
+
+    def _wait(self, intents: Iterable[Intent]) -> None:
+        waiting = {intent.batch_id: intent for intent in intents if intent.batch_id}
+        unknown_since: dict[str, float] = {}
+        waits = self.terms.pace.waits()
+        started = time.monotonic()
+        while waiting:
+            odd = ""
+            for batch_id, intent in list(waiting.items()):
+                batch = self._look(intent, unknown_since)
+                if batch is not None and batch.ended:
+                    self._collect(intent, batch)
+                    del waiting[batch_id]
+                elif batch is not None and batch.status not in _RUNNING:
+                    odd = f"; {batch_id} has the unknown status {shortened(batch.status)!r}"
+            if waiting:
+                self.terms.say(_progress(waiting.values(), time.monotonic() - started) + odd)
+                time.sleep(next(waits))
+
+    def _look(self, intent: Intent, unknown_since: dict[str, float]) -> Batch | None:
+        """The batch as it is, or None while the service does not know it yet."""
+        batch_id = str(intent.batch_id)
+        try:
+            batch = self.terms.patiently(lambda: self.judge.poll(batch_id))
+        except UnknownBatchError:
+            since = unknown_since.setdefault(batch_id, time.monotonic())
+            if time.monotonic() - since < self.terms.pace.grace:
+                return None
+            if any(batch.batch_id == batch_id for batch in recent(self.judge, self.terms, intent)):
+                return None
+            raise PausedError(
+                f"the service does not know {intent.words}: if it belongs to another workspace, "
+                "use that workspace's key; to give it up and send its requests again: "
+                f"arena-kit batches --give-up {intent.intent}"
+            ) from None
+        unknown_since.pop(batch_id, None)
+        return batch
+
+    def _collect(self, intent: Intent, batch: Batch) -> None:
+        """Read the results into the ledger, opening the stream as often as needed."""
+        if not batch.results_url:
+            raise PausedError(
+                f"the service no longer keeps the results of {intent.words}; to send its "
+                f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
+            )
+        awaited = self.ledger.awaited(intent)
+        seen: dict[str, Answer] = {}
+        differing: set[str] = set()
+        pauses: set[str] = set()
+
+        def read() -> None:
+            for group in _groups(self.judge.collect(batch), _GROUP):
+                differing.update(_differing(group, seen))
+                pauses.update(self._keep(intent, group, awaited))
+
+        self._read_all(intent, awaited, read)
+        self.ledger.close(intent, "closed")
+        if differing:
+            self.terms.say(
+                f"{intent.words}: {len(differing)} requests have two results that differ; the "
+                f"first that came is kept (such as {min(differing)})"
+            )
+        if pauses:
+            raise PausedError("; ".join(sorted(pauses)))
+
+    def _read_all(
+        self, intent: Intent, awaited: Mapping[str, Awaited], read: Callable[[], None]
+    ) -> None:
+        """Read a stream of results again until nothing is awaited, or nothing more comes."""
+        stalls = 0
+        waits = self.terms.pace.waits()
+        while awaited:
+            before = len(awaited)
+            try:
+                with garbage_collection_disabled():
+                    read()
+            except (CutError, BusyError) as error:
+                self.terms.say(f"{intent.words}: {error}; reading on")
+            stalls = 0 if len(awaited) < before else stalls + 1
+            if awaited and stalls >= _STALLS:
+                raise ServiceError(
+                    f"{intent.words} has ended, but {len(awaited)} of its results do not arrive; "
+                    "the service keeps them for 29 days: run again later, or, to send their "
+                    f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
+                )
+            if awaited:
+                time.sleep(next(waits))
+
+    def _keep(self, intent: Intent, group: list[Result], awaited: dict[str, Awaited]) -> set[str]:
+        """Make one group of results durable; returns what only the user can mend."""
+        # of two results for one request the first counts
+        new = {awaited[r.name].key: r for r in reversed(group) if r.name in awaited}
+        new = self.terms.booked(new, self.requests)
+        owed = [(awaited[result.name], result) for result in new.values()]
+        self.ledger.record(intent, owed, self.terms.run)
+        for key, result in new.items():
+            del awaited[result.name]
+            if result.billed:
+                self.answers[key] = result.answer
+            else:
+                # what the user had canceled waits for the next run
+                again = result.again and intent.status != "canceling"
+                self.failed[key] = result._replace(again=again)
+        self.on_settled(len(new))
+        return {result.pause for result in new.values() if result.pause}
+
+
+def left_running(ledger: Ledger) -> str:
+    """Which batches go on without this process, and how to take them up again."""
+    intents = ledger.open_intents()
+    if not intents:
+        return "interrupted; nothing is under way, and running again goes on from the ledger"
+    names = ", ".join(intent.words for intent in intents)
+    return (
+        f"interrupted; still running at the service: {names}; running again or `arena-kit resume` "
+        "collects what the same requests need, `arena-kit batches` lists all"
+    )
+
+
+def _progress(intents: Collection[Intent], seconds: float) -> str:
+    """How much is under way, for how long, and when the first batch expires at the latest."""
+    n = sum(intent.n_requests for intent in intents)
+    soonest = min((intent.expires_at for intent in intents if intent.expires_at), default="")
+    left = (datetime.fromisoformat(soonest) - datetime.now(UTC)).total_seconds() if soonest else 0.0
+    batches = f"{len(intents)} batch" + ("es" if len(intents) > 1 else "")
+    until = f", at most {_duration(left)} to go" if left > 0 else ""
+    return f"{batches} of {n} requests under way for {_duration(seconds)}{until}"
+
+
+def _duration(seconds: float) -> str:
+    """A length of time in words: `40 s`, `12 min`, `3 h 05 min`."""
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _differing(group: Iterable[Result], seen: dict[str, Answer]) -> set[str]:
+    """Names whose result is not the one seen before; a stream that is read again repeats itself."""
+    return {
+        each.name
+        for each in group
+        if (first := seen.setdefault(each.name, each.answer)) is not each.answer
+        and (first.status, first.text) != (each.answer.status, each.answer.text)
+    }
+
+
+def _groups(results: Iterator[Result], size: int) -> Iterator[list[Result]]:
+    """Results in groups; what had arrived when a stream breaks off is still given."""
+    group: list[Result] = []
+    started = time.monotonic()
+    try:
+        for result in results:
+            group.append(result)
+            if len(group) >= size or time.monotonic() - started > _GROUP_SECONDS:
+                yield group
+                group, started = [], time.monotonic()
+    except (CutError, BusyError):
+        yield group
+        raise
+    yield group

@@ -1,0 +1,225 @@
+"""Judging a tournament: render, look into the ledger, ask for the rest, read, settle.
+
+`judge_pairs` does all of it; `ask` has any requests answered, in batches, live or in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from arena_kit.judging.asking.batches import Batching
+from arena_kit.judging.asking.cost import CostError
+from arena_kit.judging.asking.live import Live, close_abandoned
+from arena_kit.judging.asking.terms import AskingTerms, OnSettled
+from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge, cache_keys
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    Asked,
+    JudgeRequest,
+    Judgment,
+    Status,
+    Verdict,
+    garbage_collection_disabled,
+    rare_garbage_collection,
+)
+from arena_kit.judging.verdicts.rendering import Rubric, render
+from arena_kit.judging.verdicts.settle import settle_all, verdict_of
+
+#: Called with (done, total) as answers arrive.
+OnProgress = Callable[[int, int], None]
+
+#: How an answer may have ended that is kept for good; others were not paid for.
+_FINAL = (Status.OK, Status.REFUSED, Status.TRUNCATED)
+#: Answers made in this process that are written together.
+_SAVE_EVERY = 50
+
+
+def _silent(_done: int, _total: int) -> None:
+    pass
+
+
+class OfflineError(RuntimeError):
+    """Verdicts that an offline run needs and the cache does not have."""
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        shown = "\n".join(f"  {request_id}" for request_id in missing[:20])
+        more = f"\n  … and {len(missing) - 20} more" if len(missing) > 20 else ""
+        super().__init__(
+            f"offline, but {len(missing)} verdicts are not in the cache:\n{shown}{more}"
+        )
+        self.missing = tuple(missing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """What judging reads: prompts and responses by id, rubrics by dimension; `graded` asks by
+    how much the better response is better.
+    """
+
+    prompts: Mapping[str, Prompt]
+    responses: Mapping[tuple[str, str], Response]
+    rubrics: Mapping[str, Rubric]
+    salt: bytes
+    graded: bool = False
+
+    def requests(self, pairs: Sequence[Pair], look: int = 0) -> list[JudgeRequest]:
+        """The rendered requests of all pairs, in both orders; with a `look` they are asked
+        again on purpose, whatever was answered before.
+        """
+        requests = [
+            request
+            for pair in pairs
+            for request in render(
+                pair,
+                prompt=self.prompts[pair.prompt_id],
+                responses=self.responses,
+                rubric=self.rubrics[pair.dimension],
+                salt=self.salt,
+                graded=self.graded,
+            )
+        ]
+        return [request._replace(look=look) for request in requests] if look else requests
+
+
+@rare_garbage_collection()
+def judge_pairs(
+    pairs: Sequence[Pair],
+    material: Material,
+    judge: Judge,
+    ledger: Ledger,
+    *,
+    offline: bool = False,
+    max_attempts: int = 2,
+    look: int = 0,
+    terms: AskingTerms = AskingTerms(),  # noqa: B008 (frozen)
+    on_progress: OnProgress = _silent,
+) -> list[Judgment]:
+    """Judge every pair in both orders and settle it.
+
+    Cached answers are used as they are. Offline, an uncached one is an `OfflineError`
+    that lists all of them. An answer that cannot be read is asked for again, up to
+    `max_attempts` times in all; what then remains unread keeps its status. Each `look`
+    has answers of its own.
+    """
+    with garbage_collection_disabled():
+        requests = material.requests(pairs, look)
+    verdicts: list[Verdict] = []  # of a presentation the last one counts
+    for attempt in range(1, max_attempts + 1):
+        asked = [r._replace(attempt=attempt) for r in requests] if attempt > 1 else requests
+        try:
+            latest = _verdicts(
+                asked, judge, ledger, terms, offline=offline, on_progress=on_progress
+            )
+        except CostError as error:
+            if attempt == 1:
+                raise
+            terms.say(f"not asked again: {error}")  # what was paid for is worth having
+            break
+        terms = replace(terms, prewarm=False)  # a few re-asks are not worth the wait
+        verdicts += filter(None, latest)
+        requests = [
+            request
+            for request, verdict in zip(requests, latest, strict=True)
+            if verdict is None or verdict.status is Status.UNPARSABLE
+        ]
+        if not requests:
+            break
+    with garbage_collection_disabled():
+        return settle_all(verdicts)
+
+
+def ask(
+    requests: Mapping[str, Asked],
+    judge: Judge,
+    ledger: Ledger,
+    terms: AskingTerms,
+    on_settled: OnSettled,
+) -> dict[str, Answer]:
+    """Have these requests, by cache key, answered in the ledger; returns what came.
+
+    What failed unpaid is among it, and not in the ledger.
+    """
+    if not isinstance(judge, BatchJudge | LiveJudge):
+        return _ask_in_process(
+            cast("Mapping[str, JudgeRequest]", requests),
+            cast("ImmediateJudge", judge),
+            ledger,
+            terms.run,
+            on_settled,
+        )
+    with ledger.held(terms.run):
+        close_abandoned(ledger, terms, requests)
+        asker = (
+            Batching(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
+            if isinstance(judge, BatchJudge)
+            else Live(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
+        )
+        return asker.ask(requests)
+
+
+def _verdicts(
+    requests: Sequence[JudgeRequest],
+    judge: Judge,
+    ledger: Ledger,
+    terms: AskingTerms,
+    *,
+    offline: bool,
+    on_progress: OnProgress,
+) -> list[Verdict | None]:
+    """A verdict on each request, from the ledger or asked for; offline nothing is asked. A re-ask
+    without an answer has none.
+    """
+    keys = cache_keys(judge, requests)
+    by_key = dict(zip(keys, requests, strict=True))  # equal texts share a key, and an answer
+    before = ledger.settled(by_key)
+    fresh = {key: request for key, request in by_key.items() if key not in before}
+    if fresh and offline and requests[0].attempt == 1:
+        raise OfflineError([request.request_id for request in fresh.values()])
+    done, total = len(by_key) - len(fresh), len(by_key)
+    on_progress(done, total)
+
+    def settled(n: int) -> None:
+        nonlocal done
+        done = min(done + n, total)
+        on_progress(done, total)
+
+    answers = ask(fresh, judge, ledger, terms, settled) if fresh and not offline else {}
+    answers |= ledger.get(key for key in by_key if key not in answers)
+    verdicts: list[Verdict | None] = []
+    with garbage_collection_disabled():
+        for key, request in zip(keys, requests, strict=True):
+            answer = answers.get(key)
+            paid_now = terms.run and answer and answer.run == terms.run
+            cached = key in before and not paid_now
+            verdict = verdict_of(request, answer, judge_model=judge.model, cached=cached)
+            verdicts.append(None if answer is None and request.attempt > 1 else verdict)
+    return verdicts
+
+
+def _ask_in_process(
+    requests: Mapping[str, JudgeRequest],
+    judge: ImmediateJudge,
+    ledger: Ledger,
+    run: str,
+    on_settled: OnSettled,
+) -> dict[str, Answer]:
+    answers: dict[str, Answer] = {}
+    unsaved: list[tuple[str, Answer]] = []
+    try:
+        for key, request in requests.items():
+            answer = judge.answer(request)
+            if answer is not None:
+                answers[key] = answer
+            if answer is not None and answer.status in _FINAL:
+                unsaved.append((key, answer))
+            if len(unsaved) >= _SAVE_EVERY:
+                ledger.put(judge.model, unsaved, run)
+                unsaved = []
+            on_settled(1)
+    finally:
+        ledger.put(judge.model, unsaved, run)
+    return answers

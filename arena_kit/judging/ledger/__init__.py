@@ -1,0 +1,1 @@
+"""The ledger: every request and answer, paid once."""

@@ -1,0 +1,1 @@
+"""Prompts, responses, and the pairs made of them."""

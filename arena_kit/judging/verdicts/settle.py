@@ -1,0 +1,185 @@
+"""From answers to verdicts, from verdicts to judgments, from judgments to battles."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from arena_kit.battles.battle import Battle, Outcome, Source
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import whole_text
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.parsing import read_graded, read_verdict
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    JudgeRequest,
+    Judgment,
+    Margin,
+    Presentation,
+    Settlement,
+    Status,
+    Verdict,
+)
+
+
+def presentations(pair: Pair) -> tuple[Presentation, Presentation]:
+    """A pair in both orders."""
+    a, b = pair.entrant_a, pair.entrant_b
+    return Presentation(pair, a, b), Presentation(pair, b, a)
+
+
+def verdict_of(
+    request: JudgeRequest, answer: Answer | None, *, judge_model: str, cached: bool = False
+) -> Verdict:
+    """Read an answer; one that is absent or unreadable gets a status, never a winner."""
+    if answer is None:
+        return Verdict(
+            presentation=request.presentation,
+            status=Status.MISSING,
+            judge_model=judge_model,
+            detail="the judge returned no answer",
+        )
+    text = whole_text(answer.text)
+    read = read_graded if request.graded else read_verdict
+    reading = read(text) if answer.status is Status.OK else None
+    status = answer.status
+    if reading is not None and reading.winner is None:
+        status = Status.UNPARSABLE
+    return Verdict(
+        presentation=request.presentation,
+        status=status,
+        winner=reading.winner if reading else None,
+        margin=reading.margin if reading else None,
+        justification=whole_text(reading.justification) if reading else "",
+        raw_text=text,
+        judge_model=judge_model,
+        served_model=answer.served_model,
+        usage=answer.usage,
+        cost_usd=answer.cost_usd,
+        cached=cached,
+        attempt=request.attempt,
+        detail=answer.detail,
+    )
+
+
+def settle(forward: Verdict, backward: Verdict) -> Judgment:
+    """What the two orders of a pair say together.
+
+    The same entrant named twice wins; two ties are a tie; two different answers are
+    inconsistent; an order without an answer leaves the pair incomplete.
+    """
+    settlement, winner = _settlement(forward, backward)
+    return Judgment(
+        pair=forward.presentation.pair,
+        settlement=settlement,
+        winner=winner,
+        forward=forward,
+        backward=backward,
+    )
+
+
+def _settlement(forward: Verdict, backward: Verdict) -> tuple[Settlement, str | None]:
+    answered = forward.winner and backward.winner
+    if not answered or not forward.status is backward.status is Status.OK:
+        return Settlement.INCOMPLETE, None
+    winner = forward.winning_entrant
+    if winner != backward.winning_entrant:
+        return Settlement.INCONSISTENT, None
+    return (Settlement.WINNER if winner else Settlement.TIE), winner
+
+
+def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
+    """Judgments of all pairs, in the order in which pairs first appear; of two verdicts on one
+    presentation the later one counts.
+    """
+    by_pair: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
+    for verdict in verdicts:
+        by_pair[verdict.presentation.pair][verdict.presentation.first] = verdict
+    return [
+        settle(
+            by_first.get(pair.entrant_a) or _absent(pair, pair.entrant_a, pair.entrant_b),
+            by_first.get(pair.entrant_b) or _absent(pair, pair.entrant_b, pair.entrant_a),
+        )
+        for pair, by_first in by_pair.items()
+    ]
+
+
+def _absent(pair: Pair, first: str, second: str) -> Verdict:
+    shown = Presentation(pair=pair, first=first, second=second)
+    return Verdict(presentation=shown, status=Status.MISSING, detail="never asked")
+
+
+def to_battles(judgments: Iterable[Judgment]) -> BattleLog:
+    """Battles of the settled judgments; incomplete ones give none."""
+    return BattleLog.from_battles(
+        _battle(judgment)
+        for judgment in judgments
+        if judgment.settlement is not Settlement.INCOMPLETE
+    )
+
+
+#: What a graded verdict gives the better response of a win: five labels at equal steps from 0
+#: to 1. The order of entrants is that of any even steps; how far apart they are is a judge's own
+#: scale, as it is without grades, and `rating.calibration` puts it on people's.
+SHARES = {Margin.MUCH: 1.0, Margin.BETTER: 0.75, Margin.NONE: 0.5}
+
+
+def share_of_first(judgment: Judgment) -> float | None:
+    """The share of the win that two graded orders give `entrant_a`, their mean; None where the
+    verdicts are not graded, and where the two orders agree on no winner and no tie.
+    """
+    margins = [verdict.margin for verdict in judgment.verdicts]
+    if judgment.settlement in (Settlement.INCONSISTENT, Settlement.INCOMPLETE):
+        return None
+    shares = [SHARES[margin] for margin in margins if margin is not None]
+    if len(shares) < 2:
+        return None
+    share = sum(shares) / 2
+    return 1 - share if judgment.winner == judgment.pair.entrant_b else share
+
+
+def _soft_share(judgment: Judgment) -> float | None:
+    """The share where it says more than the winner does."""
+    share = share_of_first(judgment)
+    return None if share in (0.0, 0.5, 1.0) else share
+
+
+def _battle(judgment: Judgment) -> Battle:
+    pair = judgment.pair
+    others = {verdict.other_model for verdict in judgment.verdicts} - {""}
+    won = {pair.entrant_a: Outcome.MODEL_A, pair.entrant_b: Outcome.MODEL_B}
+    return Battle(
+        battle_id=pair.pair_id,
+        model_a=pair.entrant_a,
+        model_b=pair.entrant_b,
+        winner=won[judgment.winner] if judgment.winner else Outcome.TIE,
+        inconsistent=judgment.settlement is Settlement.INCONSISTENT,
+        source=Source.LLM_JUDGE,
+        question_id=pair.prompt_id,
+        dimension=pair.dimension,
+        judge_model=judgment.forward.judge_model,
+        served_model=" + ".join(sorted(others)) or None,
+        share_a=_soft_share(judgment),
+    )
+
+
+def status_counts(judgments: Sequence[Judgment]) -> dict[str, dict[str, int]]:
+    """Per dimension, how many verdicts ended in each status."""
+    statuses = ((j.pair.dimension, v.status) for j in judgments for v in j.verdicts)
+    return _counts(statuses, Status)
+
+
+def settlement_counts(judgments: Sequence[Judgment]) -> dict[str, dict[str, int]]:
+    """Per dimension, how many pairs were settled in each way."""
+    return _counts(((j.pair.dimension, j.settlement) for j in judgments), Settlement)
+
+
+def _counts(
+    outcomes: Iterable[tuple[str, StrEnum]], kinds: Iterable[StrEnum]
+) -> dict[str, dict[str, int]]:
+    """How often each kind occurs in each dimension, zeros included."""
+    counters: dict[str, Counter[StrEnum]] = defaultdict(Counter)
+    for dimension, kind in outcomes:
+        counters[dimension][kind] += 1
+    return {d: {str(kind): counter[kind] for kind in kinds} for d, counter in counters.items()}

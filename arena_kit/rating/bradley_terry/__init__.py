@@ -1,0 +1,1 @@
+"""Bradley–Terry: fit, ties, clusters, intervals."""

@@ -1,0 +1,138 @@
+"""What counts as one piece of evidence: a question or a voter with all its battles, or one vote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
+from arena_kit.rating.bradley_terry.likelihood import Cells
+from arena_kit.rating.bradley_terry.tie_models import Floats
+from arena_kit.rating.resampling import ClusterRedraw, PoissonRedraw, Redraw
+
+Cluster = Literal["both", "question", "voter", "battle"]
+Ints = NDArray[np.int32]
+
+#: What claims are about, and the clusters that make them so, the usual ones first: for prompts like
+#: these the questions are a sample of all that might be asked, for these prompts only votes are.
+CLAIMS_ABOUT: dict[str, tuple[Cluster, ...]] = {
+    "prompts_like_these": ("both", "question"),
+    "these_prompts": ("voter", "battle"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """What a resample is made of: cells, and how often each is drawn."""
+
+    cells: Cells
+    redraw: Redraw
+
+
+class Partition(NamedTuple):
+    """One way to cut the battles into pieces, and whether its spread is added or taken off.
+
+    `clusters` None makes each row's votes pieces of their own.
+    """
+
+    sign: int
+    clusters: Ints | None
+    pieces: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A log's battles, a cell each, and which of them belong together.
+
+    With `clusters`, battles of one cluster are one piece of evidence; without, each battle is.
+    `voters` are a second way to cut them, where both count. `counts` says how many votes alike a
+    row stands for: its weight where it has neither question nor voter, as in a table of pair
+    counts, else 1. `seen` is how many pieces each model takes part in, by the way that has fewer.
+    """
+
+    rows: Cells
+    clusters: Ints | None
+    voters: Ints | None = None
+    counts: Floats
+    seen: Floats
+
+    @classmethod
+    def of(cls, log: BattleLog, x: Floats, cluster: Cluster) -> Evidence:
+        """The evidence of a log; votes without a question stand for themselves, and those that
+        are alike share a row.
+        """
+        ways = _ways(log, cluster)
+        if log.question_id is None and log.voter is None and not x.shape[1] and log.share_a is None:
+            return cls._counted(log)
+        named = np.zeros(len(log), bool)
+        for labels in (log.question_id, log.voter):
+            named |= np.zeros(len(log), bool) if labels is None else labels.codes >= 0
+        counts = np.where(named, 1.0, log.weights())
+        extra = log.per_model(counts - 1)
+        seen = np.array(
+            [questions_seen(log.a, log.b, way, len(log.models)) + extra for way in ways]
+            or [log.per_model(counts)]
+        ).min(axis=0)
+        first, second = (*(way for way in ways if way.max() + 1 < len(log)), None, None)[:2]
+        alike = first is None and not x.shape[1] and log.share_a is None
+        if alike and np.array_equal(counts, log.weights()):
+            return replace(cls._counted(log), seen=seen)
+        return cls(rows=Cells.of(log, x), clusters=first, voters=second, counts=counts, seen=seen)
+
+    @classmethod
+    def _counted(cls, log: BattleLog) -> Evidence:
+        """The evidence of votes that stand for themselves, a row for those alike."""
+        single, counts = Cells.counted(log)
+        n = len(log.models)
+        seen = np.bincount(np.append(single.a, single.b), np.tile(counts, 2), n).astype(float)
+        return cls(rows=single.with_weights(counts), clusters=None, counts=counts, seen=seen)
+
+    @property
+    def pieces(self) -> float:
+        """How many pieces there are, by the way that has fewer."""
+        ways = (self.clusters, self.clusters if self.voters is None else self.voters)
+        return min(self._pieces(way) for way in ways)
+
+    def partitions(self) -> Iterator[Partition]:
+        """The ways to cut the battles: by two of them, pieces that share both count twice and are
+        taken off once (Cameron, Gelbach and Miller 2011).
+        """
+        yield Partition(1, self.clusters, self._pieces(self.clusters))
+        if self.clusters is not None and self.voters is not None:
+            yield Partition(1, self.voters, self._pieces(self.voters))
+            cells = self.clusters.astype(np.int64) * (int(self.voters.max()) + 1) + self.voters
+            both = np.unique(cells, return_inverse=True)[1].astype(np.int32)
+            way = both if both.max() + 1 < len(both) else None
+            yield Partition(-1, way, self._pieces(way))
+
+    def _pieces(self, clusters: Ints | None) -> float:
+        if clusters is None:
+            return float(self.counts.sum())
+        return float(clusters.max()) + 1 + float((self.counts - 1).sum())
+
+    def votes(self, seed: int) -> Votes:
+        """What a resample draws from."""
+        single = self.rows.with_weights(1 / self.counts)
+        if self.clusters is None:
+            return Votes(single, PoissonRedraw.of(self.counts, seed))
+        cells, of_row = single.alike(len(self.seen))
+        return Votes(cells, ClusterRedraw.of(self.clusters, seed, self.counts, of_row))
+
+
+def _ways(log: BattleLog, cluster: Cluster) -> list[Ints]:
+    """How battles hang together; `both` leaves out what the log does not name, and voters who are
+    too few to stand for others.
+    """
+    ways = []
+    if log.question_id is not None and cluster in ("both", "question"):
+        ways.append(log.clusters())
+    if log.voter is not None and cluster in ("both", "voter"):
+        voters = log.clusters("voter")
+        if cluster == "voter" or voters.max() + 1 >= MIN_QUESTIONS:
+            ways.append(voters)
+    return ways

@@ -1,0 +1,417 @@
+"""The likelihood of paired comparisons, and Newton's method to its peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from math import log1p
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.battle import A_WINS, B_WINS, BOTH_BAD, TIE
+from arena_kit.battles.log import BattleLog
+from arena_kit.rating.base import RatingError, scores, strong_groups
+from arena_kit.rating.bradley_terry.tie_models import Floats, Terms, TieModel
+
+Codes = NDArray[np.intp]
+
+_MOST_STEPS = 100
+_NEWMAN_STEPS = 3
+_LEAST = 1e-2  # odds that these stay within
+_FAR = 0.5  # a first step from which their start is no good
+_TOLERANCE = 1e-11
+_SURE = 0.5  # a step from which Newton's method needs no damping
+_NEAR = 1e-4  # a step from which convergence is quadratic
+_SAME = 1e-9  # a share of the whole that counts as nothing left
+_ROUNDING = 1e-6  # steps below it that shrink no more are rounding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """Comparisons as the likelihood sees them: who met whom, and the weight of each outcome.
+
+    A cell is one battle, or all battles of a pair. `x` has a row per cell and a column per
+    covariate.
+    """
+
+    a: Codes
+    b: Codes
+    won: Floats
+    tied: Floats
+    lost: Floats
+    x: Floats
+
+    @classmethod
+    def of(cls, log: BattleLog, covariates: Floats) -> Cells:
+        """A cell per battle, in the log's order, with the battle's weight."""
+        weight = log.weights()
+        named = [(log.outcome == side).astype(float) for side in (A_WINS, B_WINS)]
+        won, lost = named
+        if log.share_a is not None:
+            soft = ~np.isnan(log.share_a)
+            share = scores(log)
+            won, lost = np.where(soft, share, won), np.where(soft, 1 - share, lost)
+        return cls(
+            a=log.a.astype(np.intp),
+            b=log.b.astype(np.intp),
+            won=weight * won,
+            tied=weight * (1 - won - lost),
+            lost=weight * lost,
+            x=covariates,
+        )
+
+    @property
+    def outcomes(self) -> tuple[Floats, Floats, Floats]:
+        """The weights of wins, ties and losses of the first side."""
+        return self.won, self.tied, self.lost
+
+    @classmethod
+    def summed(cls, log: BattleLog) -> Cells:
+        """A cell per pair, the lower number first; for logs of plain wins, losses and ties."""
+        n = len(log.models)
+        key: NDArray[Any] = log.outcome.astype(np.int32 if 4 * n * n < 2**31 else np.int64)
+        for column in (log.a, log.b):
+            key = key * n + column
+        table = np.bincount(key, log.weight, 4 * n * n).astype(float).reshape(4, n, n)
+        wins, ties = table[A_WINS] + table[B_WINS].T, table[TIE] + table[BOTH_BAD]
+        ties = ties + ties.T
+        low, high = np.nonzero(np.triu(wins + wins.T + ties, 1))
+        return cls(
+            a=low,
+            b=high,
+            won=wins[low, high],
+            tied=ties[low, high],
+            lost=wins[high, low],
+            x=np.zeros((len(low), 0)),
+        )
+
+    @classmethod
+    def counted(cls, log: BattleLog) -> tuple[Cells, Floats]:
+        """A cell for a single vote of each pair and outcome, and how many there were; for logs of
+        plain wins, losses and ties.
+        """
+        return cls.summed(log).single_votes()
+
+    def with_weights(self, weights: Floats) -> Cells:
+        """The same cells, each outcome times a weight."""
+        won, tied, lost = (weights * each for each in self.outcomes)
+        return replace(self, won=won, tied=tied, lost=lost)
+
+    def and_also(self, other: Cells) -> Cells:
+        """These cells and those."""
+        names = [field.name for field in fields(self)]
+        return Cells(**{n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in names})
+
+    def single_votes(self) -> tuple[Cells, Floats]:
+        """A cell for a single vote of each outcome that a cell has, and how many there were."""
+        counts = np.concatenate(self.outcomes)
+        there = np.flatnonzero(counts > 0)
+        ended, cell = np.divmod(there, len(self.a))
+        won, tied, lost = ((ended == each).astype(float) for each in range(3))
+        a, b, x = self.a[cell], self.b[cell], self.x[cell]
+        return Cells(a=a, b=b, won=won, tied=tied, lost=lost, x=x), counts[there]
+
+    def alike(self, n_models: int) -> tuple[Cells, NDArray[np.int32]]:
+        """A cell for each kind of vote among cells of a single one, and the kind of each; cells
+        with covariates, or with parts of votes, stay what they are.
+        """
+        whole = np.isin(np.concatenate([self.won, self.lost]), (0.0, 1.0)).all()
+        if self.x.shape[1] or not whole or np.any(self.won + self.tied + self.lost != 1):
+            return self, np.arange(len(self.a), dtype=np.int32)
+        pairs = Pairs.of(self, n_models)
+        ended = np.where(self.tied > 0, 1, np.where((self.won > 0) == pairs.turned, 2, 0))
+        met = len(pairs.low)
+        kinds, of_row = _numbered(ended * met + pairs.of_cell, 3 * met)
+        ended, pair = np.divmod(kinds, met)
+        won, tied, lost = ((ended == each).astype(float) for each in range(3))
+        x = np.zeros((len(kinds), 0))
+        cells = Cells(a=pairs.low[pair], b=pairs.high[pair], won=won, tied=tied, lost=lost, x=x)
+        return cells, of_row.astype(np.int32)
+
+    def at(self, rows: NDArray[np.bool_]) -> Cells:
+        """Some of the cells."""
+        return Cells(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The pairs that met (the lower number first), and which of them each cell belongs to."""
+
+    low: Codes
+    high: Codes
+    of_cell: Codes
+    turned: NDArray[np.bool_]
+    n_models: int
+
+    @classmethod
+    def of(cls, cells: Cells, n_models: int) -> Pairs:
+        turned = cells.a > cells.b
+        low, high = np.where(turned, cells.b, cells.a), np.where(turned, cells.a, cells.b)
+        met, of_cell = _numbered(low * n_models + high, n_models * n_models)
+        return cls(met // n_models, met % n_models, of_cell, turned, n_models)
+
+    def pooled(self, cells: Cells) -> Cells:
+        """One cell per pair, with the sums of its cells; only for cells without covariates."""
+        n = len(self.low)
+        for_low = np.where(self.turned, cells.lost, cells.won)
+        for_high = np.where(self.turned, cells.won, cells.lost)
+        return Cells(
+            a=self.low,
+            b=self.high,
+            won=_sums(self.of_cell, for_low, n),
+            tied=_sums(self.of_cell, cells.tied, n),
+            lost=_sums(self.of_cell, for_high, n),
+            x=np.zeros((n, 0)),
+        )
+
+    def taken(self, pooled: Cells, *, half: bool) -> tuple[Codes, Codes]:
+        """Who took a win from whom, or part of one. Where ties are an outcome of their own rather
+        than `half` a win, they hold two models together only if wins both ways somewhere say how
+        rare ties are.
+        """
+        if half:
+            return self.winners(pooled.won + pooled.tied, pooled.lost + pooled.tied)
+        by_wins = self.winners(pooled.won, pooled.lost)
+        if np.bincount(strong_groups(self.n_models, *by_wins)).max() == 1:
+            return by_wins
+        return self.winners(pooled.won + pooled.tied, pooled.lost + pooled.tied)
+
+    def winners(self, by_low: Floats, by_high: Floats) -> tuple[Codes, Codes]:
+        """Who took something from whom, given what either side of each pair took."""
+        low, high = by_low > 0, by_high > 0
+        return (
+            np.concatenate([self.low[low], self.high[high]]),
+            np.concatenate([self.high[low], self.low[high]]),
+        )
+
+    def divided(self, pooled: Cells, *, half: bool) -> NDArray[np.bool_]:
+        """Pairs of which one never beat the other, not even through others."""
+        group = strong_groups(self.n_models, *self.taken(pooled, half=half))
+        return np.asarray(group[self.low] != group[self.high])
+
+    def prior(self, wins: float, n_covariates: int) -> Cells:
+        """`wins` for either side of every pair; no cells where there are none to give."""
+        n = len(self.low) if wins else 0
+        share = np.full(n, float(wins))
+        x = np.zeros((n, n_covariates))
+        low, high = self.low[:n], self.high[:n]
+        return Cells(a=low, b=high, won=share, tied=np.zeros(n), lost=share, x=x)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The peak of a likelihood: strengths (natural units, mean 0), the tie parameter and the
+    covariates' coefficients in one vector, with the curvature there.
+    """
+
+    theta: Floats
+    information: Floats
+    n_models: int
+    ties: TieModel
+
+    @property
+    def strength(self) -> Floats:
+        return self.theta[: self.n_models]
+
+    @property
+    def tie(self) -> float:
+        """The tie parameter; 0 where there is none."""
+        return float(self.theta[self.n_models]) if self.ties.start is not None else 0.0
+
+    def terms(self, cells: Cells) -> Terms:
+        """The likelihood's terms at the peak, per cell."""
+        return _terms(self.theta, cells, self.n_models, self.ties)
+
+    def log_likelihood(self, cells: Cells) -> float:
+        """The log-likelihood of cells at the peak."""
+        eta, t = _gaps(self.theta, cells, self.n_models, self.ties)
+        return float(self.ties.value(eta, t, *cells.outcomes).sum())
+
+    def inverse(self) -> Floats:
+        """The inverse curvature, with the strengths' mean held at 0."""
+        return np.asarray(np.linalg.inv(_anchored(self.information, self.n_models)), float)
+
+
+def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = None) -> Fit:
+    """The strengths that explain the cells best; raises where Newton's method finds none."""
+    theta = _start(cells, n_models, ties) if start is None else start.copy()
+    before = np.inf
+    for number in range(_MOST_STEPS):
+        terms = _terms(theta, cells, n_models, ties)
+        information = _information(terms, cells, n_models, ties)
+        rise = slope(terms, cells, n_models, ties)
+        try:
+            step = np.asarray(np.linalg.solve(_anchored(information, n_models), rise), float)
+        except np.linalg.LinAlgError:
+            raise RatingError(_unsettled(cells)) from None
+        largest = float(np.abs(step).max())
+        if number == 0 and start is None and not largest < _FAR:
+            theta = _level(cells, n_models, ties)
+            continue
+        theta = moved(theta, step * damping(largest), n_models, ties)
+        next_step = largest * (largest / before) ** 2  # as Newton's method converges
+        done = largest < _TOLERANCE or (largest < _NEAR and next_step < _TOLERANCE / 100)
+        if done or before / 2 < largest < _ROUNDING:
+            theta[:n_models] -= theta[:n_models].mean()
+            terms = _terms(theta, cells, n_models, ties)
+            return Fit(theta, _information(terms, cells, n_models, ties), n_models, ties)
+        before = largest
+    raise RatingError(_unsettled(cells))
+
+
+def _unsettled(cells: Cells) -> str:
+    if cells.x.shape[1]:
+        return "no finite fit exists: the covariates decide nearly every battle; leave one out"
+    return "no finite rating exists; set a prior above 0"
+
+
+def slope(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """The gradient of the log-likelihood in all parameters."""
+    parts = [to_models(cells, terms.eta, n_models)]
+    if ties.start is not None:
+        parts.append(np.array([terms.t.sum()]))
+    return np.concatenate([*parts, cells.x.T @ terms.eta])
+
+
+def gradient(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """The gradient at a point."""
+    return slope(_terms(theta, cells, n_models, ties), cells, n_models, ties)
+
+
+def _start(cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """Close to the peak: a few of Newman's (2023) iterations, each a pass over the cells where one
+    of Newton's solves for all models at once.
+    """
+    won, lost = cells.won + cells.tied / 2, cells.lost + cells.tied / 2
+    side, other = np.append(cells.a, cells.b), np.append(cells.b, cells.a)
+    wins, losses = np.append(won, lost), np.append(lost, won)
+    q = np.ones(n_models)
+    for _ in range(_NEWMAN_STEPS):
+        share = 1 / (q[side] + q[other])
+        gained = _sums(side, wins * share * q[other], n_models)
+        q = gained / np.maximum(_sums(side, losses * share, n_models), _LEAST)
+        q = np.clip(q / np.exp(np.log(np.maximum(q, _LEAST)).mean()), _LEAST, 1 / _LEAST)
+    theta = _level(cells, n_models, ties)
+    theta[:n_models] = np.log(q)
+    return theta
+
+
+def _level(cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """All models alike, which Newton's method starts from where nothing better is known."""
+    extra = [] if ties.start is None else [ties.start]
+    return np.concatenate([np.zeros(n_models), extra, np.zeros(cells.x.shape[1])])
+
+
+def damping(largest: float) -> float:
+    """What part of Newton's step to go, given its largest entry: all of a small one; of a larger
+    one, with which it may go back and forth for ever, the part that climbs for sure, since a
+    logistic model's curvature changes no faster with gaps (Sun and Tran-Dinh 2019).
+    """
+    return 1.0 if largest < _SURE else log1p(2 * largest) / (2 * largest)
+
+
+def moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:
+    """The parameters after a step, the tie parameter kept where it may be."""
+    new = theta + step
+    if ties.positive and new[n_models] <= 0:
+        new[n_models] = theta[n_models] / 4
+    return new
+
+
+def _terms(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> Terms:
+    return ties.terms(*_gaps(theta, cells, n_models, ties), *cells.outcomes)
+
+
+def _gaps(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> tuple[Floats, float]:
+    """How far each cell's first side is ahead, and the tie parameter."""
+    strength, has_tie = theta[:n_models], ties.start is not None
+    eta = strength[cells.a] - strength[cells.b]
+    if cells.x.shape[1]:
+        eta = eta + cells.x @ theta[n_models + has_tie :]
+    return eta, float(theta[n_models]) if has_tie else 0.0
+
+
+def to_models(cells: Cells, values: Floats, n_models: int) -> Floats:
+    """Values of cells, added to their first model and taken from their second."""
+    return _sums(cells.a, values, n_models) - _sums(cells.b, values, n_models)
+
+
+def _numbered(keys: Codes, n: int) -> tuple[Codes, Codes]:
+    """The keys that occur, of n possible, and the place among them of each; without sorting."""
+    met = np.flatnonzero(np.bincount(keys, minlength=n))
+    place = np.zeros(n, np.intp)
+    place[met] = np.arange(len(met))
+    return met, place[keys]
+
+
+def _sums(places: Codes, values: Floats, n: int) -> Floats:
+    total: Floats = np.bincount(places, values, n).astype(float)
+    return total
+
+
+def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
+    """The observed information: the pairs' Laplacian for the strengths, bordered by the rest."""
+    n = n_models
+    columns = [to_models(cells, terms.eta_eta * x, n) for x in cells.x.T]
+    corner = cells.x.T @ (terms.eta_eta[:, None] * cells.x)
+    if ties.start is not None:
+        columns.insert(0, to_models(cells, terms.eta_t, n))
+        cross = cells.x.T @ terms.eta_t
+        corner = np.block([[terms.t_t.sum(), cross[None, :]], [cross[:, None], corner]])
+    border = np.array(columns).reshape(len(columns), n)
+    return bordered(laplacian(cells, terms.eta_eta, n), border, corner)
+
+
+def laplacian(cells: Cells, weights: Floats, n: int) -> Floats:
+    """The Laplacian of the graph whose edges are the cells, each with its weight."""
+    weight = np.bincount(cells.a * n + cells.b, weights, n * n).reshape(n, n)
+    weight = weight + weight.T
+    np.fill_diagonal(weight, 0)
+    return np.diag(weight.sum(axis=1)) - weight
+
+
+def bordered(inner: Floats, border: Floats, corner: Floats) -> Floats:
+    """A symmetric matrix of its parts."""
+    if not len(border):
+        return inner
+    return np.block([[inner, border.T], [border, corner]])
+
+
+def _anchored(information: Floats, n_models: int) -> Floats:
+    """The curvature with the strengths' mean, which no battle tells, held in place."""
+    anchored = information.copy()
+    anchored[:n_models, :n_models] += 1 / n_models
+    return anchored
+
+
+def check_identified(cells: Cells, n_models: int) -> None:
+    """Refuse covariates that are collinear, with each other or with the models: no battle could
+    tell their coefficients apart, and only a prior would pretend to.
+    """
+    weight = cells.won + cells.tied + cells.lost
+    gram = cells.x.T @ (weight[:, None] * cells.x)
+    if np.linalg.matrix_rank(gram, tol=_SAME * float(gram.max())) < len(gram):
+        raise RatingError("the covariates say the same thing twice; leave one out")
+    border = np.stack([to_models(cells, weight * x, n_models) for x in cells.x.T])
+    anchored = laplacian(cells, weight, n_models) + 1 / n_models
+    left = gram - border @ np.linalg.solve(anchored, border.T)
+    if np.linalg.matrix_rank(left, tol=_SAME * float(gram.max())) < len(gram):
+        raise RatingError(
+            "a covariate cannot be told from the models: each has its own in every battle"
+        )
+
+
+def unanimous(cells: Cells, pairs: Pairs, pooled: Cells) -> NDArray[np.bool_]:
+    """Models whose battles all ended alike (won, lost, or shared alike), so that their spread says
+    nothing; and those that all, or none, of the largest group with wins both ways is above.
+    """
+    n_models = pairs.n_models
+    games = cells.won + cells.tied + cells.lost
+    share = np.divide(cells.won + cells.tied / 2, games)
+    side, value = np.append(cells.a, cells.b), np.append(share, 1 - share)
+    some = np.zeros(n_models)
+    some[side] = value
+    alike = np.bincount(side, value != some[side], n_models) == 0
+    group = strong_groups(n_models, *pairs.taken(pooled, half=True))
+    return np.asarray(alike | (group != np.argmax(np.bincount(group))))

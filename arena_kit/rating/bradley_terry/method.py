@@ -1,0 +1,362 @@
+"""Bradley–Terry: one strength per model that best explains all battles at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from math import log as ln
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.rating.base import (
+    MIN_QUESTIONS,
+    NORMAL_95,
+    Rating,
+    RatingError,
+    Ratings,
+    check_connected,
+    check_counted,
+    check_separation,
+    check_settings,
+    kinds,
+    ranked,
+)
+from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
+from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes
+from arena_kit.rating.bradley_terry.likelihood import (
+    Cells,
+    Fit,
+    Pairs,
+    check_identified,
+    fitted,
+    unanimous,
+)
+from arena_kit.rating.bradley_terry.sandwich import covariance, stretched
+from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Floats
+from arena_kit.rating.claims.critical_values import t_score, widening
+from arena_kit.rating.resampling import interval
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+BothBad = Literal["tie", "exclude"]
+Inconsistent = Literal["tie", "drop"]
+
+#: Resamples without a finite rating, as a share, from which no interval is given.
+_MOST_LOST = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BradleyTerry:
+    """Maximum-likelihood strengths: a beats b with odds 10^((rating_a - rating_b) / scale).
+
+    The order of battles plays no part; a soft outcome counts as that share of a win. The
+    interval is by default the robust (sandwich) one, clustered by question and by voter: battles
+    on one question share that question, and counting them as independent claims more certainty
+    than there is. Few clusters widen it (Student's t). `P(a above b)`, which orders are decided
+    and rank ranges are in `claims`.
+
+    Parameters
+    ----------
+    scale
+        The rating gap at which the odds are 10:1.
+    center, baseline, center_on
+        The mean rating of all models, or of those named in `center_on`; or, where a
+        `baseline` model is named, its rating.
+    prior, prior_when
+        Wins added to each side of pairs that met: `needed` adds them only where one never beat
+        the other, not even through others, since no finite rating exists without; `always`
+        draws all models together, the more the fewer battles a pair has. 0 is plain maximum
+        likelihood.
+    ties
+        A tie is `half` a win for each side, or an outcome of its own under the model of
+        `davidson` or of `rao-kupper`, whose parameter is fitted too (`fit["tie"]`).
+    both_bad
+        A both-bad vote counts as a `tie`, or is left out (`exclude`).
+    inconsistent
+        A judgment whose two orders disagree counts as a `tie`, or is left out (`drop`).
+    covariates
+        Columns of the log fitted jointly, so that ratings hold at equal length, say. A
+        coefficient in `fit` is what a typical difference (its root mean square) is worth in
+        rating points; a rating's `uncontrolled` is what it would be without them.
+    interval
+        `sandwich` needs no resampling; `percentile` and `basic` draw whole questions again
+        (single votes where questions have one battle each) `resamples` times, from `seed`.
+    cluster
+        What counts as one piece of evidence: a `question`, a `voter`, `both` (two-way; a log
+        without voters, or with fewer than ten, goes by question), or each `battle` by itself.
+        With questions, claims are about prompts like these; without, about these prompts.
+    """
+
+    scale: float = 400.0
+    center: float = 1000.0
+    baseline: str = ""
+    center_on: tuple[str, ...] = ()
+    prior: float = 0.5
+    prior_when: Literal["needed", "always"] = "needed"
+    ties: Literal["half", "davidson", "rao-kupper"] = "half"
+    both_bad: BothBad = "tie"
+    inconsistent: Inconsistent = "drop"
+    covariates: tuple[str, ...] = ()
+    interval: Literal["sandwich", "percentile", "basic"] = "sandwich"
+    cluster: Cluster = "both"
+    resamples: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("covariates", "center_on"):
+            if isinstance(given := getattr(self, name), str):
+                raise ValueError(f"{name} must be several names, not {given!r}")  # noqa: TRY004
+            object.__setattr__(self, name, tuple(given))
+        check_settings(
+            self,
+            ("scale", 0 < self.scale < float("inf"), "a finite number above 0"),
+            ("center", abs(self.center) < float("inf"), "a finite number"),
+            ("center_on", not (self.center_on and self.baseline), "empty beside a baseline"),
+            ("prior", 0 <= self.prior < float("inf"), "a finite number, 0 or more"),
+            ("prior_when", self.prior_when in ("needed", "always"), "'needed' or 'always'"),
+            ("ties", self.ties in TIE_MODELS, "'half', 'davidson' or 'rao-kupper'"),
+            ("both_bad", self.both_bad in ("tie", "exclude"), "'tie' or 'exclude'"),
+            ("inconsistent", self.inconsistent in ("tie", "drop"), "'tie' or 'drop'"),
+            ("interval", self.interval in ("sandwich", "percentile", "basic"),
+             "'sandwich', 'percentile' or 'basic'"),
+            ("cluster", self.cluster in get_args(Cluster),
+             "'both', 'question', 'voter' or 'battle'"),
+            ("resamples", self.resamples >= 100, "100 or more"),
+            ("seed", self.seed >= 0, "0 or more"),
+        )  # fmt: skip
+
+    def __call__(self, battles: BattleLog) -> Ratings:
+        """Rate a log; raises `RatingError` where no rating exists."""
+        with one_thread():
+            return self._rated(battles)
+
+    def _rated(self, battles: BattleLog) -> Ratings:
+        log, dropped = self.kept(battles)
+        check_counted(battles, log, dropped)
+        evidence = Evidence.of(log, self._x(log), self.cluster)
+        pairs = Pairs.of(evidence.rows, len(log.models))
+        pooled = pairs.pooled(evidence.rows)
+        same = unanimous(evidence.rows, pairs, pooled)
+        if same.any():  # else wins connect all
+            check_connected(log.models, pairs.low, pairs.high)
+        fit, priors = self.peak(log, evidence.rows, pairs, pooled)
+        n, draws = fit.n_models, np.empty((0, fit.n_models))
+        if self.interval == "sandwich":
+            spread = covariance(fit, evidence, same)
+        else:
+            with ThreadPoolExecutor(1) as beside:
+                later = beside.submit(covariance, fit, evidence, same)
+                draws = self.resampled(fit, evidence.votes(self.seed), priors)
+            spread = later.result()
+        if len(draws) and evidence.voters is not None:
+            one_way = covariance(fit, replace(evidence, voters=None), same)
+            draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
+        return self.told(log, dropped, evidence, pooled, fit, spread, draws, same)
+
+    def told(
+        self,
+        log: BattleLog,
+        dropped: dict[str, int],
+        evidence: Evidence,
+        pooled: Cells,
+        fit: Fit,
+        spread: Floats,
+        draws: Floats,
+        same: NDArray[np.bool_],
+    ) -> Ratings:
+        """A fit, its covariance and its resamples (none for a sandwich) as ratings; `same` are the
+        models whose spread says nothing.
+        """
+        n = fit.n_models
+        unit, anchors = self.scale / ln(10), self._anchors(log)
+        rating = self.center + unit * _beyond(fit.strength, anchors)
+        shown_spread: Floats = unit**2 * _beyond(_beyond(spread[:n, :n], anchors).T, anchors)
+        shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
+        return Ratings(
+            method="bradley-terry",
+            settings=asdict(self),
+            ratings=self._ranked(log, evidence, rating, shown_spread, shown_draws, same),
+            n_battles=round(sum(each.sum() for each in pooled.outcomes)),
+            dropped=dropped,
+            models=log.models,
+            traces=np.empty((0, len(log.models))),
+            replicates=shown_draws,
+            covariance=shown_spread,
+            fit=self._beside(evidence.rows if self.covariates else pooled, fit, spread),
+        )
+
+    def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+        """The battles that count under these settings, and how many of each kind do not."""
+        excluded = self.both_bad == "exclude" or battles.inconsistent is not None
+        if not excluded and battles.all_take_part():
+            return battles, dict.fromkeys(("tie", "both_bad", "inconsistent"), 0)
+        masks = kinds(battles)
+        out = {
+            "both_bad": masks["both_bad"] & (self.both_bad == "exclude"),
+            "inconsistent": masks["inconsistent"] & (self.inconsistent == "drop"),
+        }
+        dropped = {"tie": 0, **{kind: int(mask.sum()) for kind, mask in out.items()}}
+        if not any(dropped.values()) and battles.all_take_part():
+            return battles, dropped
+        return battles.select(~(out["both_bad"] | out["inconsistent"])), dropped
+
+    def _check(self, log: BattleLog) -> None:
+        for model in self._named_anchors():
+            if model not in log.models:
+                what = "baseline" if self.baseline else "center_on:"
+                raise RatingError(
+                    f"{what} {model!r} has no battle; models: {', '.join(log.models)}"
+                )
+        if self.ties != "half" and log.share_a is not None:
+            raise RatingError(f"ties={self.ties!r} needs wins, losses and ties, not soft outcomes")
+        if self.ties != "half" and log.decisive().all():
+            raise RatingError(f"ties={self.ties!r} cannot be fitted: no battle is a tie")
+
+    def _x(self, log: BattleLog) -> Floats:
+        """The covariates, each with a typical difference of 1; 0 stays no difference."""
+        given, weight = log.covariates or {}, log.weights()
+        columns = []
+        for name in self.covariates:
+            if name not in given:
+                known = ", ".join(given) or "none"
+                raise RatingError(f"no covariate {name!r} in the battles; known: {known}")
+            if not np.ptp(given[name]):
+                raise RatingError(f"covariate {name!r} is the same in every battle")
+            columns.append(given[name] / np.sqrt(np.average(given[name] ** 2, weights=weight)))
+        return np.array(columns).reshape(len(columns), len(log)).T
+
+    def peak(self, log: BattleLog, rows: Cells, pairs: Pairs, pooled: Cells) -> tuple[Fit, Priors]:
+        """The fit to all battles that count, and the prior it took."""
+        self._check(log)
+        n = len(log.models)
+        if not self.prior:
+            check_separation(log.models, *pairs.taken(pooled, half=self.ties == "half"))
+        if self.covariates:
+            check_identified(rows, n)
+        priors = self.priors(pooled, pairs)
+        cells = rows if self.covariates else pooled
+        return fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties]), priors
+
+    def resampled(self, fit: Fit, votes: Votes, priors: Priors) -> Floats:
+        """The strengths of each resample."""
+        draws = replicates(fit, votes, priors, self.resamples)[:, : fit.n_models]
+        if (lost := int(np.isnan(draws[:, 0]).sum())) > _MOST_LOST * self.resamples:
+            raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
+        return draws
+
+    def priors(self, pooled: Cells, pairs: Pairs) -> Priors:
+        """The prior that all battles need, and the one that a resample may need."""
+        spare = pairs.prior(self.prior, len(self.covariates))
+        if self.prior_when == "always":
+            return Priors(always=spare, spare=spare)
+        divided = pairs.divided(pooled, half=self.ties == "half")[: len(spare.a)]
+        return Priors(always=spare.at(divided), spare=spare)
+
+    def strengths(self, log: BattleLog) -> Floats:
+        """Strengths as log odds with mean 0, without intervals or checks; quicker than rating."""
+        n, plain = len(log.models), log.share_a is None and not self.covariates
+        rows = Cells.summed(log) if plain else Cells.of(log, self._x(log))
+        pairs = Pairs.of(rows, n)
+        pooled = rows if plain else pairs.pooled(rows)
+        cells = rows if self.covariates else pooled
+        always = self.priors(pooled, pairs).always
+        with one_thread():
+            return fitted(cells.and_also(always), n, TIE_MODELS[self.ties]).strength
+
+    def _why(self) -> str:
+        """What is missing in resamples that cannot be rated."""
+        if not self.prior:
+            return "rating; set a prior above 0"
+        if self.ties != "half":
+            return f"fit: too few ties for ties={self.ties!r}"
+        return "fit: the covariates decide nearly every battle; leave one out"
+
+    def _anchors(self, log: BattleLog) -> list[int]:
+        """The models whose mean is the center."""
+        named = self._named_anchors()
+        return [log.models.index(model) for model in named] or list(range(len(log.models)))
+
+    def _named_anchors(self) -> tuple[str, ...]:
+        """The models that are named as the center; none means all."""
+        return (self.baseline,) if self.baseline else self.center_on
+
+    def _beside(self, cells: Cells, fit: Fit, spread: Floats) -> dict[str, float]:
+        """What was fitted beside the ratings, and how well the battles are explained."""
+        unit, first = self.scale / ln(10), len(fit.theta) - len(self.covariates)
+        weight = sum(each.sum() for each in cells.outcomes)
+        figures = {"nll": -fit.log_likelihood(cells) / float(weight)}
+        if fit.ties.start is not None:
+            figures["tie"] = fit.tie
+        for i, name in enumerate(self.covariates, first):
+            figures[name] = unit * float(fit.theta[i])
+            if spread[i, i] >= 0:
+                figures[f"{name}_se"] = unit * float(np.sqrt(spread[i, i]))
+        return figures
+
+    def _ranked(
+        self,
+        log: BattleLog,
+        evidence: Evidence,
+        rating: Floats,
+        spread: Floats,
+        draws: Floats,
+        same: NDArray[np.bool_],
+    ) -> tuple[Rating, ...]:
+        """Ratings with their intervals, best first."""
+        df = np.maximum(1.0, evidence.seen - 1)
+        hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
+        if self.interval != "sandwich":
+            hidden |= same  # drawing the same again and again shows no spread
+        figures = [*self._interval(rating, spread, draws, df), df]
+        cells = evidence.rows
+        weight = np.tile(cells.won + cells.tied + cells.lost, 2)
+        counts = np.bincount(np.append(cells.a, cells.b), weight)
+        se, low, high, free = np.where(hidden, np.nan, figures)
+        extra = {"se": se, "df": free}
+        if self.covariates:
+            without = replace(self, covariates=())(log)
+            extra["uncontrolled"] = np.array([without[model].rating for model in log.models])
+        return ranked(log.models, rating, (low, high), counts, extra)
+
+    def _interval(
+        self, rating: Floats, spread: Floats, draws: Floats, df: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Standard error and 95 % interval of every rating."""
+        if self.interval == "sandwich":
+            se = np.sqrt(np.maximum(0, np.diag(spread)))
+            half = t_score(NORMAL_95, df) * se
+            return se, rating - half, rating + half
+        se, low, high = interval(draws)
+        low, high = (rating + widening(df) * (end - rating) for end in (low, high))
+        if self.interval == "basic":
+            low, high = 2 * rating - high, 2 * rating - low
+        pinned = np.diag(spread) == 0 if self.baseline else np.zeros(len(rating), bool)
+        return (
+            np.where(pinned, 0.0, se),
+            np.where(pinned, rating, low),
+            np.where(pinned, rating, high),
+        )
+
+
+def _beyond(values: Floats, anchors: list[int]) -> Floats:
+    """Along the last axis, how far values are above the mean of some."""
+    return np.asarray(values - values[..., anchors].mean(axis=-1, keepdims=True))
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Limit BLAS to one thread within a block: on a busy machine several take many times longer."""
+    limited: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
+    return limited
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -1,0 +1,1 @@
+"""Which orders are decided, how fragile, what more would decide."""

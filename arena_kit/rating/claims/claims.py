@@ -1,0 +1,396 @@
+"""What ratings allow one to say: who is above whom, which orders are decided, which ranks are
+possible, who would win.
+
+Claims about two models rest on the gap between them, not on whether their intervals overlap:
+both ratings come from the same battles, and a gap does not depend on where the scale is pinned.
+
+A pair is decided by the span rule: its gap is larger, in standard errors, than the gap between the
+best and the worst of so many equal models as it spans in the ranking. So neighbours need little
+and models far apart, of which there are many pairs to be wrong about, need more. What follows from
+decided pairs through others is decided too. docs/claims.md has the level that was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import ceil
+from math import log as ln
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
+from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
+from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
+from arena_kit.rating.claims.critical_values import normal_score, span_scores, t_score, widening
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+State = Literal["decided", "equivalent", "open"]
+
+#: The level of the span rule for claims that are looked at again and again.
+DECIDED = 0.995
+_NORMAL_99 = 2.5758293035489004
+_NEVER = 1e9  # battles beyond any arena
+_SHOWN = 6  # names in a sentence
+
+
+class Gaps(NamedTuple):
+    """How far each model (row) is above each other (column), with its 95 % interval, and how
+    probable it is that it is above. NaN where the evidence does not reach.
+    """
+
+    gap: Floats
+    low: Floats
+    high: Floats
+    above: Floats
+
+
+def gaps(ratings: Ratings) -> Gaps:
+    """Gaps between all models, in the order of `ratings.models`."""
+    gap, df = _gap(ratings), _freedom(ratings)
+    if len(ratings.replicates):
+        claims = _from_replicates(ratings.replicates, gap, df)
+        if ratings.settings.get("interval") == "basic":
+            claims = Gaps(gap, 2 * gap - claims.high, 2 * gap - claims.low, claims.above)
+    elif ratings.covariance is not None:
+        claims = _from_covariance(ratings.covariance, gap, df)
+    else:
+        claims = Gaps(gap, *(np.full_like(gap, np.nan) for _ in range(3)))
+    return _only_known(claims, ratings)
+
+
+def above(ratings: Ratings) -> Floats:
+    """How probable it is that the row's model is above the column's, given the evidence."""
+    return gaps(ratings).above
+
+
+def decided(ratings: Ratings) -> Bools:
+    """Where the row's model is decidedly above the column's, in the order of `ratings.models`."""
+    n = len(ratings.models)
+    bar = np.array(span_scores(n, DECIDED))[_spans(ratings)]
+    clear = _scores(ratings, _gap(ratings)) > bar
+    reach = transitive_closure(n, *np.nonzero(clear))
+    return np.asarray((reach > 0) & ~np.eye(n, dtype=bool))
+
+
+def _spans(ratings: Ratings) -> NDArray[np.int64]:
+    """How many places apart every two models stand, among those whose evidence reaches."""
+    order = _known_order(ratings)
+    place = np.array([order.index(m) if m in order else 0 for m in ratings.models])
+    return np.asarray(np.abs(place[:, None] - place[None, :]))
+
+
+def may_be_first(ratings: Ratings) -> tuple[str, ...]:
+    """The models that none is decidedly above, best first: one means that the first is decided.
+    Those whose evidence does not reach are not among them.
+    """
+    beaten = dict(zip(ratings.models, decided(ratings).sum(axis=0), strict=True))
+    return tuple(model for model in _known_order(ratings) if not beaten[model])
+
+
+def tiers(ratings: Ratings) -> tuple[tuple[str, ...], ...]:
+    """Groups of models, best first: every model is decidedly above all of later groups, and no
+    group can be cut once more.
+    """
+    order = _known_order(ratings)
+    index = [ratings.models.index(model) for model in order]
+    clear = decided(ratings)[np.ix_(index, index)]
+    cuts = [n for n in range(1, len(order)) if clear[:n, n:].all()]
+    edges = [0, *cuts, len(order)] if order else []
+    return tuple(order[start:end] for start, end in pairwise(edges))
+
+
+class Neighbours(NamedTuple):
+    """Two neighbours of the ranking, and whether their order is decided.
+
+    `equivalent` is a gap that surely lies within the margin. `more` is how many more battles of
+    the present mix would decide an open order if its gap stays as it is; None where that is out
+    of reach.
+    """
+
+    above: str
+    below: str
+    state: State
+    more: int | None
+
+
+def neighbours(ratings: Ratings, margin: float = 0.0) -> tuple[Neighbours, ...]:
+    """All neighbours of the ranking whose evidence reaches, best first."""
+    return between(ratings, pairwise(_known_order(ratings)), margin)
+
+
+def between(
+    ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float = 0.0
+) -> tuple[Neighbours, ...]:
+    """Any two models, as neighbours of another order are: `above` is the one rated higher."""
+    clear, alike = decided(ratings), equivalent(ratings, margin)
+    score, span = _scores(ratings, _gap(ratings)), _spans(ratings)
+    bar = span_scores(len(ratings.models), DECIDED)
+    index = {model: i for i, model in enumerate(ratings.models)}
+    out = []
+    for one, other in pairs:
+        above, below = sorted((one, other), key=lambda model: -ratings[model].rating)
+        at = index[above], index[below]
+        state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
+        more = _more(ratings.n_battles, score[at], bar[span[at]]) if state == "open" else 0
+        out.append(Neighbours(above, below, state, more))
+    return tuple(out)
+
+
+def until_equivalent(
+    ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float
+) -> tuple[int | None, ...]:
+    """How many more battles of the present mix would make two models equivalent if their gap stays
+    as it is; None where that is out of reach.
+    """
+    spare = _scores(ratings, margin - np.abs(_gap(ratings)))
+    index = {model: i for i, model in enumerate(ratings.models)}
+    bar = neighbour_score()
+    return tuple(_more(ratings.n_battles, spare[index[a], index[b]], bar) for a, b in pairs)
+
+
+def _more(n_battles: int, score: float, bar: float) -> int | None:
+    """Battles that are missing, as the standard error falls with the root of their number."""
+    times = (bar / score) ** 2 if score > 0 else np.inf
+    return ceil(n_battles * (times - 1)) if n_battles * times < _NEVER else None
+
+
+def equivalent(ratings: Ratings, margin: float) -> Bools:
+    """Pairs whose gap surely lies within `margin` rating points, at the level of decided
+    neighbours.
+    """
+    if not margin >= 0:
+        raise ValueError(f"margin must be 0 or more, not {margin!r}")
+    left = margin - np.abs(_gap(ratings))
+    within = _scores(ratings, left) > neighbour_score()
+    return np.asarray(within & ~np.eye(len(within), dtype=bool))
+
+
+def about(ratings: Ratings) -> str:
+    """What the claims are about: `prompts_like_these` where questions count as a sample,
+    `these_prompts` where only the votes do.
+    """
+    cluster = ratings.settings.get("cluster", "both")
+    return next(name for name, ways in CLAIMS_ABOUT.items() if cluster in ways)
+
+
+def sentences(ratings: Ratings, margin: float = 0.0) -> tuple[str, ...]:
+    """What may be said about the order of a board, in a few plain sentences."""
+    order, first = _known_order(ratings), may_be_first(ratings)
+    if len(order) < 2:
+        return ("No order can be decided: the evidence does not reach.",)
+    winner = (
+        f"First: {first[0]}, decided."
+        if len(first) == 1
+        else f"First place is open between {_all(first)}."
+    )
+    missing = [model for model in ratings.order if model not in order]
+    left_out = f" Too little evidence for any claim: {_all(missing)}." if missing else ""
+    return winner + left_out, _told_apart(ratings, margin)
+
+
+def summary(ratings: Ratings, margin: float = 0.0) -> dict[str, Any]:
+    """Everything that may be said about the order of a board, as plain values for JSON; models
+    without enough evidence are in none of it but `unplaced`.
+    """
+    order, ranges = _known_order(ratings), rank_ranges(ratings, repeated=True)
+    return {
+        "about": about(ratings),
+        "first": list(may_be_first(ratings)),
+        "tiers": [list(group) for group in tiers(ratings)],
+        "neighbours": [pair._asdict() for pair in neighbours(ratings, margin)],
+        "ranks_at_once": {model: list(ranges[model] or ()) for model in order},
+        "unplaced": [model for model in ratings.order if model not in order],
+        "margin": margin,
+        "sentences": list(sentences(ratings, margin)),
+    }
+
+
+def _told_apart(ratings: Ratings, margin: float) -> str:
+    """How many neighbours are decided, and what the closest open ones need."""
+    pairs = neighbours(ratings, margin)
+    counts = {state: sum(p.state == state for p in pairs) for state in ("decided", "equivalent")}
+    alike = f", equivalent within {margin:g} points: {counts['equivalent']}" if margin else ""
+    text = f"Neighbouring orders decided: {counts['decided']} of {len(pairs)}{alike}"
+    waiting = [(p.more, p) for p in pairs if p.state == "open" and p.more is not None]
+    if waiting:
+        more, nearest = min(waiting, key=lambda each: each[0])
+        text += (
+            f"; the next, {nearest.above} above {nearest.below}, needs about "
+            f"{two_digits(more):,} more battles"
+        )
+    groups = len(tiers(ratings))
+    return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."
+
+
+def rank_ranges(ratings: Ratings, *, repeated: bool = False) -> dict[str, tuple[int, int] | None]:
+    """The best and the worst rank of each model, such that with 95 % probability the true ranks
+    of all models lie in their ranges at once.
+
+    Ahead of a model in its best rank are only those that the 99 % intervals of the gaps put above
+    it, behind it in its worst only those below. For ranges that are looked at again and again, or
+    votes that were spent where orders were open, `repeated` counts decided pairs only. None for a
+    model whose evidence does not reach.
+    """
+    clear = decided(ratings) if repeated else _scores(ratings, _gap(ratings)) > _NORMAL_99
+    return _ranges(ratings, clear)
+
+
+def single_rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
+    """The best and the worst rank of each model that the 95 % intervals of its gaps allow: for
+    one model named beforehand. Those of all models hold less often together: see `rank_ranges`.
+    """
+    return _ranges(ratings, gaps(ratings).low > 0)
+
+
+def _ranges(ratings: Ratings, above: Bools) -> dict[str, tuple[int, int] | None]:
+    ahead, behind = above.sum(axis=0), above.sum(axis=1)
+    n = len(ratings.models)
+    return {
+        model: None if ratings[model].ci_low is None else (1 + int(ahead[i]), n - int(behind[i]))
+        for i, model in enumerate(ratings.models)
+    }
+
+
+def gap_errors(ratings: Ratings) -> Floats:
+    """The standard error of the gap between every two models; NaN where the evidence does not
+    reach, 0 for a model and itself.
+    """
+    if len(ratings.replicates):
+        draws = ratings.replicates
+        spread = np.stack([_deviation(draws[:, [i]] - draws) for i in range(draws.shape[1])])
+        spread = spread * np.sqrt(1 + 1 / _freedom(ratings))
+    elif ratings.covariance is not None:
+        spread = _from_variances(ratings.covariance)
+    else:
+        spread = np.full((len(ratings.models),) * 2, np.nan)
+    unknown = _unknown(ratings)
+    return np.where(unknown[:, None] | unknown[None, :], np.nan, spread)
+
+
+def win_rates(ratings: Ratings) -> Floats:
+    """The share of a win that the row's model is expected to take from the column's, ties as
+    half of one.
+    """
+    eta = _gap(ratings) * ln(10) / ratings.settings.get("scale", 400.0)
+    model = TIE_MODELS[str(ratings.settings.get("ties"))] if "tie" in ratings.fit else None
+    return (model or TIE_MODELS["half"]).share(eta, ratings.fit.get("tie", 0.0))
+
+
+def shrinkage(ratings: Ratings, reference: Ratings) -> float:
+    """The slope of ratings against those of a reference: below 1, differences are too small."""
+    x, y = reference.values(ratings.models), ratings.values()
+    x, y = x - x.mean(), y - y.mean()
+    return float(x @ y / (x @ x)) if np.any(x) else float("nan")
+
+
+def _gap(ratings: Ratings) -> Floats:
+    """How far the row's model is above the column's."""
+    rating = ratings.values()
+    return np.asarray(rating[:, None] - rating[None, :])
+
+
+def _freedom(ratings: Ratings) -> Floats:
+    """The degrees of freedom of every gap: those of the model seen on fewer clusters."""
+    given = [ratings[model].extra.get("df") for model in ratings.models]
+    df = np.array([np.inf if each is None else each for each in given])
+    return np.asarray(np.minimum(df[:, None], df[None, :]))
+
+
+def _unknown(ratings: Ratings) -> Bools:
+    """Models whose evidence does not reach for an interval."""
+    return np.array([ratings[model].ci_low is None for model in ratings.models], bool)
+
+
+def _known_order(ratings: Ratings) -> tuple[str, ...]:
+    """The models with an interval, best first."""
+    return tuple(row.model for row in ratings.ratings if row.ci_low is not None)
+
+
+def _scores(ratings: Ratings, size: Floats) -> Floats:
+    """Sizes in standard errors of their gaps, as normal deviates; 0 where nothing is known."""
+    error = gap_errors(ratings)
+    reaches = np.nan_to_num(error) > 0
+    t = np.divide(size, error, out=np.zeros_like(size), where=reaches)
+    return normal_score(t, _freedom(ratings))
+
+
+def neighbour_score() -> float:
+    """What decides two neighbours, in standard errors."""
+    return span_scores(2, DECIDED)[1]
+
+
+def neighbour_gaps(ratings: Ratings) -> tuple[Floats, Floats]:
+    """The ends of the interval of every gap at the level that decides two neighbours."""
+    gap = _gap(ratings)
+    half = t_score(neighbour_score(), _freedom(ratings)) * gap_errors(ratings)
+    return gap - half, gap + half
+
+
+def two_digits(n: int) -> int:
+    """A number to two digits: no forecast of battles is known better."""
+    return round(n, min(0, 2 - len(str(n))))
+
+
+def _all(names: Sequence[str]) -> str:
+    """Some names in words: all of them, or the first and how many more."""
+    shown = (
+        list(names) if len(names) <= _SHOWN else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
+    )
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _deviation(lead: Floats) -> Floats:
+    """The standard deviation of each column, ignoring NaN; NaN without two values."""
+    counted = np.sum(~np.isnan(lead), axis=0)
+    centred = lead - np.nansum(lead, axis=0) / np.maximum(1, counted)
+    variance = np.full(len(counted), np.nan)
+    np.divide(np.nansum(centred**2, axis=0), counted - 1, out=variance, where=counted > 1)
+    return np.asarray(np.sqrt(variance))
+
+
+def _from_variances(covariance: Floats) -> Floats:
+    variance = np.diag(covariance)
+    squared = variance[:, None] + variance[None, :] - 2 * covariance
+    return np.asarray(np.sqrt(np.maximum(0, squared)))
+
+
+def _from_covariance(covariance: Floats, gap: Floats, df: Floats) -> Gaps:
+    spread = _from_variances(covariance)
+    t = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
+    normal = np.vectorize(NormalDist().cdf, otypes=[float])
+    half = t_score(NORMAL_95, df) * spread
+    return Gaps(gap, gap - half, gap + half, normal(normal_score(t, df)))
+
+
+def _from_replicates(replicates: Floats, gap: Floats, df: Floats) -> Gaps:
+    low, high, share = np.empty((3, *gap.shape))
+    wider = widening(df)
+    for i in range(len(gap)):
+        lead = gap[i] + wider[i] * (replicates[:, [i]] - replicates - gap[i])
+        low[i], high[i] = _percentiles(lead)
+        counted = np.maximum(1, np.sum(~np.isnan(lead), axis=0))
+        share[i] = (np.sum(lead > 0, axis=0) + 0.5 * np.sum(lead == 0, axis=0)) / counted
+    return Gaps(gap, low, high, share)
+
+
+def _percentiles(lead: Floats) -> tuple[Floats, Floats]:
+    if not np.isnan(lead).any():
+        low, high = np.percentile(lead, [2.5, 97.5], axis=0)
+        return low, high
+    columns = [column[~np.isnan(column)] for column in lead.T]
+    limits = [np.percentile(c, [2.5, 97.5]) if len(c) else (np.nan, np.nan) for c in columns]
+    low, high = np.array(limits).T
+    return low, high
+
+
+def _only_known(claims: Gaps, ratings: Ratings) -> Gaps:
+    """Without claims about models whose evidence does not reach for an interval."""
+    unknown = _unknown(ratings)
+    hidden = unknown[:, None] | unknown[None, :]
+    low, high, share = (np.where(hidden, np.nan, each) for each in claims[1:])
+    return Gaps(claims.gap, low, high, share)

@@ -1,0 +1,1 @@
+"""Elo averaged over shuffled orders."""

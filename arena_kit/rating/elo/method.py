@@ -1,0 +1,246 @@
+"""Elo averaged over many shuffled orders, with an interval that the evidence supports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from math import inf, isfinite
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.rating.base import (
+    MIN_QUESTIONS,
+    Rating,
+    Ratings,
+    check_kept,
+    check_settings,
+    check_unweighted,
+    kinds,
+    ranked,
+    scores,
+    why_no_interval,
+)
+from arena_kit.rating.bradley_terry.clusters import Evidence
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.bradley_terry.sandwich import stretched
+from arena_kit.rating.claims.critical_values import widening
+from arena_kit.rating.elo.arrival import caution
+from arena_kit.rating.elo.replay import (
+    EloRule,
+    Engine,
+    Games,
+    engine_for,
+    replay_in_order,
+    replay_orders,
+    shuffle_seeds,
+)
+from arena_kit.rating.resampling import denoised, evidence_sets, interval
+
+Treatment = Literal["drop", "half"]
+
+#: A million orders know the mean to a thousandth of one order's spread; more only take memory.
+MAX_PERMS = 1_000_000
+MAX_EVIDENCE_REPLAYS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermutationElo:
+    """Mean Elo rating over `n_perms` shuffled orders of the battles.
+
+    Elo depends on the order in which battles are replayed; averaging over orders removes
+    that. What remains of it is `sem`, the Monte-Carlo error of the average: it says how
+    well the average is known, not how well the models are. How sure one can be of a
+    rating is the evidence interval (`ci_low`, `ci_high`): whole questions are drawn again
+    with replacement and rated anew. A model that lost, or won, every battle has none, as does
+    one seen on few questions: `no_interval` says why. Where K is too small for so few battles,
+    ratings are drawn towards the start and intervals do not hold the truth: `notes` says so.
+
+    Parameters
+    ----------
+    k, initial, scale
+        The Elo step, the starting rating, and the rating gap at which the odds are 10:1.
+    n_perms, seed
+        How many orders are averaged, and the seed they and the resamples are drawn from.
+    shuffle
+        False replays the battles once, in the order given (`n_perms` must be 1).
+    ties, both_bad, inconsistent
+        What a tie, a both-bad vote and an inconsistent judgment are: `drop` leaves them
+        out, `half` scores them half a win for each side.
+    evidence_replicates, evidence_orders
+        Resamples behind the evidence interval (0 computes none), and orders averaged in
+        each. What the shuffle adds to the spread of resamples is taken out again, as far
+        as so many resamples can tell it from the evidence.
+    """
+
+    k: float = 16.0
+    initial: float = 1400.0
+    scale: float = 400.0
+    n_perms: int = 500
+    seed: int = 0
+    shuffle: bool = True
+    ties: Treatment = "drop"
+    both_bad: Treatment = "drop"
+    inconsistent: Treatment = "drop"
+    evidence_replicates: int = 500
+    evidence_orders: int = 10
+
+    def __post_init__(self) -> None:
+        replicates = self.evidence_replicates
+        check_settings(
+            self,
+            ("k", 0 < self.k < inf, "a number above 0"),
+            ("initial", isfinite(self.initial), "a finite number"),
+            ("scale", 0 < self.scale < inf, "above 0"),
+            ("n_perms", 1 <= self.n_perms <= MAX_PERMS, f"1 to {MAX_PERMS:,}"),
+            ("seed", self.seed >= 0, "0 or more"),
+            ("n_perms", self.shuffle or self.n_perms == 1, "1 without shuffling"),
+            ("evidence_replicates", replicates == 0 or replicates >= 20, "0, or 20 or more"),
+            ("evidence_orders", self.evidence_orders >= 1, "1 or more"),
+            ("ties", self.ties in ("drop", "half"), "'drop' or 'half'"),
+            ("both_bad", self.both_bad in ("drop", "half"), "'drop' or 'half'"),
+            ("inconsistent", self.inconsistent in ("drop", "half"), "'drop' or 'half'"),
+        )
+        if (replays := replicates * self.evidence_orders) > MAX_EVIDENCE_REPLAYS:
+            raise ValueError(
+                "evidence_replicates times evidence_orders must be at most "
+                f"{MAX_EVIDENCE_REPLAYS:,}, not {replays}"
+            )
+
+    def __call__(self, battles: BattleLog) -> Ratings:
+        """Rate a log; raises `RatingError` where no rating exists."""
+        return k_sweep(self, battles, [self.k])[self.k]
+
+    def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+        """The battles that count under these settings, and how many of each kind do not."""
+        keep = np.ones(len(battles), bool)
+        dropped = {}
+        treatments = (self.ties, self.both_bad, self.inconsistent)
+        for (kind, mask), treatment in zip(kinds(battles).items(), treatments, strict=True):
+            dropped[kind] = int(mask.sum()) if treatment == "drop" else 0
+            keep &= ~(mask & (treatment == "drop"))
+        return battles.select(keep), dropped
+
+
+def k_sweep(
+    method: PermutationElo, battles: BattleLog, ks: Iterable[float]
+) -> dict[float, Ratings]:
+    """The same rating for several K; every K sees the same orders and resamples."""
+    methods = [replace(method, k=float(k)) for k in ks]
+    log, dropped = method.kept(battles)
+    check_kept(battles, log, dropped)
+    check_unweighted(log, "permutation-elo")
+    games = Games(a=log.a, b=log.b, score=scores(log), n_models=len(log.models))
+    rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
+    replays = method.n_perms + method.evidence_replicates * method.evidence_orders
+    engine = engine_for(len(log) * replays) if method.shuffle else "numpy"
+    traces = _traces(method, games, rules, engine)
+    order_variance = traces.var(axis=1, ddof=1) if traces.shape[1] > 1 else 0.0 * traces[:, 0]
+    replicates = denoised(
+        _replicates(method, games, rules, log.clusters(), engine),
+        order_variance / method.evidence_orders,
+    )
+    if log.voter is not None and replicates.shape[1]:
+        replicates = _two_way(log, replicates, traces.mean(axis=1))
+    reasons = [""] * len(log.models)
+    if method.evidence_replicates:
+        reasons = why_no_interval(log, games.score, MIN_QUESTIONS)
+    rated = {
+        each.k: Ratings(
+            method="permutation-elo",
+            settings=asdict(each),
+            ratings=_ranked(log, traces[n], replicates[n], reasons),
+            n_battles=len(log),
+            dropped=dropped,
+            models=log.models,
+            engine=engine,
+            traces=traces[n],
+            replicates=replicates[n],
+        )
+        for n, each in enumerate(methods)
+    }
+    return _with_cautions(rated, method, log) if method.evidence_replicates else rated
+
+
+def _with_cautions(
+    rated: dict[float, Ratings], method: PermutationElo, log: BattleLog
+) -> dict[float, Ratings]:
+    """The same, each with a note where its intervals do not hold the truth."""
+    same = BradleyTerry(scale=method.scale, center=method.initial, inconsistent="tie")(log)
+    told = {k: caution(ratings, same) for k, ratings in rated.items()}
+    return {k: replace(each, notes=(told[k],) if told[k] else ()) for k, each in rated.items()}
+
+
+def _traces(
+    method: PermutationElo, games: Games, rules: list[EloRule], engine: Engine
+) -> NDArray[np.float64]:
+    """Final ratings of every order, shaped (rules, orders, models)."""
+    if not method.shuffle:
+        return np.stack([replay_in_order(games, rule) for rule in rules])
+    return replay_orders(
+        games, rules, shuffle_seeds(method.seed, method.n_perms), compiled=engine == "numba"
+    )
+
+
+def _replicates(
+    method: PermutationElo,
+    games: Games,
+    rules: list[EloRule],
+    clusters: NDArray[np.int32],
+    engine: Engine,
+) -> NDArray[np.float64]:
+    """Mean ratings of each resample, shaped (rules, resamples, models); NaN where it has none."""
+    n, orders = method.evidence_replicates, method.evidence_orders
+    out = [np.empty((len(rules), 0, games.n_models))]
+    seeds = shuffle_seeds(method.seed, n * orders, stream=1)
+    done = 0
+    for sets, sizes, rated in evidence_sets(games, clusters, n, seed=method.seed):
+        some = seeds[done * orders : (done + len(sets)) * orders]
+        ratings = replay_orders(
+            games, rules, some, sets=sets, sizes=sizes, compiled=engine == "numba"
+        )
+        shape = (len(rules), len(sets), orders, games.n_models)
+        means = ratings.reshape(shape).mean(axis=2)
+        out.append(np.where(rated, means, np.nan))
+        done += len(sets)
+    return np.concatenate(out, axis=1)
+
+
+def _two_way(
+    log: BattleLog, replicates: NDArray[np.float64], mean: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Replicates of resampled questions, drawn apart by what voters add to the covariance of
+    Bradley–Terry ratings.
+    """
+    by_question, by_both = (BradleyTerry(cluster=way)(log) for way in ("question", "both"))
+    narrow, wide = by_question.covariance, by_both.covariance
+    if narrow is None or wide is None or not np.isfinite(narrow).all():
+        return replicates
+    several = zip(replicates, mean, strict=True)
+    return np.stack([stretched(draws, centre, narrow, wide) for draws, centre in several])
+
+
+def _ranked(
+    log: BattleLog,
+    traces: NDArray[np.float64],
+    replicates: NDArray[np.float64],
+    reasons: list[str],
+) -> tuple[Rating, ...]:
+    mean = traces.mean(axis=0)
+    sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
+    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
+    seen = Evidence.of(log, np.empty((len(log), 0)), "both").seen
+    if len(replicates):
+        reasons = [why or _few_voters(n) for why, n in zip(reasons, seen.tolist(), strict=True)]
+    se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
+    df = np.maximum(1.0, seen - 1)
+    low, high = (mean + widening(df) * (end - mean) for end in (low, high))
+    extra = {"order_sem": sem, "evidence_se": se, "df": np.where(np.isfinite(low), df, np.nan)}
+    return ranked(log.models, mean, (low, high), n_battles, extra, reasons)
+
+
+def _few_voters(seen: float) -> str:
+    """Why a model that enough questions saw has no interval all the same; empty where it has."""
+    return f"{seen:.0f} voters saw it, {MIN_QUESTIONS} needed" if seen < MIN_QUESTIONS else ""

@@ -1,0 +1,1 @@
+"""Bradley–Terry on battles that stay on disk."""

@@ -1,0 +1,385 @@
+"""Placing one new model, known by a judge's verdicts, among models known by people's votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import log as ln
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, Rating, RatingError, Ratings
+from arena_kit.rating.bradley_terry.clusters import Evidence
+from arena_kit.rating.bradley_terry.likelihood import Cells
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.claims.critical_values import t_score
+from arena_kit.rating.with_judge.calibration import Calibration, JudgeError, calibrated, judge_error
+
+Floats = NDArray[np.float64]
+
+_FAR = 100.0  # natural units, beyond any strength that so many battles could show
+_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A model among others, placed in two ways on one scale.
+
+    `joint` rates people's votes and the judge's verdicts together. In `anchored` the others
+    keep the ratings that people's votes alone give them (`human`), so placing a model never
+    moves them. `hidden` is the model's rating by votes that people cast on it and that were
+    set aside, where there are any.
+    """
+
+    model: str
+    joint: Ratings
+    anchored: Ratings
+    human: Ratings
+    hidden: Rating | None
+    left_out: dict[str, int]
+    unused: dict[str, int]
+    calibration: Calibration | None
+    calibration_error: float
+    judge_error: JudgeError | None
+    battles: BattleLog = field(repr=False)
+
+    @property
+    def extra_error(self) -> float:
+        """What is known to be uncertain beside the evidence, as a standard deviation in rating
+        points: the temperature, and how far this judge's ratings of other models are from
+        people's.
+        """
+        judge = self.judge_error.sd if self.judge_error else 0.0
+        return float(np.hypot(self.calibration_error, judge))
+
+    @property
+    def shown(self) -> Ratings:
+        """The joint ratings as they may be shown: the model's interval, and every gap to it, also
+        hold `extra_error`.
+        """
+        return _widened(self.joint, self.model, self.extra_error)
+
+    @property
+    def shown_anchored(self) -> Ratings:
+        """The same with the others held fixed."""
+        return _widened(self.anchored, self.model, self.extra_error)
+
+    @property
+    def cautious(self) -> Rating | None:
+        """The joint rating with an interval for where people would put the model; None where the
+        judge's own error is not known, for then nobody can say.
+        """
+        row = self.shown[self.model]
+        return None if self.judge_error is None or row.ci_low is None else row
+
+    @property
+    def n_judged(self) -> int:
+        """Judged battles that count."""
+        return self.joint[self.model].n_battles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Place `model` by judged battles among the models of an arena of human battles.
+
+    The intervals of `joint` and `anchored` do not cover how far the judge differs from people:
+    they say where this judge puts the model. Those of `Placed.shown` do, where both rated enough
+    models.
+    Ties, both-bad votes and inconsistent judgments are treated as `method` says.
+
+    Parameters
+    ----------
+    model
+        The model to place. Human votes on it are set aside, never used for its rating.
+    min_battles
+        Models with fewer human battles are left out and listed; so are judged battles
+        against them.
+    soft
+        Tones verdicts down as battles that both people and the judge decided suggest: see
+        `Calibration`. Needs such battles among the other models.
+    method
+        How battles become strengths. The mean of the arena's models is its center.
+    """
+
+    model: str
+    min_battles: int = 500
+    soft: bool = False
+    method: BradleyTerry = field(default_factory=lambda: BradleyTerry(interval="percentile"))
+
+    def __post_init__(self) -> None:
+        if self.min_battles < 0:
+            raise ValueError(f"min_battles must be 0 or more, not {self.min_battles!r}")
+        if self.method.ties != "half" or self.method.covariates:
+            raise ValueError("method must have ties 'half' and no covariates")
+        if self.method.baseline or self.method.center_on:
+            raise ValueError("method must not name a baseline or center_on: the arena is the scale")
+
+    def __call__(self, human: BattleLog, judged: BattleLog) -> Placed:
+        """Place the model; raises `RatingError` where that is not possible."""
+        hidden = _with_model(human, self.model)
+        others = human.select(~hidden)
+        arena, left_out = self._split(others)
+        calibration = calibrated(others, judged, self.method) if self.soft else None
+        verdicts, unused = self._judged(judged, arena)
+        ours = verdicts if calibration is None else calibration.applied(verdicts)
+        method = replace(self.method, center_on=arena.models)
+        sandwich = replace(method, interval="sandwich")
+        people = sandwich(arena)
+        battles = BattleLog.joined(arena, ours)
+        return Placed(
+            model=self.model,
+            joint=method(battles),
+            anchored=_anchored(people, ours, self.model, sandwich),
+            human=people,
+            hidden=_hidden(human, arena, self.model, sandwich) if hidden.any() else None,
+            left_out=left_out,
+            unused=unused,
+            calibration=calibration,
+            calibration_error=_moved(people, verdicts, self.model, sandwich, calibration),
+            judge_error=judge_error(others, judged, self.method, calibration),
+            battles=battles,
+        )
+
+    def arena(self, human: BattleLog) -> BattleLog:
+        """The human battles that count: without the model, among models with enough of them."""
+        return self._split(human.select(~_with_model(human, self.model)))[0]
+
+    def _split(self, others: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+        """The battles among models with enough of them, and how many the others had."""
+        counts = others.per_model()
+        few = counts < self.min_battles
+        arena = others.select(~(few[others.a] | few[others.b]))
+        gone = {*others.models} - {*arena.models}  # too few, or all against those with too few
+        left_out = {m: round(counts[i]) for i, m in enumerate(others.models) if m in gone}
+        if not len(arena):
+            raise RatingError(
+                f"no two models have {self.min_battles} human battles (min_battles); "
+                f"the most any has is {round(counts.max(initial=0))}"
+            )
+        return arena, left_out
+
+    def _judged(self, judged: BattleLog, arena: BattleLog) -> tuple[BattleLog, dict[str, int]]:
+        """The judged battles of the model against the arena, and how many others there were."""
+        mine = _with_model(judged, self.model)
+        names = np.array(judged.models, object)
+        known = np.isin(names, [*arena.models, self.model])
+        usable = mine & known[judged.a] & known[judged.b]
+        if not usable.any():
+            raise RatingError(
+                f"no judged battle of {self.model!r} against a model of the arena; "
+                f"judged models: {', '.join(judged.models)}; arena: {', '.join(arena.models)}"
+            )
+        unused = {
+            "judged, of other models": int((~mine).sum()),
+            "judged, against a model left out": int((mine & ~usable).sum()),
+        }
+        return judged.select(usable), unused
+
+
+def _widened(ratings: Ratings, model: str, extra: float) -> Ratings:
+    """The ratings with a further error of one model's, independent of the evidence."""
+    row = ratings[model]
+    se = row.extra["se"]
+    if not extra or se is None or row.ci_low is None:
+        return ratings
+    wide = float(np.hypot(se, extra))
+    low, high = row.rating - NORMAL_95 * wide, row.rating + NORMAL_95 * wide
+    wider = replace(row, ci_low=low, ci_high=high, extra=row.extra | {"se": wide})
+    at = ratings.models.index(model)
+    replicates, covariance = ratings.replicates.copy(), ratings.covariance
+    if len(replicates):
+        replicates[:, at] += extra * _spread_evenly(replicates[:, at])
+    if covariance is not None:
+        covariance = covariance.copy()
+        covariance[at, at] += extra**2
+    rows = tuple(wider if each is row else each for each in ratings.ratings)
+    return replace(ratings, ratings=rows, replicates=replicates, covariance=covariance)
+
+
+def _spread_evenly(replicates: Floats) -> Floats:
+    """Standard normal errors for replicates, spread over small and large ones by a lattice (the
+    golden ratio's), which is far more even than random draws.
+    """
+    n = len(replicates)
+    share = (np.arange(n) + 0.5) * (5**0.5 - 1) / 2 % 1
+    error = np.empty(n)
+    error[np.argsort(replicates)] = [NormalDist().inv_cdf(each) for each in share]
+    return error
+
+
+def _with_model(battles: BattleLog, model: str) -> NDArray[np.bool_]:
+    """Which battles the model takes part in."""
+    if model not in battles.models:
+        return np.zeros(len(battles), bool)
+    code = battles.models.index(model)
+    return np.asarray((battles.a == code) | (battles.b == code))
+
+
+def _hidden(human: BattleLog, arena: BattleLog, model: str, method: BradleyTerry) -> Rating | None:
+    """The model's rating by people's own votes, on the arena's scale."""
+    try:
+        return method(human.among([*arena.models, model]))[model]
+    except (RatingError, KeyError):
+        return None
+
+
+def _anchored(people: Ratings, ours: BattleLog, model: str, method: BradleyTerry) -> Ratings:
+    """The arena as people rate it, and the model placed into it."""
+    log, dropped = method.kept(ours)
+    if not len(log):
+        raise RatingError(f"no battle of {model!r} counts: all are dropped")
+    spot = _Spot.of(log, people, model, method)
+    rows = sorted([*people.ratings, spot.rating], key=lambda row: (-row.rating, row.model))
+    return replace(
+        people,
+        settings=people.settings | {"anchored": True},
+        ratings=tuple(rows),
+        models=tuple(sorted([*people.models, model])),
+        n_battles=people.n_battles + spot.rating.n_battles,
+        dropped={kind: n + dropped[kind] for kind, n in people.dropped.items()},
+        traces=np.empty((0, len(rows))),
+        replicates=np.empty((0, len(rows))),
+        covariance=_extended(people, spot, model),
+    )
+
+
+def _moved(
+    people: Ratings,
+    verdicts: BattleLog,
+    model: str,
+    method: BradleyTerry,
+    calibration: Calibration | None,
+) -> float:
+    """How far the temperature's standard error moves the model, in rating points."""
+    if calibration is None or not calibration.log_error:
+        return 0.0
+    places = []
+    for sign in (-1, 1):
+        moved = calibration.temperature * np.exp(sign * calibration.log_error)
+        soft = replace(calibration, temperature=float(moved)).applied(verdicts)
+        places.append(_Spot.of(method.kept(soft)[0], people, model, method).rating.rating)
+    return abs(places[1] - places[0]) / 2
+
+
+def _extended(people: Ratings, spot: _Spot, model: str) -> Floats:
+    """The arena's covariance with the placed model's row and column in its place."""
+    arena = _covariance(people)
+    pulled = spot.pull @ arena
+    at = sorted([*people.models, model]).index(model)
+    wider = np.insert(np.insert(arena, at, 0.0, axis=0), at, 0.0, axis=1)
+    wider[at, :] = wider[:, at] = np.insert(pulled, at, spot.variance)
+    return wider
+
+
+def _covariance(people: Ratings) -> Floats:
+    if people.covariance is None:
+        raise TypeError("the arena was rated without a covariance")
+    return people.covariance
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where the model stands with the arena held fixed, and how far each anchor pulls it."""
+
+    rating: Rating
+    variance: float
+    pull: Floats
+
+    @classmethod
+    def of(cls, log: BattleLog, people: Ratings, model: str, method: BradleyTerry) -> _Spot:
+        unit = method.scale / ln(10)
+        evidence = Evidence.of(log, np.empty((len(log), 0)), method.cluster)
+        games = _Games.of(evidence.rows, log.models, people, model, method)
+        theta = games.solved(model)
+        weight = games.weight(theta)
+        pull = np.bincount(games.opponent, weight, len(people.models)) / weight.sum()
+        meat = games.spread(theta, evidence) / weight.sum() ** 2
+        variance = unit**2 * meat + float(pull @ _covariance(people) @ pull)
+        rating = method.center + unit * theta
+        se = float(np.sqrt(variance))
+        seen = evidence.seen[log.models.index(model)]
+        enough = evidence.pieces >= 2 and seen >= MIN_QUESTIONS and bool(np.isfinite(variance))
+        df = max(1.0, float(seen) - 1)
+        half = float(t_score(NORMAL_95, df)) * se
+        placed = Rating(
+            model=model,
+            rating=rating,
+            ci_low=rating - half if enough else None,
+            ci_high=rating + half if enough else None,
+            n_battles=round(log.weights().sum()),
+            extra={"se": se if enough else None, "df": df if enough else None},
+        )
+        return cls(placed, variance, pull)
+
+
+@dataclass(frozen=True, slots=True)
+class _Games:
+    """The model's games against anchors: opponent, its strength, the share won, the weight. The
+    prior's games stand behind those of the log.
+    """
+
+    opponent: NDArray[np.intp]
+    strength: Floats
+    won: Floats
+    games: Floats
+    n_real: int
+
+    @classmethod
+    def of(
+        cls, rows: Cells, models: tuple[str, ...], people: Ratings, model: str, method: BradleyTerry
+    ) -> _Games:
+        first = rows.a == models.index(model)
+        place = {name: i for i, name in enumerate(people.models)}
+        codes = np.array([place.get(name, -1) for name in models])
+        opponent = codes[np.where(first, rows.b, rows.a)]
+        won = np.where(first, rows.won, rows.lost) + rows.tied / 2
+        games = rows.won + rows.tied + rows.lost
+        needed = method.prior_when == "always" or not 0 < won.sum() < games.sum()
+        met = np.unique(opponent) if method.prior and needed else np.empty(0, np.intp)
+        strength = people.values() - method.center
+        everyone = np.concatenate([opponent, met])
+        prior = np.full(len(met), method.prior)
+        return cls(
+            everyone,
+            strength[everyone] * ln(10) / method.scale,
+            np.concatenate([won, prior]),
+            np.concatenate([games, 2 * prior]),
+            len(rows.a),
+        )
+
+    def chance(self, theta: float) -> Floats:
+        return np.asarray(1 / (1 + np.exp(self.strength - theta)))
+
+    def weight(self, theta: float) -> Floats:
+        """What each game says about the model's strength."""
+        p = self.chance(theta)
+        return self.games * p * (1 - p)
+
+    def slope(self, theta: float) -> float:
+        """The slope of the log-likelihood in the model's strength."""
+        return float((self.won - self.games * self.chance(theta)).sum())
+
+    def solved(self, model: str) -> float:
+        """The model's strength by maximum likelihood: the root of the slope."""
+        from scipy.optimize import brentq
+
+        low, high = self.strength.min() - _FAR, self.strength.max() + _FAR
+        if self.slope(low) <= 0 or self.slope(high) >= 0:
+            done = "lost" if self.slope(low) <= 0 else "won"
+            raise RatingError(
+                f"{model} {done} every battle, so it has no finite place; set a prior above 0"
+            )
+        return float(brentq(self.slope, low, high, xtol=_TOLERANCE))
+
+    def spread(self, theta: float, evidence: Evidence) -> float:
+        """The variance of the slope, by pieces of evidence."""
+        residual = (self.won - self.games * self.chance(theta))[: self.n_real]
+        residual = residual / np.sqrt(evidence.counts)
+        total = 0.0
+        for part in evidence.partitions():
+            own = residual if part.clusters is None else np.bincount(part.clusters, residual)
+            small_sample = part.pieces / (part.pieces - 1) if part.pieces > 1 else 1.0
+            total += part.sign * small_sample * float((own**2).sum())
+        return max(0.0, total)

@@ -1,0 +1,1 @@
+"""A judged model placed among models that people voted on."""

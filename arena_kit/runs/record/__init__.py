@@ -1,0 +1,1 @@
+"""The run record: written, opened, compared, exported."""

@@ -1,0 +1,237 @@
+"""The files of a tournament record, made from its judgments, battles and ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arena_kit.battles.battle import A_WINS, B_WINS
+from arena_kit.battles.files import write_battles
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.records import Judgment
+from arena_kit.rating.base import Rating, Ratings, kinds, known
+from arena_kit.rating.claims import claims
+from arena_kit.rating.elo.k_stability import Stability
+from arena_kit.reporting import tournament_tables
+from arena_kit.reporting.neighbours import orders, rests_on
+
+WINRATE_COLUMNS = (
+    "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",
+)  # fmt: skip
+
+#: Verdicts of requests that a run asked a second time.
+REPEATS_FILE = "repeats.jsonl"
+
+RatingsByDimension = Mapping[str, Ratings]
+Sweep = Mapping[str, Mapping[float, Ratings]]
+
+
+def write_pairs(folder: Path, pairs: Sequence[Pair]) -> None:
+    """matches/matches.jsonl: what was to be judged."""
+    rows = [
+        {
+            "dimension": pair.dimension,
+            "prompt_id": pair.prompt_id,
+            "entrant_a": pair.entrant_a,
+            "entrant_b": pair.entrant_b,
+        }
+        for pair in pairs
+    ]
+    write_jsonl(folder / "matches" / "matches.jsonl", rows)
+
+
+def write_verdicts(folder: Path, judgments: Sequence[Judgment], dimensions: Sequence[str]) -> None:
+    """verdicts/<dimension>.jsonl: both orders of every pair, raw text included."""
+    for dimension in dimensions:
+        rows = [
+            {**verdict.as_row(), "settlement": str(judgment.settlement)}
+            for judgment in judgments
+            if judgment.pair.dimension == dimension
+            for verdict in judgment.verdicts
+        ]
+        write_jsonl(folder / "verdicts" / f"{dimension}.jsonl", rows)
+
+
+def write_results(
+    folder: Path,
+    battles: BattleLog,
+    primary: RatingsByDimension,
+    sweep: Sweep,
+    strengths: RatingsByDimension,
+    *,
+    dimensions: Sequence[str],
+    default_k: float,
+    margin: float = 0.0,
+) -> None:
+    """battles.jsonl, elo_results.json, elo_per_perm.npz, bradley_terry.json and
+    pairwise_winrates.csv.
+    """
+    write_battles(folder / "battles.jsonl", battles)
+    decisive = {d: int(log.decisive().sum()) for d, log in battles.by_dimension().items()}
+    results = elo_results(primary, sweep, dimensions, default_k)
+    results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in dimensions}
+    write_json(folder / "elo_results.json", results)
+    claims_of = bradley_terry(strengths, battles, dimensions, margin)
+    write_json(folder / "bradley_terry.json", claims_of)
+    with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
+        np.savez(out, **_traces(primary))
+    write_csv(folder / "pairwise_winrates.csv", pairwise_winrates(battles), WINRATE_COLUMNS)
+
+
+def write_k_sweep(
+    folder: Path,
+    stability: Mapping[str, Sequence[Stability]],
+    strengths: RatingsByDimension,
+    default_k: float,
+) -> None:
+    """k_sweep.json: whether the order depends on K, and every two neighbours at each K."""
+    pairs = [pair for ordered in stability.values() for pair in ordered]
+    moved = any(not pair.ordered_everywhere for pair in pairs) if pairs else None
+    verdict = {
+        "order_depends_on_k": moved,
+        "answer": tournament_tables.stability_answer(stability, strengths),
+        "default_k": default_k,
+        "neighbours": {
+            d: [_followed(pair, strengths[d]) for pair in each] for d, each in stability.items()
+        },
+    }
+    write_json(folder / "k_sweep.json", verdict)
+
+
+def _followed(pair: Stability, strengths: Ratings) -> dict[str, Any]:
+    columns = zip(pair.ks, pair.gap, pair.low, pair.high, pair.share_above, strict=True)
+    return {
+        "above": pair.above,
+        "below": pair.below,
+        "ordered_at_every_k": pair.ordered_everywhere,
+        "smallest_ordered_k": pair.smallest_ordered_k,
+        "lowest_k_tried": pair.lowest_k_tried,
+        "evidence": tournament_tables.evidence_state(pair, strengths),
+        "by_k": {
+            f"{k:g}": {
+                "gap": gap,
+                "ci95_low": known(low),
+                "ci95_high": known(high),
+                "share_above": known(share),
+            }
+            for k, gap, low, high, share in columns
+        },
+    }
+
+
+def elo_results(
+    primary: RatingsByDimension, sweep: Sweep, dimensions: Sequence[str], default_k: float
+) -> dict[str, Any]:
+    """Ratings per dimension and K; `se` and `ci95_*` come from the resampled questions,
+    `order_sem` is the shuffle's. A dimension without a rating is empty. `notes` says of which
+    dimensions the intervals hold the truth too seldom, and why.
+    """
+    return {
+        "default_k": default_k,
+        "primary": {d: _entries(primary[d]) if d in primary else {} for d in dimensions},
+        "k_sensitivity": {
+            d: {f"{k:g}": _entries(ratings) for k, ratings in sweep.get(d, {}).items()}
+            for d in dimensions
+        },
+        "notes": {d: list(rated.notes) for d, rated in primary.items() if rated.notes},
+    }
+
+
+def bradley_terry(
+    strengths: RatingsByDimension,
+    battles: BattleLog,
+    dimensions: Sequence[str],
+    margin: float = 0.0,
+) -> dict[str, Any]:
+    """Per dimension: ratings with intervals and possible ranks, what may be said about the order,
+    how probable it is that one entrant is above another (for one pair named beforehand), and the
+    settings. A dimension without a rating is empty.
+    """
+    logs = battles.by_dimension()
+    return {
+        d: _strengths(strengths[d], logs[d], margin) if d in strengths else {} for d in dimensions
+    }
+
+
+def claimed(
+    strengths: Ratings, battles: BattleLog, margin: float = 0.0, *, judged: bool = False
+) -> dict[str, Any]:
+    """What may be said about the order of Bradley–Terry's ratings, and how few votes the first
+    place rests on (`fragility`, None where that cannot be asked); neighbours as `orders` has them.
+    """
+    fragile = rests_on(strengths, battles)
+    first = asdict(fragile.first) | {"sentence": fragile.first.sentence} if fragile else None
+    pairs = orders(strengths, fragile, margin, judged=judged)
+    return claims.summary(strengths, margin) | {"neighbours": pairs, "fragility": first}
+
+
+def _strengths(ratings: Ratings, battles: BattleLog, margin: float) -> dict[str, Any]:
+    above = claims.above(ratings)
+    return ratings.as_dict() | {
+        "ratings": rows_with_ranks(ratings),
+        "claims": claimed(ratings, battles, margin, judged=True),
+        "above": {
+            a: {b: known(above[i, j]) for j, b in enumerate(ratings.models) if i != j}
+            for i, a in enumerate(ratings.models)
+        },
+    }
+
+
+def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:
+    """A row per model, best first, with the ranks that decided orders leave open to all at once."""
+    ranges = claims.rank_ranges(ratings, repeated=True)
+    return [row.as_dict() | {"ranks": ranges[row.model]} for row in ratings.ratings]
+
+
+def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:
+    return {rating.model: _entry(rating) for rating in ratings.ratings}
+
+
+def _entry(rating: Rating) -> dict[str, Any]:
+    return {
+        "entrant_id": rating.model,
+        "mean": rating.rating,
+        "order_sem": rating.extra["order_sem"],
+        "se": rating.extra["evidence_se"],
+        "ci95_low": rating.ci_low,
+        "ci95_high": rating.ci_high,
+    }
+
+
+def _traces(primary: RatingsByDimension) -> dict[str, Any]:
+    arrays: dict[str, Any] = {}
+    for dimension, ratings in primary.items():
+        arrays[f"{dimension}__data"] = ratings.traces
+        arrays[f"{dimension}__entrants"] = np.array(ratings.models)
+    return arrays
+
+
+def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
+    """A row per dimension and pair (sides in name order): wins, ties, inconsistent."""
+    rows = []
+    for dimension, log in battles.by_dimension().items():
+        swap = log.a > log.b
+        low, high = np.where(swap, log.b, log.a), np.where(swap, log.a, log.b)
+        masks = kinds(log)
+        a_won = log.outcome == np.where(swap, B_WINS, A_WINS)
+        b_won = log.outcome == np.where(swap, A_WINS, B_WINS)
+        for i, j in sorted({(int(x), int(y)) for x, y in zip(low, high, strict=True)}):
+            here = (low == i) & (high == j)
+            rows.append(
+                {
+                    "dimension": dimension,
+                    "entrant_a": log.models[i],
+                    "entrant_b": log.models[j],
+                    "a_wins": int((a_won & here).sum()),
+                    "b_wins": int((b_won & here).sum()),
+                    "ties": int(((masks["tie"] | masks["both_bad"]) & here).sum()),
+                    "inconsistent": int((masks["inconsistent"] & here).sum()),
+                }
+            )
+    return rows

@@ -1,0 +1,344 @@
+"""What changed between two tournament records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError, read_lines
+from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, rated_or_none
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.claims import claims
+from arena_kit.rating.claims.critical_values import t_score
+from arena_kit.rating.influence import Floats, Influence
+from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.record import open_record
+from arena_kit.runs.settings.files import recorded_settings, validated
+
+_COMPARED = (
+    "mode", "parameters", "tournament", "judge", "prompt_set", "responses", "rubrics", "seeds",
+    "rating", "versions",
+)  # fmt: skip
+_IGNORED = {"parameters.run_dir"}
+_SHOWN_ORDERS = 6
+_NO_CHANGE = 0.05  # rating points
+
+Order = tuple[str, str]
+#: Battles of one dimension with the method of their claims; those of two records by dimension.
+Side = tuple[BattleLog, BradleyTerry]
+Shared = Mapping[str, tuple[Side, Side]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flip:
+    """A presentation that both records judged, with different answers."""
+
+    dimension: str
+    prompt_id: str
+    first: str
+    second: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """An entrant's Bradley–Terry gap to the mean of the entrants that both records have.
+
+    The interval is that of the change: questions that both records have count once, so that equal
+    verdicts on equal questions leave none. `flips` are the shared verdicts that changed on this
+    dimension.
+    """
+
+    dimension: str
+    entrant: str
+    before: float
+    after: float
+    low: float | None
+    high: float | None
+    flips: int
+
+    @property
+    def change(self) -> float:
+        return self.after - self.before
+
+    @property
+    def says(self) -> Literal["same", "other battles", "within chance", "moved"]:
+        """What may be said of the change: only changed verdicts that chance hardly explains are
+        said to move an entrant.
+        """
+        if abs(self.change) < _NO_CHANGE:
+            return "same"
+        if not self.flips:
+            return "other battles"
+        surely = self.low is not None and self.high is not None and self.low * self.high > 0
+        return "moved" if surely else "within chance"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"change": self.change, "says": self.says}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What became of the decided orders among a dimension's entrants that both records have.
+
+    Each is (above, below); a reversed one stands as it is after.
+    """
+
+    dimension: str
+    kept: list[Order]
+    lost: list[Order]
+    gained: list[Order]
+    reversed: list[Order]
+
+    @property
+    def sentence(self) -> str:
+        """The same in words, with some of those that changed."""
+        kinds = {"lost": self.lost, "gained": self.gained, "reversed": self.reversed}
+        changed = "; ".join(f"{kind}: {named_orders(orders)}" for kind, orders in kinds.items())
+        return f"{self.dimension}: decided orders kept: {len(self.kept)}; {changed}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Settings that differ, verdicts that changed, gaps that moved, orders that are decided in one
+    record only, and what makes the two hard to compare.
+    """
+
+    settings: dict[str, tuple[Any, Any]]
+    n_shared: int
+    only_before: int
+    only_after: int
+    flips: list[Flip]
+    deltas: list[Delta]
+    orders: list[Orders]
+    warnings: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"deltas": [delta.as_dict() for delta in self.deltas]}
+
+
+def compare_records(before: Path, after: Path) -> Comparison:
+    """Hold two records of judged tournaments side by side."""
+    first, second = recorded_winners(before), recorded_winners(after)
+    shared = [key for key in first if key in second]
+    flips = [
+        Flip(
+            dimension=key[0],
+            prompt_id=key[1],
+            first=key[2],
+            second=key[3],
+            before=first[key],
+            after=second[key],
+        )
+        for key in shared
+        if first[key] != second[key]
+    ]
+    old, new = open_record(before), open_record(after)
+    both = shared_battles(before, after)
+    return Comparison(
+        settings=_differences(old, new),
+        n_shared=len(shared),
+        only_before=len(first) - len(shared),
+        only_after=len(second) - len(shared),
+        flips=flips,
+        deltas=_deltas(both, Counter(flip.dimension for flip in flips)),
+        orders=decided_orders(both),
+        warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
+    )
+
+
+def _warnings(
+    a: dict[str, Any], b: dict[str, Any], asked: set[str], asked_after: set[str]
+) -> list[str]:
+    """Why ratings of the two records are not on one footing, a sentence each."""
+    prompts = [(m.get("prompt_set") or {}).get("sha256") for m in (a, b)]
+    judges = [m.get("judge") or {} for m in (a, b)]
+    centers = [m.get("rating", {}).get("settings", {}).get("initial") for m in (a, b)]
+    names = [each.get("model") for each in judges]
+    warnings = []
+    if asked != asked_after:
+        warnings.append(
+            f"The prompt sets differ ({len(asked)} before, {len(asked_after)} after, "
+            f"{len(asked & asked_after)} in both): a change may be the prompts'."
+        )
+    elif prompts[0] != prompts[1]:
+        warnings.append("The prompts come from files that differ: a change may be the prompts'.")
+    if names[0] != names[1]:
+        warnings.append(f"The judges differ{_two(names)}: a change may be the judge's.")
+    elif judges[0] != judges[1]:
+        warnings.append("The judge's settings differ: a change may be the judge's.")
+    if centers[0] != centers[1]:
+        warnings.append(
+            f"The centers differ{_two(centers)}: only gaps between entrants are compared."
+        )
+    return warnings
+
+
+def _two(values: Sequence[Any]) -> str:
+    before, after = values
+    return f" ({before} before, {after} after)" if before != after else ""
+
+
+def _differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    flat_a, flat_b = (_flat({k: m.get(k) for k in _COMPARED}) for m in (a, b))
+    return {
+        key: (flat_a.get(key), flat_b.get(key))
+        for key in sorted(flat_a.keys() | flat_b.keys())
+        if flat_a.get(key) != flat_b.get(key) and key not in _IGNORED
+    }
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(inner, dict):
+            out |= _flat(inner, f"{name}.")
+        else:
+            out[name] = inner
+    return out
+
+
+def recorded_winners(record: Path) -> dict[tuple[str, str, str, str], str]:
+    """What a record's judge said to each presentation (dimension, prompt, first, second): the slot
+    that it names, or the status of a verdict that names none.
+    """
+    files = sorted((record / "verdicts").glob("*.jsonl"))
+    if not files:
+        raise DataError(f"{record}: no verdicts to compare")
+    return {
+        (row["dimension"], row["prompt_id"], row["first"], row["second"]): (
+            row["winner"] or row["status"]
+        )
+        for file in files
+        for _, row in read_lines(file)
+    }
+
+
+def _deltas(both: Shared, flips: Mapping[str, int]) -> list[Delta]:
+    """Every shared entrant's change on the dimensions that both records rate, best first."""
+    deltas = []
+    for dimension, (old, new) in both.items():
+        try:
+            rated = _Rated.of(*old, "before"), _Rated.of(*new, "after")
+        except RatingError:
+            continue
+        deltas += _changes(dimension, *rated, flips=flips.get(dimension, 0))
+    return deltas
+
+
+@dataclass(frozen=True, slots=True)
+class _Rated:
+    """Ratings, and how far each question moves each of them. What has no question is a piece of
+    evidence of its record alone.
+    """
+
+    ratings: Ratings
+    moves: dict[tuple[str, str | int], Floats]
+
+    @classmethod
+    def of(cls, battles: BattleLog, method: BradleyTerry, side: str) -> _Rated:
+        ratings, log = method(battles), method.kept(battles)[0]
+        influence = Influence.of(log, ratings)
+        moves = np.asarray(influence.pulls @ influence.bread)
+        names = {row: ("", name) for name, row in influence.questions.items()}
+        return cls(ratings, {names.get(row, (side, row)): each for row, each in enumerate(moves)})
+
+    def gaps(self, entrants: Sequence[str]) -> Floats:
+        """Each entrant's rating less the mean of all of them."""
+        rating = self.ratings.values(entrants)
+        return np.asarray(rating - rating.mean())
+
+    def moved(self, question: tuple[str, str | int], entrants: Sequence[str]) -> Floats:
+        """How far a question moves these gaps; not at all where it was not asked."""
+        if question not in self.moves:
+            return np.zeros(len(entrants))
+        own = self.moves[question][[self.ratings.models.index(each) for each in entrants]]
+        return np.asarray(own - own.mean())
+
+
+def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[Delta]:
+    entrants = [model for model in new.ratings.order if model in old.ratings.models]
+    if not entrants:
+        return []
+    questions = list({**old.moves, **new.moves})
+    moves = np.array([new.moved(q, entrants) - old.moved(q, entrants) for q in questions])
+    n = len(questions)
+    error = np.sqrt((moves**2).sum(axis=0) * n / max(1, n - 1))
+    rows = []
+    for entrant, before, after, se in zip(
+        entrants, old.gaps(entrants), new.gaps(entrants), error, strict=True
+    ):
+        known = [df for each in (old, new) if (df := each.ratings[entrant].extra["df"])]
+        half = float(t_score(NORMAL_95, min(known)) * se) if len(known) == 2 else None
+        rows.append(
+            Delta(
+                dimension=dimension,
+                entrant=entrant,
+                before=float(before),
+                after=float(after),
+                low=None if half is None else float(after - before) - half,
+                high=None if half is None else float(after - before) + half,
+                flips=flips,
+            )
+        )
+    return rows
+
+
+def decided_orders(both: Shared) -> list[Orders]:
+    """Decided orders of the dimensions that both records have, by Bradley–Terry with each record's
+    settings.
+    """
+    rows = []
+    for dimension, sides in both.items():
+        among = set.intersection(*({*battles.models} for battles, _ in sides))
+        rows.append(_held_beside(dimension, *(_decided(*side, among) for side in sides)))
+    return rows
+
+
+def _held_beside(dimension: str, old: list[Order], new: list[Order]) -> Orders:
+    return Orders(
+        dimension=dimension,
+        kept=[order for order in new if order in old],
+        lost=[order for order in old if order not in new and order[::-1] not in new],
+        gained=[order for order in new if order not in old and order[::-1] not in old],
+        reversed=[order for order in new if order[::-1] in old],
+    )
+
+
+def shared_battles(before: Path, after: Path) -> Shared:
+    """The battles of the dimensions that two records have, with the methods of their claims."""
+    old, new = record_battles(before), record_battles(after)
+    return {name: (old[name], new[name]) for name in old if name in new}
+
+
+def record_battles(record: Path) -> dict[str, Side]:
+    """A record's battles by dimension, with the method of its claims."""
+    settings = recorded_settings(open_record(record)["rating"], "bradley-terry", record)
+    method = validated(BradleyTerry, settings, f"{record}/manifest.json")
+    return {name: (log, method) for name, log in battles_of(record).by_dimension().items()}
+
+
+def _decided(battles: BattleLog, method: BradleyTerry, among: set[str]) -> list[Order]:
+    """Decided orders among some entrants, best first; none where no rating exists."""
+    if (ratings := rated_or_none(method, battles)) is None:
+        return []
+    clear, index = claims.decided(ratings), ratings.models.index
+    order = [model for model in ratings.order if model in among]
+    return [(a, b) for a in order for b in order if clear[index(a), index(b)]]
+
+
+def named_orders(orders: list[Order]) -> str:
+    """Some orders in words, and how many more there are."""
+    named = [f"{above} above {below}" for above, below in orders[:_SHOWN_ORDERS]]
+    left = len(orders) - len(named)
+    return ", ".join([*named, *([f"and {left} more"] if left else [])]) or "none"

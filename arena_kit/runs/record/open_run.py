@@ -1,0 +1,192 @@
+"""A record to work with: its artifacts as frames, its figures and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arena_kit.battles.display import html_facts
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError, read_json, read_lines
+from arena_kit.judging.judges.replay import ReplayJudge
+from arena_kit.judging.verdicts.records import Judgment
+from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.record import find_root, in_short, open_record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from arena_kit.reporting.figures import Picture
+
+Row = Mapping[str, Any]
+_PIXELS_PER_WIDTH = 1.6  # figures are saved with 160 dots per 100 shown
+
+
+def open_run(path: str | Path) -> OpenedRun:
+    """A run record as an object, for notebooks: `open_run("runs/pilot_…").ratings`.
+
+    A relative path is looked for here and then in the workspace.
+    """
+    folder = Path(path)
+    if not folder.exists() and not folder.is_absolute():
+        folder = find_root() / folder
+    return OpenedRun(folder, open_record(folder))
+
+
+@dataclass(frozen=True, repr=False)
+class OpenedRun:
+    """A run record; what it holds is read when it is first asked for, and nothing is changed.
+
+    What a record does not have is a `DataError` that names what it has.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+    def __repr__(self) -> str:
+        mode, status = (self.manifest.get(name) for name in ("mode", "status"))
+        return f"OpenedRun({self.path.name}: {mode}, {status})"
+
+    def _repr_html_(self) -> str:
+        facts = in_short(self.manifest) | {
+            "artifacts": ", ".join(self.artifacts),
+            "figures": ", ".join(self.figures) or None,
+        }
+        return html_facts(facts, title=f"Record {self.path.name}")
+
+    @property
+    def artifacts(self) -> list[str]:
+        """The files of the record, its figures and inputs apart."""
+        apart = ("figures", "inputs")
+        files = (p.relative_to(self.path) for p in self.path.rglob("*") if p.is_file())
+        return sorted(str(f) for f in files if f.parts[0] not in apart and f.parts[0][0] != ".")
+
+    @cached_property
+    def log(self) -> BattleLog:
+        """The battles as every rating method takes them."""
+        self._file("battles.jsonl")
+        return battles_of(self.path)
+
+    @cached_property
+    def battles(self) -> pd.DataFrame:
+        """The battles, a row each."""
+        return self.log.to_frame()
+
+    @cached_property
+    def ratings(self) -> pd.DataFrame:
+        """The ratings of the notebook's own table: Elo of a tournament, the joint fit of a
+        placement, the leaderboard of an arena.
+        """
+        return self._rows(
+            {
+                "elo_results.json": _elo_rows,
+                "elo_ratings.json": lambda results: results["ratings"],
+                "leaderboard.json": lambda board: board["rows"],
+            }
+        )
+
+    @cached_property
+    def strengths(self) -> pd.DataFrame:
+        """Bradley–Terry's ratings with the ranks that are possible: what claims rest on."""
+        return self._rows(
+            {
+                "bradley_terry.json": _strength_rows,
+                "placement.json": lambda placed: placed["board"]["ratings"],
+            }
+        )
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """Every verdict, a row per presentation, raw texts included."""
+        files = sorted((self.path / "verdicts").glob("*.jsonl"))
+        if not files:
+            raise self._lacks("verdicts")
+        return _frame([row for file in files for _, row in read_lines(file)])
+
+    @cached_property
+    def judgments(self) -> list[Judgment]:
+        """Both orders of every pair, settled."""
+        if not (self.path / "verdicts").is_dir():
+            raise self._lacks("verdicts")
+        return ReplayJudge.from_record(self.path).judgments()
+
+    @cached_property
+    def gate(self) -> pd.DataFrame:
+        """What was found of the judge, worst first; level and sentence are in `attrs`."""
+        whole = self._json("judge_gate.json")
+        frame = _frame(whole["findings"])
+        frame.attrs = {name: whole[name] for name in ("judge", "level", "sentence")}
+        return frame
+
+    @property
+    def figures(self) -> list[str]:
+        """The names of the record's figures."""
+        return sorted(file.stem for file in (self.path / "figures").glob("*.png"))
+
+    def figure(self, name: str) -> Picture:
+        """A figure of the record, which a notebook shows."""
+        from arena_kit.reporting.figures import Picture
+
+        if name not in self.figures:
+            known = ", ".join(self.figures) or "none"
+            raise DataError(f"{self.path}: no figure {name!r}; there: {known}")
+        file = self.path / "figures" / f"{name}.png"
+        with file.open("rb") as png:
+            width = int.from_bytes(png.read(20)[16:], "big")  # of the IHDR chunk
+        return Picture(file, round(width / _PIXELS_PER_WIDTH), name.replace("_", " "))
+
+    @property
+    def report(self) -> Path:
+        """The report, to be opened in a browser."""
+        return self._file("report.html")
+
+    def _file(self, name: str) -> Path:
+        if not (self.path / name).is_file():
+            raise self._lacks(name)
+        return self.path / name
+
+    def _json(self, name: str) -> Any:
+        return read_json(self._file(name))
+
+    def _rows(self, readers: Mapping[str, Callable[[Any], Sequence[Row]]]) -> pd.DataFrame:
+        """The rows of the first of these files that the record has."""
+        for name, rows_of in readers.items():
+            if (self.path / name).is_file():
+                try:
+                    return _frame(rows_of(self._json(name)))
+                except (KeyError, TypeError, AttributeError) as error:
+                    raise DataError(
+                        f"{self.path / name}: not as a run writes it ({error!r})"
+                    ) from None
+        raise self._lacks(" or ".join(readers))
+
+    def _lacks(self, name: str) -> DataError:
+        mode, there = self.manifest.get("mode"), ", ".join(self.artifacts) or "nothing"
+        return DataError(f"{self.path}: this record of {mode} has no {name}; it has: {there}")
+
+
+def _elo_rows(results: Mapping[str, Any]) -> list[Row]:
+    return [
+        {"dimension": dimension, "model": entry["entrant_id"], "rating": entry["mean"]}
+        | {"ci_low": entry["ci95_low"], "ci_high": entry["ci95_high"]}
+        | {name: entry[name] for name in ("se", "order_sem")}
+        for dimension, entries in results["primary"].items()
+        for entry in sorted(entries.values(), key=lambda entry: -entry["mean"])
+    ]
+
+
+def _strength_rows(dimensions: Mapping[str, Any]) -> list[Row]:
+    return [
+        {"dimension": dimension, **row}
+        for dimension, rated in dimensions.items()
+        for row in rated.get("ratings", ())
+    ]
+
+
+def _frame(rows: Sequence[Row]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(list(rows))

@@ -1,0 +1,134 @@
+"""Which records may be removed: those that match, are not running, and that nothing refers to."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from arena_kit.files import DataError, LockedError, read_yaml
+from arena_kit.judging.quality.gate import Level
+from arena_kit.runs.record.record import readable_records
+
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_LOCKS = (".lock", ".kernel.lock")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """Records to remove, and those that match and are kept, with the reason."""
+
+    removable: list[Path]
+    kept: dict[Path, str]
+
+    @property
+    def bytes(self) -> int:
+        """How much room the removable ones take."""
+        files = (file for record in self.removable for file in record.rglob("*"))
+        return sum(file.lstat().st_size for file in files if file.is_file())
+
+
+def age(text: str) -> timedelta:
+    """A time such as 12h, 30d or 8w."""
+    match = re.fullmatch(r"(\d{1,5})([hdw])", text)
+    if match is None:
+        raise DataError(f"older-than takes a number of hours, days or weeks (12h, 30d, 8w): {text}")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def prunable(
+    folder: Path, root: Path, *, older_than: timedelta | None = None, status: str = ""
+) -> Pruning:
+    """The records directly in a folder that match all that is asked, unless one still runs, forbids
+    to ask its judge, or another record or a parameter file of the workspace refers to it. What is
+    linked there stands elsewhere and is not looked at.
+    """
+    if older_than is None and not status:
+        raise DataError("say which records: with --older-than, --status or both")
+    records = readable_records(folder)
+    manifests = {path: manifest for path, manifest in records if not path.is_symlink()}
+    matching = [
+        path for path, manifest in manifests.items() if _matches(manifest, older_than, status)
+    ]
+    kept = {path: "it is still running" for path in matching if _runs(path)}
+    for path in matching:
+        if path not in kept and _forbids(manifests[path]):
+            kept[path] = "it found its judge not usable, which later runs heed"
+    named = {path: manifest.get("parameters") for path, manifest in manifests.items()}
+    named |= {file: _parameters(file) for file in sorted((root / "params").glob("*.yaml"))}
+    staying = [path for path in named if path not in matching or path in kept]
+    for path in staying:  # grows while records are found that must stay for another
+        for other in matching:
+            if other not in kept and other != path and _refers(named[path], other, root):
+                kept[other] = f"{path.name} refers to it"
+                staying.append(other)
+    return Pruning(removable=[path for path in matching if path not in kept], kept=kept)
+
+
+def remove(record: Path) -> None:
+    """Remove a record's folder, unless it has begun to run again."""
+    with ExitStack() as locks:
+        for name in _LOCKS:
+            if (record / name).exists():
+                try:
+                    locks.enter_context(FileLock(record / name).acquire(timeout=0))
+                except Timeout:
+                    raise LockedError(f"{record}: this run is going again") from None
+        shutil.rmtree(record)
+
+
+def _matches(manifest: dict[str, Any], older_than: timedelta | None, status: str) -> bool:
+    if status and manifest.get("status") != status:
+        return False
+    return older_than is None or _age(manifest) > older_than
+
+
+def _forbids(manifest: dict[str, Any]) -> bool:
+    """Whether this is a pilot on whose account nothing is bought of a judge."""
+    gate = manifest.get("judge_gate") if manifest.get("mode") == "pilot" else None
+    return isinstance(gate, dict) and gate.get("level") == Level.FAILED
+
+
+def _age(manifest: dict[str, Any]) -> timedelta:
+    """How long ago a run ended, or began; none where its manifest does not say."""
+    try:
+        moment = datetime.fromisoformat(manifest.get("finished_at") or manifest["started_at"])
+        return datetime.now(UTC) - moment
+    except (KeyError, TypeError, ValueError):
+        return timedelta(0)
+
+
+def _runs(record: Path) -> bool:
+    for name in _LOCKS:
+        if (record / name).exists():
+            try:
+                with FileLock(record / name).acquire(timeout=0):
+                    pass
+            except Timeout:
+                return True
+    return False
+
+
+def _parameters(file: Path) -> dict[str, Any]:
+    try:
+        return read_yaml(file)
+    except DataError:
+        return {}
+
+
+def _refers(value: object, record: Path, root: Path) -> bool:
+    """Whether a text in these values is the path of the record or of a file in it."""
+    if isinstance(value, dict):
+        return any(_refers(inner, record, root) for name, inner in value.items()
+                   if name != "run_dir")  # fmt: skip
+    if isinstance(value, list):
+        return any(_refers(inner, record, root) for inner in value)
+    if not isinstance(value, str) or record.name not in value:
+        return False
+    return (root / value).resolve().is_relative_to(record.resolve())

@@ -1,0 +1,71 @@
+"""Ratings of battles that are not held: a file of any size, a folder of files, a pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.readers.format import Columns
+from arena_kit.battles.streams import BattleFiles, Meter
+from arena_kit.files import DataError
+from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.elo.method import PermutationElo
+from arena_kit.rating.glicko2.method import Glicko2
+from arena_kit.rating.on_disk.bradley_terry import dimensions, rate_boards
+from arena_kit.rating.streamed_replays import replay_boards
+
+Method = BradleyTerry | PermutationElo | Glicko2
+
+
+@dataclass(frozen=True, slots=True)
+class RatedFiles:
+    """The ratings of every dimension, why some have none, and the battles of each as counts."""
+
+    results: dict[str, Ratings]
+    unrated: dict[str, str]
+    logs: Mapping[str, BattleLog]
+
+
+def rate_files(
+    path: str | Path, method: Method | None = None, *, columns: Columns | None = None
+) -> dict[str, Ratings]:
+    """Rate battles where they are, without holding them: a file, a folder of files or a pattern
+    such as `votes/*.parquet`, by Bradley–Terry unless another method is given.
+
+    The result has the ratings of each dimension, under '' where battles name none. Elo is replayed
+    in the order of the files (`PermutationElo(shuffle=False, n_perms=1)`), Glicko-2 in that of
+    time. `columns` says which columns are the battle's, where the files are in no known format.
+    """
+    return rated_files(Path(path), method or BradleyTerry(), Meter(), columns=columns).results
+
+
+def rated_files(
+    path: Path,
+    method: Method,
+    meter: Meter,
+    *,
+    format: str | None = None,  # noqa: A002 (what --format takes)
+    columns: Columns | None = None,
+    dimension: str | None = None,
+) -> RatedFiles:
+    """Rate the battles of files, of one dimension or all; the meter says how far that is."""
+    stream = BattleFiles.of(path, format=format, columns=columns, meter=meter)
+    parts = dict(dimensions(stream.cells))
+    if dimension is not None and dimension not in parts:
+        named = ", ".join(name for name in parts if name) or "none"
+        raise DataError(f"{path}: no dimension {dimension!r}; found: {named}")
+
+    def start(doing: str) -> None:
+        meter.start(doing, len(stream))
+
+    if isinstance(method, BradleyTerry):
+        results, unrated = rate_boards(method, stream, only=dimension, start=start)
+    else:
+        results, unrated = replay_boards(method, stream, only=dimension, start=start)
+    if not results:
+        raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
+    whole = stream.cells.log()
+    return RatedFiles(results, unrated, {name: whole.select(at) for name, at in parts.items()})

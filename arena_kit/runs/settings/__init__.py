@@ -1,0 +1,1 @@
+"""What a run is told: tournament file, parameters, keys, judges."""

@@ -1,0 +1,398 @@
+"""The tournament file and the price file, validated at the door."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticSerializationError, to_json
+
+from arena_kit.battles.battle import check_entrant_id, check_id, check_model_name
+from arena_kit.files import DataError, read_text, read_yaml
+from arena_kit.judging.judges.base import Structured
+from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.pairs.pairing import Missing
+from arena_kit.judging.quality.gate import Rule
+from arena_kit.judging.verdicts.rendering import Reference, Rubric
+from arena_kit.policy.constants import Policy
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.elo.method import PermutationElo
+from arena_kit.runs.settings.keys import refuse_keys
+from arena_kit.runs.settings.workspace import source_folder
+
+Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
+Name = Annotated[str, AfterValidator(check_model_name)]
+EntrantId = Annotated[str, AfterValidator(lambda value: check_entrant_id(value, "entrant"))]
+
+
+def _dimension(value: str) -> str:
+    """A dimension names a file of its own, so it may hold no slash."""
+    if "/" in check_id(value, "dimension"):
+        raise ValueError(f"dimension {value!r} must not hold a slash")
+    return value
+
+
+def _different(values: list[str]) -> list[str]:
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{value!r} is listed twice")
+    return values
+
+
+def service_address(value: str) -> str:
+    """The address of a service: http or https, without a user, a query or a last slash."""
+    parts = urlsplit(value)
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("must begin with http:// or https:// and name a host")
+    if parts.username or parts.password or parts.query:
+        raise ValueError("must hold no user, password or query")
+    return value.rstrip("/")
+
+
+DimensionId = Annotated[str, AfterValidator(_dimension)]
+Kind = TypeVar("Kind")
+
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$|^$"
+DEFAULT_TOURNAMENT = Path("params/tournament.yaml")
+DEFAULT_GATE = Path("params/judge_gate.yaml")
+
+
+class Strict(BaseModel):
+    """Input from outside: no unknown keys, no infinite numbers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def shared_with(self, kind: type[Any]) -> dict[str, Any]:
+        """The values of those fields that a dataclass has by the same name."""
+        return self.model_dump(include={field.name for field in fields(kind)})
+
+
+class DimensionSettings(Strict):
+    """One dimension: its rubric file, the version that file must carry, and what the
+    judge is shown beside the question.
+    """
+
+    rubric: Path
+    version: str
+    reference: Reference = "none"
+
+
+class AnthropicSettings(Strict):
+    """How Claude is asked; see `Claude`. `concurrency` and `per_minute` are for live calls."""
+
+    effort: Literal["", "low", "medium", "high", "xhigh", "max"] = "low"
+    max_tokens: int = Field(default=4096, ge=64)
+    concurrency: int = Field(default=4, ge=1, le=64)
+    per_minute: int = Field(default=300, ge=1)
+    expected_output_tokens: int = Field(default=400, ge=1)
+
+
+class ChatSettings(Strict):
+    """How a chat-completions server is asked; see `ChatJudge`."""
+
+    max_tokens: int = Field(default=1024, ge=16)
+    temperature: float | None = Field(default=0.0, ge=0)
+    structured: Structured = "auto"
+    concurrency: int = Field(default=4, ge=1, le=256)
+    timeout: float = Field(default=300.0, gt=0)
+    expected_output_tokens: int = Field(default=200, ge=1)
+
+
+class JudgeSettings(Strict):
+    """The model of a paid judge in `pilot` and in the other notebooks, how often an unreadable
+    answer is asked again (`max_attempts`), and how often one that failed unpaid is sent
+    (`max_tries`). `graded` asks by how much the better response is better, too.
+
+    `gate` is the file of rules that a judge must keep, `labels` a file of people's votes or gold
+    labels on the same battles (`labels_winner` is their column). `families` names the family of
+    entrants and judges; with `bar_own_family` no battle of the judge's own family is judged.
+    """
+
+    pilot_model: str = ""
+    headline_model: str = ""
+    max_attempts: int = Field(default=2, ge=1, le=5)
+    max_tries: int = Field(default=3, ge=1, le=10)
+    graded: bool = False
+    gate: Path = DEFAULT_GATE
+    labels: Path | None = None
+    labels_winner: str = "winner"
+    families: dict[str, str] = {}
+    bar_own_family: bool = False
+    baseline: BaselineJudge = BaselineJudge()
+    anthropic: AnthropicSettings = AnthropicSettings()
+    openai_compatible: ChatSettings = ChatSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EloSettings(PermutationElo):
+    """How battles become ratings: the settings of the method, and the K of the sweep."""
+
+    k_sweep: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
+
+    def method(self) -> PermutationElo:
+        """The method alone."""
+        return PermutationElo(**{f.name: getattr(self, f.name) for f in fields(PermutationElo)})
+
+    def strengths(self) -> BradleyTerry:
+        """Bradley–Terry on the same scale, leaving out what these settings leave out."""
+        return BradleyTerry(
+            scale=self.scale,
+            center=self.initial,
+            both_bad="exclude" if self.both_bad == "drop" else "tie",
+            inconsistent="drop" if self.inconsistent == "drop" else "tie",
+        )
+
+
+class EntrantDefinition(Strict):
+    """How `arena-kit generate` makes an entrant's responses.
+
+    `seed` gives each prompt a seed of its own, on servers that take one; `temperature` is
+    for chat-completions servers (Claude takes none).
+    """
+
+    backend: Literal["anthropic", "openai_compatible"]
+    model: str
+    system: str = ""
+    max_tokens: int = Field(default=1024, ge=16)
+    effort: Literal["", "low", "medium", "high", "xhigh", "max"] = ""
+    temperature: float | None = Field(default=None, ge=0)
+    seed: int | None = Field(default=None, ge=0)
+    transport: Literal["batches", "messages"] = "batches"
+    base_url: Annotated[str, AfterValidator(service_address)] = ""
+    key_variable: str = Field(default="", pattern=VARIABLE)
+
+    @model_validator(mode="after")
+    def _no_idle_setting(self) -> EntrantDefinition:
+        idle = {"anthropic": ("temperature", "seed"), "openai_compatible": ("effort",)}
+        for name in idle[self.backend]:
+            if getattr(self, name) not in (None, ""):
+                raise ValueError(f"{name} has no effect on backend {self.backend!r}")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Hash of all that could change a response."""
+        shaping = self.model_dump(mode="json", exclude={"transport", "key_variable"})
+        return hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()
+
+
+class ArenaSettings(Strict):
+    """What an arena of people's votes says of entrants, past ones among them: whose a model is
+    (`providers`), which are matched but published nowhere (`private`), and which are matched no
+    more (`withdrawn`).
+    """
+
+    providers: dict[EntrantId, Name] = {}
+    private: list[EntrantId] = []
+    withdrawn: list[EntrantId] = []
+
+
+class TournamentFile(Strict):
+    """A tournament: who competes on what, judged by which rubrics, rated how.
+
+    Paths are relative to the workspace, the folder that holds `params/`.
+    """
+
+    name: Id
+    entrants: Annotated[list[EntrantId], AfterValidator(_different)] = Field(min_length=2)
+    prompts: Path
+    responses: Path
+    verdicts: Path
+    prices: Path = Path("params/prices.yaml")
+    missing_responses: Missing = "listwise"
+    generate: dict[Id, EntrantDefinition] = {}
+    dimensions: dict[DimensionId, DimensionSettings] = Field(min_length=1)
+    judge: JudgeSettings
+    elo: EloSettings
+    arena: ArenaSettings = ArenaSettings()
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> TournamentFile:
+        if strangers := sorted({*self.generate} - {*self.entrants}):
+            raise ValueError(f"generate defines {', '.join(strangers)}, who is no entrant")
+        known = {*self.entrants, *self.arena.providers}
+        for name in ("private", "withdrawn"):
+            if strangers := sorted({*getattr(self.arena, name)} - known):
+                raise ValueError(
+                    f"arena.{name} names {', '.join(strangers)}, who is no entrant "
+                    "and has no provider"
+                )
+        return self
+
+    def rubrics(self, root: Path) -> dict[str, Rubric]:
+        """The rubrics of the workspace; see `read_rubrics`."""
+        paths = {name: root / each.rubric for name, each in self.dimensions.items()}
+        return read_rubrics(self.dimensions, paths)
+
+
+def read_rubrics(
+    dimensions: Mapping[str, DimensionSettings], paths: Mapping[str, Path]
+) -> dict[str, Rubric]:
+    """The rubrics in these files; each file's heading must name the version asked for."""
+    rubrics = {}
+    for name, dimension in dimensions.items():
+        path = paths[name]
+        text = read_text(path)
+        heading = text.partition("\n")[0].strip()
+        if not heading.endswith(f"version {dimension.version}"):
+            raise DataError(
+                f"{path}:1: the heading must end in 'version {dimension.version}', as the "
+                f"tournament file asks for {name}, but reads {heading!r}"
+            )
+        rubrics[name] = Rubric(
+            dimension=name, version=dimension.version, text=text, reference=dimension.reference
+        )
+    return rubrics
+
+
+class _PriceRow(Strict):
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    write: float | None = Field(default=None, ge=0)
+    write_5m: float | None = Field(default=None, ge=0)
+    read: float | None = Field(default=None, ge=0)
+    batch_factor: float = Field(default=1, gt=0, le=1)
+
+
+class _PriceFile(Strict):
+    date: date
+    source: str
+    models: dict[str, _PriceRow]
+
+
+def read_prices(path: Path) -> dict[str, Price]:
+    """The prices of all models in a price file; a price of caching that is not given is the
+    usual multiple of the input's.
+    """
+    file = validated(_PriceFile, read_yaml(path), str(path))
+    return {
+        model: Price(
+            model=model,
+            input=row.input,
+            output=row.output,
+            write=2 * row.input if row.write is None else row.write,
+            write_5m=1.25 * row.input if row.write_5m is None else row.write_5m,
+            read=row.input if row.read is None else row.read,
+            batch_factor=row.batch_factor,
+            source=file.source,
+            date=str(file.date),
+        )
+        for model, row in file.models.items()
+    }
+
+
+class _GateFile(Strict):
+    readable: Rule
+    flips: Rule
+    slot: Rule
+    length: Rule
+    family: Rule
+    repeats: Rule
+    rubric: Rule
+    people: Rule
+    canary: Rule
+    attack: Rule
+    contrast: Rule
+
+
+def read_gate(root: Path = Path(), path: Path = DEFAULT_GATE) -> dict[str, Rule]:
+    """What a judge must keep, by the name of the rule; a workspace without a file of its own has
+    the rules that are shipped.
+    """
+    shipped = path == DEFAULT_GATE and not (root / path).is_file()
+    file = (source_folder() if shipped else root) / path
+    rules = validated(_GateFile, read_yaml(file), str(file), strict=True)
+    return {name: getattr(rules, name) for name in _GateFile.model_fields}
+
+
+def read_tournament(path: Path) -> TournamentFile:
+    """A validated tournament file."""
+    return validated(TournamentFile, read_yaml(path), str(path), strict=True)
+
+
+DEFAULT_POLICY = Path("params/policy.yaml")
+
+
+def read_policy(path: Path = DEFAULT_POLICY) -> Policy:
+    """The policy of a file; what the file leaves out keeps the value of the policy as written."""
+    values = asdict(Policy())
+    for name, value in read_yaml(path).items():
+        whole = isinstance(value, dict) and isinstance(values.get(name), dict)
+        values[name] = values[name] | value if whole else value
+    return validated(Policy, values, str(path), strict=True)
+
+
+def validated(
+    kind: type[Kind], values: dict[str, Any], where: str, *, strict: bool = False
+) -> Kind:
+    """`values` as a model or dataclass, or one sentence that says what was wrong and what is
+    allowed. `strict` takes neither a text nor a truth value (YAML's `yes`) for a number.
+    """
+    refuse_keys(values, where)
+    union: Any = kind | None  # a dataclass by itself could not be given a config
+    adapter = TypeAdapter[Any](union, config=Strict.model_config)
+    try:
+        text = to_json(values, inf_nan_mode="constants")
+        valid: Kind = adapter.validate_json(text, strict=strict)
+    except PydanticSerializationError as error:
+        raise DataError(f"{where}: {error}") from None
+    except ValidationError as error:
+        raise DataError("; ".join(_sentence(kind, e, where) for e in error.errors())) from None
+    return valid
+
+
+def recorded_settings(rating: Mapping[str, Any], method: str, record: Path) -> dict[str, Any]:
+    """A record's settings of a method; a tournament's of Bradley–Terry follow from Elo's."""
+    settings = dict(rating.get("settings", {}))
+    if rating.get("method") == method:
+        return settings
+    if (rating.get("method"), method) != ("permutation-elo", "bradley-terry"):
+        return {}
+    elo = validated(EloSettings, settings | {"k_sweep": [settings["k"]]}, f"{record}/manifest.json")
+    return asdict(elo.strengths())
+
+
+def _sentence(kind: type[Any], error: Any, where: str) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        known = ", ".join(_members(_section(kind, error["loc"][:-1])))
+        return f"{where}: unknown key {name!r}; allowed: {known}"
+    came = str(error["input"])[:60]
+    of_a_section = error["type"] == "value_error" and isinstance(error["input"], dict)
+    hidden = error["type"] == "missing" or of_a_section or "@" in came
+    why = error["msg"].removeprefix("Value error, ")
+    return f"{where}: {name and f'{name}: '}{why}" + ("" if hidden else f", got {came!r}")
+
+
+def _section(kind: type[Any], path: tuple[Any, ...]) -> type[Any]:
+    """The model or dataclass at a path of keys."""
+    for part in path:
+        inner = _members(kind).get(part)
+        if get_origin(inner) is dict:
+            inner = get_args(inner)[1]
+        kind = inner if isinstance(inner, type) else kind
+    return kind
+
+
+def _members(kind: type[Any]) -> dict[str, Any]:
+    """The fields of a model or dataclass with their types."""
+    if issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}

@@ -1,0 +1,1 @@
+"""A judged tournament: plan, judge, battles, board."""

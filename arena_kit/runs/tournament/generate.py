@@ -1,0 +1,369 @@
+"""Responses made here: from an entrant's definition to its responses file.
+
+The ledger remembers every answer; the file is written from it, a line as each comes. A
+line carries the hash of the definition that made it, and none of another is ever used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_json
+
+from arena_kit.files import DataError, append_lines, whole_lines, write_jsonl
+from arena_kit.judging.asking.cost import (
+    Budget,
+    CostError,
+    Estimator,
+    Forecast,
+    Forecaster,
+    dollars,
+)
+from arena_kit.judging.asking.judge_pairs import OnProgress, ask
+from arena_kit.judging.asking.terms import AskingTerms
+from arena_kit.judging.judges.base import PaidJudge, cache_keys
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.pairing import select_subset
+from arena_kit.judging.pairs.prompts import Prompt, Response, read_prompts, responses_file
+from arena_kit.judging.verdicts.records import Answer, Status
+from arena_kit.runs.record.progress import judging_progress
+from arena_kit.runs.record.record import Record, find_root, runs_folder, utc_now
+from arena_kit.runs.settings.files import (
+    EntrantDefinition,
+    TournamentFile,
+    read_prices,
+    read_tournament,
+    validated,
+)
+from arena_kit.runs.settings.judges import Backend, paid_settings
+from arena_kit.runs.settings.parameters import GenerateParams
+
+#: Statuses of an answer that is the entrant's own: what it said, or that it would not.
+_RESPONSES = (Status.OK, Status.REFUSED, Status.TRUNCATED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A prompt put to an entrant."""
+
+    entrant: str
+    prompt: Prompt
+    definition: EntrantDefinition
+
+    @property
+    def request_id(self) -> str:
+        return f"generate|{self.entrant}|{self.prompt.prompt_id}"
+
+    @property
+    def system(self) -> str:
+        return self.definition.system
+
+    @property
+    def user(self) -> str:
+        return self.prompt.text
+
+    @property
+    def seed(self) -> int | None:
+        """A seed of the prompt's own, from the definition's."""
+        if self.definition.seed is None:
+            return None
+        text = f"{self.definition.seed}|{self.prompt.prompt_id}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+    @property
+    def identity(self) -> bytes:
+        identity = {
+            "entrant": self.entrant,
+            "prompt_id": self.prompt.prompt_id,
+            "definition": self.definition.digest,
+            "seed": self.seed,
+        }
+        return to_json(identity)
+
+    def row(self, answer: Answer) -> dict[str, object]:
+        """The answer as a line of the entrant's responses file."""
+        diagnostics: dict[str, object] = {
+            "definition": self.definition.digest,
+            "model": self.definition.model,
+            "served_model": answer.served_model,
+            "status": str(answer.status),
+            "usage": answer.usage,
+            "cost_usd": answer.cost_usd,
+        }
+        if self.seed is not None:
+            diagnostics["seed"] = self.seed
+        return {
+            "entrant_id": self.entrant,
+            "prompt_id": self.prompt.prompt_id,
+            "response_text": answer.text,
+            "diagnostics": diagnostics,
+            "timestamp": utc_now(),
+        }
+
+
+def refuse_stale(
+    responses: Mapping[tuple[str, str], Response],
+    definitions: Mapping[str, EntrantDefinition],
+    folder: Path,
+) -> None:
+    """Raise when a defined entrant's file holds what another definition made."""
+    for (entrant, prompt_id), response in responses.items():
+        definition = definitions.get(entrant)
+        if definition and response.diagnostics.get("definition") != definition.digest:
+            raise DataError(
+                f"{responses_file(folder, entrant)}: the response to {prompt_id!r} was not made "
+                f"by {entrant}'s present definition; run `arena-kit generate`"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """The entrants to fill, the prompts to put to them, and what that would cost."""
+
+    root: Path
+    params: GenerateParams
+    tournament: TournamentFile
+    prompts: list[Prompt] = field(repr=False)
+
+    @classmethod
+    def read(cls, parameters: dict[str, Any], where: str) -> Generation:
+        """Validate parameters and inputs."""
+        params = validated(GenerateParams, parameters, where)
+        root = find_root()
+        tournament = read_tournament(root / params.tournament)
+        bank = read_prompts(root / tournament.prompts)
+        prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
+        defined = ", ".join(tournament.generate) or "none"
+        for entrant in params.entrants:
+            if entrant not in tournament.generate:
+                raise DataError(f"{entrant!r} has no definition to generate by; defined: {defined}")
+        if not tournament.generate:
+            raise DataError(f"{params.tournament}: no entrant is defined under `generate`")
+        return cls(root=root, params=params, tournament=tournament, prompts=prompts)
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.root / self.tournament.verdicts)
+
+    @property
+    def definitions(self) -> dict[str, EntrantDefinition]:
+        """The entrants to fill."""
+        wanted = self.params.entrants or list(self.tournament.generate)
+        return {entrant: self.tournament.generate[entrant] for entrant in wanted}
+
+    def forecasts(self) -> dict[str, Forecast]:
+        """What each entrant's missing responses would cost."""
+        return {entrant: self._job(entrant).forecast() for entrant in self.definitions}
+
+    def run(self, runs_dir: Path | None = None) -> Record:
+        """Fill every entrant's responses file; leaves a record of what was made and paid."""
+        jobs = {entrant: self._job(entrant) for entrant in self.definitions}
+        capped = self.params.max_cost_usd or self.params.offline
+        if not capped and any(not job.judge.price.free for job in jobs.values()):
+            raise DataError("generating spends money: set max_cost_usd, the most it may cost")
+        if capped and not self.params.offline:
+            self._refuse_above_cap()
+        record = Record.create(runs_dir or runs_folder(self.root), "generate")
+        record.start("generate", self.params.model_dump(mode="json"))
+        with record.failing(lambda _: record.add_spent(self.ledger)):
+            filled = {entrant: self._fill(job, record) for entrant, job in jobs.items()}
+        record.update(tournament=self.tournament.model_dump(mode="json"), entrants=filled)
+        record.add_spent(self.ledger)
+        return record.close()
+
+    def _refuse_above_cap(self) -> None:
+        """Raise before anything is sent when all entrants together exceed the cap."""
+        total = sum(forecast.usd_no_hits for forecast in self.forecasts().values())
+        if total > self.params.max_cost_usd:
+            raise CostError(
+                f"the responses are forecast at {dollars(total)} in all, more than max_cost_usd "
+                f"{self.params.max_cost_usd:g} allows; nothing was sent"
+            )
+
+    def _job(self, entrant: str) -> Job:
+        definition = self.tournament.generate[entrant]
+        return Job.of(
+            entrant,
+            definition,
+            self.prompts,
+            self.tournament,
+            self.root,
+            offline=self.params.offline,
+        )
+
+    def _file(self, job: Job) -> Path:
+        return responses_file(self.root / self.tournament.responses, job.entrant)
+
+    def _fill(self, job: Job, record: Record) -> dict[str, Any]:
+        file = self._file(job)
+        cap = self.params.max_cost_usd
+        with judging_progress(record, unit="response", shown=sys.stderr.isatty()) as progress:
+            failed = job.fill(file, job.terms(record.token, cap, progress.say), progress.show)
+        return {
+            "definition": job.definition.digest,
+            "model": job.definition.model,
+            "file": str(file.relative_to(self.root)),
+            "responses": answer_counts(file),
+            "failed": {q: answer.detail for q, answer in failed.items()},
+        }
+
+
+def answer_counts(file: Path) -> dict[str, int]:
+    """How many responses a file that was made here has, by status."""
+    rows, _ = whole_lines(file) if file.is_file() else ([], True)
+    return dict(Counter(str(row["diagnostics"]["status"]) for row in rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One entrant's answers to be made: its questions by cache key, and who is asked.
+
+    `expected` is how many tokens an answer is taken to have until enough of them say better.
+    """
+
+    entrant: str
+    judge: PaidJudge
+    ledger: Ledger
+    questions: dict[str, Question] = field(repr=False)
+    definition: EntrantDefinition
+    max_tries: int
+    offline: bool
+    expected: int
+
+    @classmethod
+    def of(
+        cls,
+        entrant: str,
+        definition: EntrantDefinition,
+        prompts: Sequence[Prompt],
+        tournament: TournamentFile,
+        root: Path,
+        *,
+        offline: bool = False,
+    ) -> Job:
+        """The prompts put to an entrant by its definition, under a tournament file's settings."""
+        questions = [Question(entrant=entrant, prompt=p, definition=definition) for p in prompts]
+        base = paid_settings(definition.backend, tournament.judge)
+        shaping = ("max_tokens", "effort", "temperature")
+        changes = {n: getattr(definition, n) for n in shaping if n in type(base).model_fields}
+        backend = Backend(kind=definition.backend, **definition.shared_with(Backend))
+        judge = backend.judge(
+            base.model_copy(update=changes),
+            read_prices(root / tournament.prices),
+            root,
+            verdict=False,
+        )
+        return cls(
+            entrant=entrant,
+            judge=judge,
+            ledger=Ledger(root / tournament.verdicts),
+            questions=dict(zip(cache_keys(judge, questions), questions, strict=True)),
+            definition=definition,
+            max_tries=tournament.judge.max_tries,
+            offline=offline,
+            expected=definition.max_tokens // 2,
+        )
+
+    @property
+    def purpose(self) -> str:
+        return f"generate {self.definition.digest[:12]}"
+
+    def fresh(self) -> dict[str, Question]:
+        settled = self.ledger.settled(self.questions)
+        return {key: q for key, q in self.questions.items() if key not in settled}
+
+    @cached_property
+    def estimator(self) -> Estimator:
+        return Estimator.of(self.judge, list(self.fresh().values()), ask=not self.offline)
+
+    def forecaster(self) -> Forecaster:
+        return Forecaster.of(
+            self.judge, self.ledger, self.estimator, purpose=self.purpose, expected=self.expected
+        )
+
+    def forecast(self) -> Forecast:
+        """What the answers that the ledger does not have would cost."""
+        fresh = self.fresh()
+        return self.forecaster()(list(fresh.values()), answered=len(self.questions) - len(fresh))
+
+    def terms(self, run: str, cap: float, say: Callable[[str], None]) -> AskingTerms:
+        """Under which terms a run asks; the cap does not bind a model that is free."""
+        cap = float("inf") if self.judge.price.free else cap
+        budget = Budget(cap_usd=cap, forecaster=self.forecaster, ledger=self.ledger, run=run)
+        return AskingTerms(
+            run=run,
+            purpose=self.purpose,
+            max_tries=self.max_tries,
+            allow=budget.allow,
+            forecast=budget.forecast,
+            say=say,
+        )
+
+    def answers(self) -> dict[str, Response]:
+        """What the ledger has of the entrant's own answers, by prompt."""
+        return {
+            self.questions[key].prompt.prompt_id: Response(
+                entrant_id=self.entrant,
+                prompt_id=self.questions[key].prompt.prompt_id,
+                response_text=answer.text,
+            )
+            for key, answer in self.ledger.get(self.questions).items()
+            if answer.status in _RESPONSES
+        }
+
+    def fill(self, file: Path, terms: AskingTerms, show: OnProgress) -> dict[str, Answer]:
+        """Write what the ledger has, then ask for the rest, writing as it comes; returns what
+        failed, by prompt.
+        """
+        written = self._kept_rows(file)
+
+        def write(_n: int) -> None:
+            self._write(file, written)
+            show(len(written), len(self.questions))
+
+        write(0)
+        fresh = self.fresh()
+        if fresh and self.offline:
+            raise DataError(f"offline, but {len(fresh)} responses of {file} are not made")
+        answers = ask(fresh, self.judge, self.ledger, terms, write) if fresh else {}
+        answers = self.ledger.get(self.questions) | answers
+        return {
+            self.questions[key].prompt.prompt_id: answer
+            for key, answer in answers.items()
+            if answer.status not in _RESPONSES
+        }
+
+    def _kept_rows(self, file: Path) -> set[str]:
+        """Prompt ids that the file already answers by this definition; the rest is dropped."""
+        rows, whole = whole_lines(file) if file.is_file() else ([], True)
+        kept = {}
+        for row in rows:
+            diagnostics = row.get("diagnostics")
+            if not isinstance(diagnostics, dict) or "definition" not in diagnostics:
+                raise DataError(
+                    f"{file}: holds responses made elsewhere; move the file, or take the "
+                    "entrant out of `generate`"
+                )
+            if diagnostics["definition"] == self.definition.digest:
+                kept[str(row["prompt_id"])] = row
+        if len(kept) != len(rows) or not whole:
+            write_jsonl(file, kept.values())
+        return set(kept)
+
+    def _write(self, file: Path, written: set[str]) -> None:
+        """Append the ledger's new answers to the file; an interrupt may lose a line, which the
+        next run writes, but repeats none.
+        """
+        todo = {k: q for k, q in self.questions.items() if q.prompt.prompt_id not in written}
+        answers = self.ledger.get(todo).items()
+        rows = [todo[key].row(answer) for key, answer in answers if answer.status in _RESPONSES]
+        written |= {str(row["prompt_id"]) for row in rows}
+        append_lines(file, [json.dumps(row, ensure_ascii=False) for row in rows])

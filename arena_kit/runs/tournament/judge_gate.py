@@ -1,0 +1,77 @@
+"""The gate of a run: what it must have before it starts, what its record keeps of the judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from arena_kit.files import write_json
+from arena_kit.judging.quality.gate import Gate, Level, Measure, Rule, UnfitJudgeError
+from arena_kit.judging.quality.judge import JudgeQuality
+from arena_kit.runs.record.record import Record, readable_records, runs_folder
+from arena_kit.runs.tournament.plan import Plan
+
+FILE = "judge_gate.json"
+
+
+def held(
+    record: Record,
+    quality: JudgeQuality,
+    rules: Mapping[str, Rule],
+    *,
+    more: Sequence[Measure] = (),
+    note: str = "",
+) -> Gate:
+    """The gate of a judge, kept in the record as judge_gate.json and, in short, in its manifest.
+
+    `more` was measured beside its verdicts; `note` is to be said with the judgement.
+    """
+    outcome = quality.gate(rules, more=more, note=note)
+    whole = outcome.as_dict() | {"quality": quality.as_dict()}
+    write_json(record.path / FILE, whole)
+    record.update(judge_gate={"level": str(outcome.level), "sentence": outcome.sentence})
+    return outcome
+
+
+def refuse_unfit(plan: Plan, mode: str) -> None:
+    """Raise before anything is bought of a judge that the latest pilot with the same model,
+    settings and rubrics found not usable, unless the parameters allow it.
+    """
+    if mode == "pilot" or plan.params.allow_failed_judge or not plan.buys:
+        return
+    if why := failed_pilot(plan):
+        raise UnfitJudgeError(
+            f"{why}; nothing was sent (allow_failed_judge lets the run go on all the same)"
+        )
+
+
+def ready_plan(mode: str, parameters: dict[str, Any]) -> Plan:
+    """The plan of a tournament with all its inputs read; refuses what its run would refuse."""
+    plan = Plan.read(mode, parameters)
+    plan.refuse_without_cap()
+    _ = plan.rules, plan.labels  # wrong files are refused before anything is asked
+    refuse_unfit(plan, mode)
+    return plan
+
+
+def failed_pilot(plan: Plan) -> str:
+    """What the latest pilot of this judge found, where that was not usable; else empty."""
+    latest = max(_pilots(plan), key=lambda each: str(each[1].get("started_at")), default=None)
+    if latest is None or latest[1]["judge_gate"]["level"] != Level.FAILED:
+        return ""
+    path, manifest = latest
+    return f"the pilot {path.name} found: {manifest['judge_gate']['sentence'].rstrip('.')}"
+
+
+def _pilots(plan: Plan) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The records of pilots that asked this judge the same way and came to a judgement."""
+    settings = json.loads(json.dumps(dict(plan.judge.settings)))
+    judge = {"model": plan.judge.model, "settings": settings}
+    rubrics = {name: each.digest for name, each in plan.material.rubrics.items()}
+    for path, manifest in readable_records(runs_folder(plan.root)):
+        same = manifest.get("mode") == "pilot" and manifest.get("judge") == judge
+        texts = {n: each.get("sha256") for n, each in (manifest.get("rubrics") or {}).items()}
+        if same and texts == rubrics and manifest.get("judge_gate"):
+            yield path, manifest

@@ -1,0 +1,363 @@
+"""A plan: one tournament file and one run's parameters, read, checked and priced."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError, file_hash, read_value, read_yaml
+from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, Forecaster, dollars
+from arena_kit.judging.asking.judge_pairs import Material
+from arena_kit.judging.asking.terms import AskingTerms
+from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
+from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.pairing import Pairing, build_pairs, drawn_in_turn, select_subset
+from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts, read_responses
+from arena_kit.judging.quality.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
+from arena_kit.judging.quality.family import Families
+from arena_kit.judging.quality.gate import Rule
+from arena_kit.judging.sentinels import Sentinels
+from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Status
+from arena_kit.judging.verdicts.rendering import Rubric
+from arena_kit.runs.record.battles import labels_of
+from arena_kit.runs.record.inputs import InputFiles, tournament_inputs
+from arena_kit.runs.record.record import find_root
+from arena_kit.runs.settings.files import TournamentFile, read_gate, read_rubrics, validated
+from arena_kit.runs.settings.judges import make_judge, paid_settings
+from arena_kit.runs.settings.parameters import RunParams, run_parameters_of
+from arena_kit.runs.tournament.generate import refuse_stale
+from arena_kit.runs.tournament.rejudge import Rejudged, rejudged
+
+MAX_PAIRS = 500_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run would judge, by whom and for how much; nothing has been sent or written."""
+
+    root: Path
+    params: RunParams
+    tournament: TournamentFile
+    files: InputFiles = field(repr=False)
+    bank: list[Prompt] = field(repr=False)
+    prompts: list[Prompt] = field(repr=False)
+    responses: dict[tuple[str, str], Response] = field(repr=False)
+    pairing: Pairing = field(repr=False)
+    material: Material = field(repr=False)
+    judge: Judge
+    rejudged: Rejudged | None = field(default=None, repr=False)
+
+    @classmethod
+    def read(cls, mode: str, parameters: dict[str, Any]) -> Plan:
+        """Validate parameters and inputs; the judge is ready to be asked."""
+        params = validated(run_parameters_of(mode), parameters, f"parameters of {mode}")
+        root = find_root()
+        tournament, files = tournament_inputs(root / params.tournament, root)
+        tournament = params.applied(tournament)
+        bank = read_prompts(files.prompts)
+        prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
+        responses = read_responses(
+            files.responses, tournament.entrants, [p.prompt_id for p in bank]
+        )
+        refuse_stale(responses, tournament.generate, files.responses)
+        rubrics = read_rubrics(tournament.dimensions, files.rubrics)
+        judge = make_judge(mode, params, tournament, root)
+        pairing = _paired(params, tournament, prompts, responses, rubrics, judge)
+        _refuse_reserved(bank)
+        material = Material(
+            prompts={p.prompt_id: p for p in bank},
+            responses=responses,
+            rubrics=rubrics,
+            salt=Ledger(root / tournament.verdicts).salt(),
+            graded=tournament.judge.graded,
+        )
+        again: Rejudged | None = None
+        if which := params.rejudge:
+            which = str(root / which) if which.endswith(".json") else which
+            record = root / params.replay_from
+            pairing, again = rejudged(record, which, pairing, material, judge.model)
+        return cls(
+            root=root,
+            params=params,
+            tournament=tournament,
+            files=files,
+            bank=bank,
+            prompts=prompts,
+            responses=responses,
+            pairing=pairing,
+            material=material,
+            judge=judge,
+            rejudged=again,
+        )
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.root / self.tournament.verdicts)
+
+    @property
+    def price(self) -> Price | None:
+        """What the judge's tokens cost; None for a judge that needs none."""
+        return self.judge.price if isinstance(self.judge, PaidJudge) else None
+
+    @property
+    def families(self) -> Families:
+        """The families that the tournament file names, the judge's own among them."""
+        return Families.around(self.judge.model, self.tournament.judge.families)
+
+    @cached_property
+    def rules(self) -> dict[str, Rule]:
+        """What the judge must keep."""
+        return read_gate(self.root, self.tournament.judge.gate)
+
+    @cached_property
+    def labels(self) -> BattleLog | None:
+        """People's votes or gold labels on the same battles, where the tournament file has any."""
+        return labels_of(self.root, self.tournament.judge)
+
+    @property
+    def spends(self) -> bool:
+        """Whether the judge is paid for what it is asked."""
+        return self.price is not None and not self.price.free and not self.params.offline
+
+    @property
+    def buys(self) -> bool:
+        """Whether this run would pay its judge: the ledger does not have all the answers."""
+        return self.spends and bool(self._fresh)
+
+    @cached_property
+    def canaries(self) -> Canaries | None:
+        """What is asked before the bulk; none of a recording, and none where it is not wanted."""
+        if not self.params.preflight or self.params.judge == "replay":
+            return None
+        return self._canary_pairs("preflight")
+
+    @cached_property
+    def suite(self) -> Canaries | None:
+        """All canaries, where the notebook asks for them; none of a recording."""
+        if not self.params.full_suite or self.params.judge == "replay":
+            return None
+        return self._canary_pairs("full")
+
+    def _canary_pairs(self, suite: Suite) -> Canaries:
+        own = self.material
+        return canary_pairs(own.rubrics, salt=own.salt, suite=suite, graded=own.graded)
+
+    @cached_property
+    def sentinels(self) -> Sentinels | None:
+        """What is asked again at every run; None where the parameters want none."""
+        n, replayed = self.params.sentinels, self.params.judge == "replay"
+        if not n or replayed or self.params.offline:
+            return None
+        return Sentinels.of(self.judge, self.ledger, self.pairing.pairs, self.material, n)
+
+    def repeated(self, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+        """Those of some pairs that are asked twice; none of a recording, nor where the parameters
+        want none.
+        """
+        n, seed = self.params.repeats, self.params.subset_seed
+        if not n or self.params.judge == "replay":
+            return ()
+        return drawn_in_turn(pairs, n // 2, seed)
+
+    @cached_property
+    def bulk(self) -> list[JudgeRequest]:
+        """The requests on all pairs that the ledger cannot answer, as it stands at first use."""
+        return self.unanswered(self.material.requests(self.asked))
+
+    @cached_property
+    def asked(self) -> list[Pair]:
+        """The pairs that the judge is asked about: all but those whose recorded judgment stands."""
+        kept = {judgment.pair for judgment in self.rejudged.kept} if self.rejudged else set()
+        return [pair for pair in self.pairing.pairs if pair not in kept]
+
+    @cached_property
+    def _fresh(self) -> list[JudgeRequest]:
+        """The requests that would be sent: canaries before a bulk, the bulk, repeats and
+        sentinels.
+        """
+        canaries = [self.canaries if self.bulk else None, self.suite]
+        asked = [request for each in canaries if each for request in each.requests()]
+        sentinels = self.sentinels
+        again = sentinels.requests(len(sentinels.looks) + 1) if sentinels else []
+        twice = self.material.requests(self.repeated(self.asked), REPEAT)
+        return [*self.unanswered(asked), *self.bulk, *self.unanswered(twice), *again]
+
+    def unanswered(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
+        """Those of some requests that the ledger cannot answer; equal ones once."""
+        by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
+        settled = self.ledger.settled(by_key)
+        return [request for key, request in by_key.items() if key not in settled]
+
+    @cached_property
+    def forecast(self) -> Forecast | None:
+        """What this run would send and what that costs; None where nothing can cost."""
+        if self.price is None:
+            return None
+        answered = 2 * len(self.asked) - len(self.bulk)
+        return self._forecaster()(self._fresh, answered=answered)
+
+    @property
+    def prewarms(self) -> bool:
+        """Whether one request per rubric is sent ahead: where the parameters say so and, by the
+        forecast, hits of the prompt cache would be cheaper than no caching.
+        """
+        cost = self.forecast
+        return self.params.prewarm and cost is not None and cost.usd_all_hits < cost.usd_no_cache
+
+    def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
+        """Have the next run ask again for what has this final status in the ledger; says how much
+        that is, and refuses, changing nothing, what the cap would refuse.
+        """
+        if self.params.offline:
+            raise DataError("offline nothing is asked, so nothing can be asked again")
+        ended = self._ended(status)
+        if not ended or self.price is None:
+            say(f"no request of this run ended as {status}; nothing is asked again")
+            return
+        self.refuse_without_cap()
+        with self.ledger.held(""):
+            self.terms("", say).allow([*self._fresh, *ended.values()])
+            self.ledger.reopen(ended)
+        may_cost = dollars(self._forecaster()(list(ended.values())).usd_no_hits)
+        say(f"{len(ended)} requests that ended as {status} are asked again, for about {may_cost}")
+
+    def _ended(self, status: Status) -> dict[str, JudgeRequest]:
+        """The requests, re-asks among them, whose final answer has this status, by cache key."""
+        first = self.material.requests(self.asked)
+        attempts = range(1, self.tournament.judge.max_attempts + 1)
+        requests = [request._replace(attempt=n) for n in attempts for request in first]
+        by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
+        answers = self.ledger.get(by_key)
+        return {key: by_key[key] for key, answer in answers.items() if answer.status is status}
+
+    def prompt_set(self) -> dict[str, Any]:
+        """Which prompts are judged: their file with its hash, and how many of each stratum."""
+        return {
+            "file": str(self.tournament.prompts),
+            "sha256": file_hash(self.files.prompts),
+            "bank": len(self.bank),
+            "selected": len(self.prompts),
+            "strata": dict(Counter(prompt.source for prompt in self.prompts)),
+        }
+
+    def refuse_without_cap(self) -> None:
+        """Raise when the judge spends and the parameters name no limit."""
+        if self.spends and not self.params.max_cost_usd:
+            raise DataError(
+                f"judge {self.params.judge!r} spends money: set max_cost_usd, the most this run "
+                "may cost (see `arena-kit cost`)"
+            )
+
+    def terms(self, run: str, say: Callable[[str], None]) -> AskingTerms:
+        """Under which terms this run asks its judge."""
+        if self.price is None:
+            return AskingTerms(run=run, say=say)
+        cap = float("inf") if self.price.free else self.params.max_cost_usd
+        budget = Budget(cap_usd=cap, forecaster=self._forecaster, ledger=self.ledger, run=run)
+        return AskingTerms(
+            run=run,
+            prewarm=self.prewarms,
+            max_tries=self.tournament.judge.max_tries,
+            allow=budget.allow,
+            forecast=budget.forecast,
+            say=say,
+        )
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        return Estimator.of(self._paid_judge, self._fresh, ask=not self.params.offline)
+
+    def _forecaster(self) -> Forecaster:
+        expected = paid_settings(self.params.judge, self.tournament.judge).expected_output_tokens
+        return Forecaster.of(
+            self._paid_judge, self.ledger, self._estimator, purpose="judge", expected=expected
+        )
+
+    @property
+    def _paid_judge(self) -> PaidJudge:
+        if not isinstance(self.judge, PaidJudge):
+            raise TypeError(f"{self.judge.model} costs nothing")
+        return self.judge
+
+
+def _paired(
+    params: RunParams,
+    tournament: TournamentFile,
+    prompts: Sequence[Prompt],
+    responses: Mapping[tuple[str, str], Response],
+    rubrics: Mapping[str, Rubric],
+    judge: Judge,
+) -> Pairing:
+    """The pairs of a run; refused where they are too many."""
+    pairing = build_pairs(
+        prompts,
+        tournament.entrants,
+        responses.keys(),
+        {name: rubric.needs_gold for name, rubric in rubrics.items()},
+        missing=tournament.missing_responses,
+        limit=params.limit_pairs,
+        only=params.only_entrant,
+        barred=_barred(judge, tournament),
+    )
+    _refuse_too_many(len(pairing.pairs))
+    return pairing
+
+
+def _barred(judge: Judge, tournament: TournamentFile) -> frozenset[str]:
+    """The entrants that the judge must not judge."""
+    settings = tournament.judge
+    if not settings.bar_own_family:
+        return frozenset()
+    if judge.model not in settings.families:
+        raise DataError(
+            f"judge.bar_own_family needs the family of the judge {judge.model!r} in judge.families,"
+            f" which names: {', '.join(settings.families) or 'nobody'}"
+        )
+    return Families.around(judge.model, settings.families).barred
+
+
+def _refuse_too_many(n_pairs: int) -> None:
+    if n_pairs > MAX_PAIRS:
+        raise DataError(
+            f"this run would judge {n_pairs:,} pairs; at most {MAX_PAIRS:,} are judged at once: "
+            "take fewer prompts with strata, fewer pairs with limit_pairs, or fewer dimensions"
+        )
+
+
+def _refuse_reserved(bank: Sequence[Prompt]) -> None:
+    """Refuse prompts with ids of canaries, whose verdicts must stay apart."""
+    if names := [p.prompt_id for p in bank if p.prompt_id.startswith(PREFIX)]:
+        raise DataError(f"prompt ids must not begin with {PREFIX}, as {names[0]!r} does")
+
+
+def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "") -> Plan:
+    """The plan of a parameter file, with some parameters overridden as on a command line; the
+    notebook is `mode`, else `pilot` or `adaptive` where the file's name begins so, else `headline`.
+    """
+    named = (name for name in ("pilot", "adaptive") if file.name.startswith(name))
+    mode = mode or next(named, "headline")
+    return Plan.read(mode, read_given(file, overrides, run_parameters_of(mode)))
+
+
+def read_given(file: Path, overrides: Mapping[str, str], kind: type[BaseModel]) -> dict[str, Any]:
+    """What a parameter file and a command line say; the latter wins and is read by type."""
+    fields = kind.model_fields
+    given = read_file(file)
+    for key, text in overrides.items():
+        if key not in fields:
+            raise DataError(f"-p: unknown parameter {key!r}; allowed: {', '.join(fields)}")
+        given[key] = text if fields[key].annotation in (str, Path) else read_value(key, text)
+    return given
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    """A parameter file, from here or from the workspace."""
+    return read_yaml(file if file.is_file() else find_root() / file)

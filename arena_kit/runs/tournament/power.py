@@ -1,0 +1,176 @@
+"""What a planned tournament is expected to decide: by an earlier record of it, or by its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.rating.base import MIN_QUESTIONS, rated_or_none
+from arena_kit.rating.claims.power import (
+    DESIGN_EFFECT,
+    Meetings,
+    Prospect,
+    connected,
+    prospects,
+    smallest_gaps,
+)
+from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.record import open_record, readable_records, runs_folder
+from arena_kit.runs.tournament.plan import Plan
+
+Floats = NDArray[np.float64]
+#: Judges whose verdicts say nothing about those of another.
+_EMBEDDED = "baseline/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a run is expected to decide of one dimension.
+
+    With an earlier `record` (its name and judge), the chance of every two neighbours of its
+    ranking; without, the gaps that are decided with a chance of 50 and of 80 %. `why_not` says why
+    neither is known.
+    """
+
+    record: str = ""
+    neighbours: tuple[Prospect, ...] = ()
+    gaps: tuple[float, float] | None = None
+    why_not: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The same in words, without the dimension."""
+        if self.neighbours:
+            expected = sum(pair.chance for pair in self.neighbours)
+            each = ", ".join(
+                f"{pair.above} over {pair.below} {_percent(pair.chance)}"
+                for pair in self.neighbours
+            )
+            return (
+                f"{expected:.1f} of {len(self.neighbours)} neighbouring orders are expected to be "
+                f"decided, by {self.record}: {each}."
+            )
+        if self.gaps:
+            half, most = self.gaps
+            return (
+                f"a gap of {half:.0f} points between neighbours is decided with a chance of 50%, "
+                f"one of {most:.0f} points with 80% (entrants otherwise alike, variances "
+                f"{DESIGN_EFFECT:g} times those of independent battles)."
+            )
+        return f"no order can be decided: {self.why_not}."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        half, most = self.gaps or (None, None)
+        return {
+            "record": self.record or None,
+            "neighbours": [asdict(pair) for pair in self.neighbours],
+            "expected_decided": sum(pair.chance for pair in self.neighbours)
+            if self.neighbours
+            else None,
+            "gap_decided_in_50_percent": half,
+            "gap_decided_in_80_percent": most,
+            "design_effect_assumed": DESIGN_EFFECT if self.gaps else None,
+            "sentence": self.sentence,
+        }
+
+
+def expectations(plan: Plan, record: Path | None = None) -> dict[str, Expected]:
+    """What each dimension of a plan is expected to decide, by the record that is named or else the
+    latest one of the same tournament.
+    """
+    named, record = record, record or latest_record(plan)
+    manifest = open_record(record) if record else {}
+    logs = battles_of(record).by_dimension() if record else {}
+    name = f"{record.name} (judge {manifest.get('judge_model')})" if record else ""
+    by_dimension = {}
+    for dimension in plan.tournament.dimensions:
+        pairs = [pair for pair in plan.pairing.pairs if pair.dimension == dimension]
+        expected = None
+        if (log := logs.get(dimension)) is not None:
+            again = _asks_the_same(plan, manifest, dimension)
+            expected = _by_record(plan, pairs, log, name, again=again)
+        by_dimension[dimension] = expected or _by_size(plan, pairs)
+    if named and all(each.gaps for each in by_dimension.values()):
+        raise DataError(f"{named}: has no dimension that rates all of {plan.tournament.name}")
+    return by_dimension
+
+
+def latest_record(plan: Plan) -> Path | None:
+    """The latest finished record of the same tournament that has battles; of the embedded judge
+    only where it is the plan's, too.
+    """
+    records = readable_records(runs_folder(plan.root))
+    usable = {path: manifest for path, manifest in records if _serves(plan, path, manifest)}
+    return max(usable, key=lambda path: str(usable[path].get("started_at")), default=None)
+
+
+def _serves(plan: Plan, path: Path, manifest: Mapping[str, Any]) -> bool:
+    tournament, judge = manifest.get("tournament"), str(manifest.get("judge_model"))
+    same = isinstance(tournament, dict) and tournament.get("name") == plan.tournament.name
+    fair = judge == plan.judge.model or not judge.startswith(_EMBEDDED)
+    finished = manifest.get("status") == "finished" and (path / "battles.jsonl").is_file()
+    return same and fair and finished
+
+
+def _asks_the_same(plan: Plan, manifest: Mapping[str, Any], dimension: str) -> bool:
+    """Whether the plan would get the record's own verdicts again, from the ledger."""
+    judge = {"model": plan.judge.model, "settings": dict(plan.judge.settings)}
+    rubric = manifest.get("rubrics", {}).get(dimension, {})
+    return bool(
+        manifest.get("judge") == judge
+        and rubric.get("sha256") == plan.material.rubrics[dimension].digest
+    )
+
+
+def _by_record(
+    plan: Plan, pairs: list[Pair], log: BattleLog, name: str, *, again: bool
+) -> Expected | None:
+    """By the battles of a record; None where they do not rate all entrants."""
+    models = tuple(sorted(plan.tournament.entrants))
+    log = log.among(models)
+    ratings = rated_or_none(plan.tournament.elo.strengths(), log)
+    if ratings is None or ratings.models != models:
+        return None
+    judged = [(log.models[a], log.models[b]) for a, b in zip(log.a, log.b, strict=True)]
+    known = set(log.battle_id.tolist()) if again and log.battle_id is not None else set()
+    meetings = Meetings(
+        earlier=_met(models, judged),
+        planned=_met(models, ((p.entrant_a, p.entrant_b) for p in pairs)),
+        repeated=_met(models, ((p.entrant_a, p.entrant_b) for p in pairs if p.pair_id in known)),
+        questions=len({pair.prompt_id for pair in pairs}),
+    )
+    neighbours = prospects(ratings, meetings)
+    return Expected(record=name, neighbours=neighbours) if neighbours else None
+
+
+def _by_size(plan: Plan, pairs: list[Pair]) -> Expected:
+    """By how often entrants meet, alone."""
+    met = _met(tuple(sorted(plan.tournament.entrants)), ((p.entrant_a, p.entrant_b) for p in pairs))
+    questions = len({pair.prompt_id for pair in pairs})
+    if questions < MIN_QUESTIONS:
+        return Expected(why_not=f"prompts judged: {questions}, needed: {MIN_QUESTIONS}")
+    if not connected(met):
+        return Expected(why_not="no chain of pairs joins all entrants")
+    return Expected(gaps=smallest_gaps(met, questions, plan.tournament.elo.scale))
+
+
+def _met(models: tuple[str, ...], pairs: Iterable[tuple[str, str]]) -> Floats:
+    """How often every two models meet."""
+    place = {model: i for i, model in enumerate(models)}
+    met = np.zeros((len(models),) * 2)
+    for a, b in pairs:
+        met[place[a], place[b]] += 1
+    return np.asarray(met + met.T)
+
+
+def _percent(chance: float) -> str:
+    return "<1%" if chance < 0.005 else ">99%" if chance > 0.995 else f"{100 * chance:.0f}%"
