@@ -144,8 +144,10 @@ def test_each_grade_is_read_in_each_form(
 
 @pytest.mark.parametrize(
     "text",
-    ['{"winner": "A"}', '{"winner": "A>>>B"}', '{"winner": "A>A"}', "Winner: A", "[[tie]]"]
-    + ['{"winner": "A>B"}\n[[B>A]]', '{"winner": "A>B"}\nWinner: B', "[[A>B]].\n[[A>>B]]"],
+    [
+        *['{"winner": "A"}', '{"winner": "A>>>B"}', '{"winner": "A>A"}', "Winner: A", "[[tie]]"],
+        *['{"winner": "A>B"}\n[[B>A]]', '{"winner": "A>B"}\nWinner: B', "[[A>B]].\n[[A>>B]]"],
+    ],
 )
 def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict(text: str) -> None:
     """How much better it is would be a guess."""
