@@ -27,7 +27,6 @@ from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, Recorded, find_root
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import ReviewParams, parameters_in
-from arena_kit.runs.tournament import answers
 from arena_kit.validity.voters import VoterTests, voter_tests
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class ReviewStudy(Recorded):
             question=QUESTIONS[MODE],
             sentences=vote_review.answer(self.tests, self.boards),
             caveats=vote_review.caveats(self.tests),
-            facts=self.facts() | answers.of_run(self.record),
+            facts=self.facts() | self.record.facts,
         )
 
     def facts(self) -> dict[str, str]:

@@ -190,6 +190,12 @@ class Record:
         """The manifest as it stands; empty before it is first written."""
         return open_record(self.path) if (self.path / "manifest.json").exists() else {}
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """Which run this is, and when it began."""
+        began = str(self.read()["started_at"]).replace("T", " ").removesuffix("Z")
+        return {"run": self.path.name, "begun": f"{began} UTC"}
+
     def _repr_html_(self) -> str:
         """What the manifest says of the run, in short."""
         return html_facts(in_short(self.read()), title=f"Record {self.path.name}")

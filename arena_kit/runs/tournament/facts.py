@@ -37,12 +37,6 @@ def compared(plan: Plan) -> str:
     return f"two responses each, of {entrants}, in both orders, by the rubrics {rubrics}"
 
 
-def of_run(record: Record) -> dict[str, str]:
-    """Which run this is, and when it began."""
-    began = str(record.read()["started_at"]).replace("T", " ").removesuffix("Z")
-    return {"run": record.path.name, "begun": f"{began} UTC"}
-
-
 def verdicts_status(counts: Mapping[str, Mapping[str, int]]) -> str:
     """How many verdicts there are, and what became of those that cannot be used."""
     totals: dict[str, int] = {}
@@ -108,7 +102,7 @@ def run_facts(plan: Plan, record: Record) -> dict[str, str]:
         "status": verdicts_status(manifest["counts"]["verdicts"]),
         "left out": " ".join(left_out(manifest)) or "nothing",
         "cost": cost_text(manifest["cost"]),
-        **of_run(record),
+        **record.facts,
     }
 
 
