@@ -19,7 +19,7 @@ from arena_kit.judging.quality.gate import Gate
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.reporting import tournament_tables
-from arena_kit.reporting.tables import facts
+from arena_kit.reporting.tables import Shown, facts
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.inputs import keep_tournament
 from arena_kit.runs.record.progress import judging_progress
@@ -91,6 +91,14 @@ class Judgments(Sequence[Judgment]):
             more=suite.measures() if suite else concerns(self.canaries, plan.rules),
             note=earlier and f"This run was allowed although {earlier}.",
         )
+
+    def examples(self) -> Shown:
+        """Some judgments with their texts, unless the record may hold only hashes of them."""
+        plan = self.plan
+        if plan.tournament.report.inputs == "hashes":
+            why = "Left out: this record keeps only hashes of its inputs (report.inputs: hashes)."
+            return Shown(f"<p>{why}</p>", why)
+        return tournament_tables.examples(self, plan.material.prompts, plan.responses)
 
     def _repr_html_(self) -> str:
         """Verdicts by status, what canaries say of the judge, and what the run paid."""

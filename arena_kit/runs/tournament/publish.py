@@ -91,7 +91,7 @@ def answer(
     plan, record, strengths = judgments.plan, judgments.record, board.fits()
     found = _order_of_each(board, judgments)
     if sweep is not None:
-        found = [tournament_tables.stability_answer(sweep.stability, strengths)]
+        found = [tournament_tables.stability_answer(sweep.stability, board)]
     return RunAnswer(
         question=QUESTIONS.get(plan.mode, ""),
         sentences=[*found, *more, *_changes(judgments).get("sentences", [])],
@@ -181,7 +181,7 @@ def write_record(
         margin=plan.tournament.report.margin,
     )
     if sweep is not None:
-        artifacts.write_k_sweep(folder, sweep.stability, board.fits(), sweep.method.k)
+        artifacts.write_k_sweep(folder, sweep.stability, board, sweep.method.k)
     rating = record.read()["rating"]
     engines = {dimension: rated.engine for dimension, rated in swept.primary.items()}
     record.update(unrated=board.unrated, rating=rating | {"engines": engines})
