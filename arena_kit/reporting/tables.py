@@ -29,7 +29,7 @@ _LATEX = str.maketrans(
     | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\symbol{34}"}
     | {DASH: "--", "[": "{[}"}  # after a line's end, a bare bracket is an option
 )
-_CAPTION = "text-align: left; font-size: 15px; padding: 4px 0"
+_TITLE = "font-size: 15px; margin: 4px 0"
 _RULE = "1px solid #d8dee4"
 _HEAD = f"font-weight: 600; border-bottom: {_RULE}; padding: 5px 8px; vertical-align: bottom"
 _GROUP = f"font-weight: 600; background-color: #f6f8fa; padding: 5px 8px; border-top: {_RULE}"
@@ -121,12 +121,14 @@ class Table:
         )
         if self.empty and not self.rows:
             return f"<p>{escape(self.empty)}</p>"
-        title = f'<caption style="{_CAPTION}">{escape(self.title)}</caption>' if self.title else ""
+        title = f'<p style="{_TITLE}">{escape(self.title)}</p>' if self.title else ""
         size = "12px" if self.small else "14px"
         style = f"border-collapse: collapse; margin-left: 0; font-size: {size}"
-        body = f"{title}{self._html_head()}<tbody>{''.join(self._html_rows())}</tbody>"
+        body = f"{self._html_head()}<tbody>{''.join(self._html_rows())}</tbody>"
         wide = f'<div id="{escape(self.name)}" style="overflow-x: auto">'
-        return f'{wide}<table class="arena_table" style="{style}">{body}</table></div>{notes}'
+        return (
+            f'{title}{wide}<table class="arena_table" style="{style}">{body}</table></div>{notes}'
+        )
 
     def _html_head(self) -> str:
         if not self.labels:

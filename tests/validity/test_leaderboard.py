@@ -565,7 +565,7 @@ class TestFormats:
             found = Elements(made.html)
             assert found.tags <= {
                 "div", "style", "table", "thead", "tbody", "tfoot", "tr", "th", "td", "span", "b",
-                "details", "summary", "caption", "p",
+                "details", "summary", "p",
             }  # fmt: skip
             assert not [name for name, _ in found.attributes if name.startswith("on")]
             assert "&lt;script&gt;" in clean_html(made.html)
