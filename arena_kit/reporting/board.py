@@ -467,7 +467,7 @@ class Board(_Part):
 
 def _flat(row: BoardRow) -> dict[str, Any]:
     """A row with the figures of other methods in columns of its own."""
-    values = row.model_dump(exclude_unset=True)
+    values: dict[str, Any] = row.model_dump(exclude_unset=True)
     beside, validity = values.pop("beside", {}), values.pop("validity", {})
     for name, figures in beside.items():
         values |= {f"{name}_{key}": value for key, value in figures.items()}
