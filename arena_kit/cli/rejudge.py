@@ -69,7 +69,7 @@ def rejudge(
     given |= dict(overrides)
     name, root = notebook_for(record), find_root()
     if forecast:
-        plan = NotebookRun.resolve(name, root, from_record=record, overrides=given).plan()
+        plan = NotebookRun.resolve(name, root, from_record=record, overrides=given).tournament()
         cost = plan.forecast
         if as_json:
             echo_json(cost and cost.as_dict())

@@ -60,9 +60,9 @@ _STYLE_PROPERTIES = {
 
 def export_report(notebook: Path, target: Path) -> None:
     """Write an executed notebook as a self-contained HTML report: the output of the cell tagged
-    `answer` first, sections whose heading is tagged `folded` closed, and without the cells tagged `remove_cell`, which repeat a
-    table as text for checks. No character turns the direction of writing: such ones are shown as
-    their code points.
+    `answer` first, sections whose heading is tagged `folded` closed, and without the cells tagged
+    `remove_cell`, which repeat a table as text for checks. No character turns the direction of
+    writing: such ones are shown as their code points.
     """
     import nbformat
     from nbconvert import HTMLExporter

@@ -20,7 +20,6 @@ from arena_kit.reporting.board import Board
 from arena_kit.reporting.figures import (
     ACCENT,
     INK,
-    LINE,
     SOFT,
     WARM,
     cell_size,
@@ -150,7 +149,7 @@ def order_against_evidence(board: Board) -> Figure:
     """The spread over shuffles beside the spread over resampled questions; entrants in the order of
     the board.
     """
-    ratings = board.fits("elo")
+    ratings = board.fits.get("elo", {})
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.9 + 0.36 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
@@ -183,7 +182,7 @@ def permutation_spread(board: Board) -> Figure:
     """Ratings of single shuffled orders: what one Elo run would have reported; entrants in the
     order of the board.
     """
-    ratings = board.fits("elo")
+    ratings = board.fits.get("elo", {})
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.5 + row_height(n) * n, len(ratings), "How far could a single order have led astray?",

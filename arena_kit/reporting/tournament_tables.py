@@ -203,7 +203,7 @@ def evidence_state(pair: Stability, dimension: Dimension) -> str:
 
 def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Table:
     """Per dimension and K, how many Elo points stand for one of Bradley–Terry."""
-    strengths = board.fits()
+    strengths = board.fits.get("bradley_terry", {})
     rows = [
         {"dimension": dimension}
         | {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from arena_kit.runs.tournament.answers import asked_at, left_out
 
 from arena_kit import BradleyTerry, PermutationElo, Study, tournament_tables
 from arena_kit.cli.board import show_board
@@ -16,7 +17,6 @@ from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
 from arena_kit.reporting.html import clean_html
-from arena_kit.runs.tournament.answers import asked_at, left_out
 from tests.emulator import Emulator
 from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, log_of, won
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from arena_kit.runs.tournament.study import UnusableError
 from click.testing import CliRunner
 
 from arena_kit import DataError, Study, read_battles
@@ -28,7 +29,6 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.plan import Plan, read_plan
-from arena_kit.runs.tournament.study import UnusableError
 from tests.emulator import Emulator, Fault
 from tests.samples import copy_workspace, edited, without_report
 

@@ -118,11 +118,16 @@ class NotebookRun:
     def name(self) -> str:
         return self.notebook.stem
 
+    def tournament(self) -> Plan:
+        """The plan of a judged tournament."""
+        with chdir(self.root):
+            return Plan.of(self.name, self.params)
+
     def plan(self) -> Plan | ArenaPlan | None:
         """The plan of what is judged; None where no judge is asked."""
+        if isinstance(self.params, RunParams):
+            return self.tournament()
         with chdir(self.root):
-            if isinstance(self.params, RunParams):
-                return Plan.of(self.name, self.params)
             if isinstance(self.params, PlacementParams) and self.params.judged_here:
                 return ArenaPlan.read(self.params, self.root)
         return None

@@ -224,6 +224,13 @@ class Record:
             code=code_state(Path.cwd()),
         )
 
+    def keep_figure(self, plot: Plot) -> Picture:
+        """Save a plot in the record, as a page and as a phone show it, and return it."""
+        from arena_kit.reporting.figures import save_picture
+
+        folder, name = self.path / "figures", f"{plot.name}.png"
+        return save_picture(plot, folder / name, folder / "narrow" / name)
+
     def add_spent(self, ledger: Ledger) -> None:
         """What the run has paid so far, by the ledger, and what it may have paid beside; a run
         that fails has costs, too.
@@ -352,11 +359,8 @@ class Recorded:
     record: Record
 
     def show(self, plot: Plot) -> Picture:
-        """Save a plot in the record, as a page and as a phone show it, and return it."""
-        from arena_kit.reporting.figures import save_picture
-
-        folder, name = self.record.path / "figures", f"{plot.name}.png"
-        return save_picture(plot, folder / name, folder / "narrow" / name)
+        """Save a plot in the record, and return it."""
+        return self.record.keep_figure(plot)
 
 
 _latest: dict[str, Path] = {}

@@ -83,7 +83,9 @@ def caveats(plan: Plan, manifest: Mapping[str, Any]) -> list[str]:
     if params.limit_pairs:
         sentences.append(f"Judging was cut short (limit_pairs {params.limit_pairs}).")
     if len(plan.prompts) < len(plan.bank):
-        sentences.append(f"{len(plan.prompts)} of {len(plan.bank)} prompts were judged, not the bank.")
+        sentences.append(
+            f"{len(plan.prompts)} of {len(plan.bank)} prompts were judged, not the bank."
+        )
     if served := served_sentence(manifest.get("served_by_others") or {}):
         sentences.append(served)
     if (manifest.get("cost") or {}).get("over_cap"):

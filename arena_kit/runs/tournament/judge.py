@@ -218,9 +218,7 @@ def _with_kept(plan: Plan, judgments: Sequence[Judgment]) -> Sequence[Judgment]:
     return sorted([*plan.rejudged.kept, *judgments], key=lambda each: place[each.pair])
 
 
-def _ask_repeats(
-    plan: Plan, record: Record, judgments: Sequence[Judgment]
-) -> tuple[Judgment, ...]:
+def _ask_repeats(plan: Plan, record: Record, judgments: Sequence[Judgment]) -> tuple[Judgment, ...]:
     """Some of these judged a second time, under a progress bar of their own."""
     if not plan.tournament.judge.repeats:
         return ()

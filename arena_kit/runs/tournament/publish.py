@@ -18,7 +18,7 @@ from arena_kit.rating.elo.method import PermutationElo, k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order, unread
-from arena_kit.reporting.board import Board
+from arena_kit.reporting.board import Board, JudgeGate
 from arena_kit.reporting.tournament_tables import about
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.record import Record
@@ -88,7 +88,8 @@ def answer(
     With a `sweep` the question is whether the order depends on K; `more` are sentences to be
     said besides.
     """
-    plan, record, strengths = judgments.plan, judgments.record, board.fits()
+    plan, record = judgments.plan, judgments.record
+    strengths = _fits(board, "bradley_terry")
     found = _order_of_each(board, judgments)
     if sweep is not None:
         found = [tournament_tables.stability_answer(sweep.stability, board)]
@@ -100,15 +101,21 @@ def answer(
         facts=run_facts(plan, record),
         caveats=[
             *caveats(plan, record.read()),
-            *disagreements(board.fits("elo"), strengths),
+            *disagreements(_fits(board, "elo"), strengths),
             *about(strengths),
         ],
     )
 
 
+def _fits(board: Board, method: str) -> dict[str, Ratings]:
+    """What a method says of each dimension, with traces and covariances."""
+    return board.fits.get(method, {})
+
+
 def _order_of_each(board: Board, judgments: Judgments) -> list[str]:
     """The answer in a sentence or two per dimension."""
-    margin, strengths = judgments.plan.tournament.report.margin, board.fits()
+    margin = judgments.plan.tournament.report.margin
+    strengths = _fits(board, "bradley_terry")
     orders = {name: order(name, rated, margin) for name, rated in strengths.items()}
     orders |= {name: unread(name) for name in judgments.quality.unread}
     missing = {n: f"{n}: not rated, {why.rstrip('.')}." for n, why in board.unrated.items()}
@@ -154,7 +161,7 @@ def publish(
         for name, values in (files or {}).items():
             write_json(record.path / name, values)
         for plot in figures:
-            plot.save(record.path / "figures")
+            record.keep_figure(plot)
     return record.close()
 
 
@@ -175,7 +182,7 @@ def write_record(
         battles,
         swept.primary,
         swept.ratings,
-        board.fits(),
+        _fits(board, "bradley_terry"),
         dimensions=board.names,
         default_k=swept.method.k,
         margin=plan.tournament.report.margin,
@@ -187,7 +194,8 @@ def write_record(
     record.update(unrated=board.unrated, rating=rating | {"engines": engines})
     _refuse_unusable(judgments)
     said = answer or _answer(board, judgments, sweep)
-    board.with_gate(judgments.gate).write(folder)
+    gate = JudgeGate.model_validate(judgments.gate.as_dict())
+    board.model_copy(update={"gate": gate}).write(folder)
     write_json(folder / ANSWER_FILE, said.as_dict())
     if changed := _changes(judgments):
         write_json(folder / CHANGES_FILE, changed)

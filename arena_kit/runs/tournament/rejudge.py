@@ -81,7 +81,7 @@ class Rejudged:
 
 
 def rejudged(
-    record: Path, which: str, pairing: Pairing, material: Material, judge_model: str
+    record: Path, which: str, pairing: Pairing, material: Material
 ) -> tuple[Pairing, Rejudged]:
     """The pairs of a run that a record has verdicts on, and what the run takes over from it;
     `which` is `all`, or `unsure` for those of which the record's judge was unsure, or the path of
