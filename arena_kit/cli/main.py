@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from arena_kit.cli import (  # noqa: F401 (each hangs its commands on main)
-    cascade,
     check,
     coverage,
     export,
