@@ -8,7 +8,6 @@ import click
 
 from arena_kit.cli import (  # noqa: F401 (each hangs its commands on main)
     check,
-    coverage,
     export,
     import_responses,
     imports,
@@ -21,7 +20,6 @@ from arena_kit.cli import (  # noqa: F401 (each hangs its commands on main)
     serve,
     show,
     simulate,
-    sweep,
     votes,
     votes_review,
 )
