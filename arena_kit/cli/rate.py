@@ -309,7 +309,7 @@ def _rated_json(
     )
 
 
-@main.command()
+@click.command()
 @click.argument("before", type=record_folder)
 @click.argument("after", type=record_folder)
 @json_option("JSON instead of tables")
