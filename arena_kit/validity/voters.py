@@ -306,7 +306,8 @@ def push(votes: Votes) -> RuleEvidence:
     share = seen**2 / np.bincount(voter, seen**2)[voter]
     parts = shifts.log_e_value(EITHER_WAY, null) + np.log(share)
     order = np.lexsort((parts, voter))
-    strongest = dict(zip(voter[order].tolist(), order.tolist(), strict=True))  # the last stays
+    strongest = np.zeros(len(votes.honest), np.intp)
+    strongest[voter[order]] = order  # the last of a voter stays
 
     def describe(i: int) -> tuple[str, str]:
         k = strongest[i]
