@@ -468,10 +468,11 @@ class Board(_Part):
 def _flat(row: BoardRow) -> dict[str, Any]:
     """A row with the figures of other methods in columns of its own."""
     values: dict[str, Any] = row.model_dump(exclude_unset=True)
-    beside, validity = values.pop("beside", {}), values.pop("validity", {})
+    beside: dict[str, dict[str, Any]] = values.pop("beside", {})
+    values |= values.pop("validity", {})
     for name, figures in beside.items():
         values |= {f"{name}_{key}": value for key, value in figures.items()}
-    return values | validity
+    return values
 
 
 def _on(dimension: Dimension) -> str:

@@ -1,6 +1,5 @@
 """What a run asks beside its bulk: canaries before it, and no bulk from a paid judge that fails on
-them; after it repeats, to see whether the judge says the same twice, and sentinels, to notice that
-it has changed.
+them; after it repeats, to see whether the judge says the same twice.
 """
 
 from __future__ import annotations
