@@ -44,7 +44,7 @@ class GenerateParams(Strict):
     entrants: list[Id] = Field(default_factory=list)
     max_cost_usd: float = Field(default=0.0, ge=0)
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
-    subset_seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0)
     offline: bool = False
 
 

@@ -129,7 +129,7 @@ def _changes(judgments: Judgments) -> dict[str, Any]:
     plan = judgments.plan
     if plan.rejudged is None or not len(to_battles(judgments)):
         return {}
-    return told_changes(judgments.record.path, plan.rejudged, plan.judge.model, judgments)
+    return told_changes(judgments.record.path, plan.rejudged, plan.judge.model)
 
 
 def publish(
