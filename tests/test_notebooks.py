@@ -84,7 +84,7 @@ class TestForm:
         """
         known = set(parameters_of(path.stem).model_fields)
         rest = [cell.source for cell in cells(path) if "parameters" not in tags(cell)]
-        assert sum("Study.open(" in source for source in rest) == 1
+        assert sum("judgments_of(" in source for source in rest) == 1
         by_name = all(any(f"{name}={name}" in source for source in rest) for name in known)
         assert by_name or sum("globals())" in source for source in rest) == 1
         for node in (node for source in rest for node in ast.walk(ast.parse(source))):

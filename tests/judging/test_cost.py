@@ -37,6 +37,7 @@ from tests.samples import (
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
+    plan_of,
     terms,
 )
 
@@ -453,7 +454,7 @@ def small_plan(emulator: Emulator, **changes: Any) -> Plan:
         "limit_pairs": 2,
         "preflight": False,
     }
-    return Plan.read("pilot", shared | changes)
+    return plan_of("pilot", **shared | changes)
 
 
 def judged(plan: Plan, run: str) -> None:

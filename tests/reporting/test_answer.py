@@ -11,14 +11,14 @@ import nbformat
 import pytest
 from arena_kit.runs.tournament.answers import asked_at, left_out
 
-from arena_kit import BradleyTerry, PermutationElo, Study, tournament_tables
+from arena_kit import BradleyTerry, PermutationElo, tournament_tables
 from arena_kit.cli.board import show_board
 from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
 from arena_kit.reporting.html import clean_html
 from tests.emulator import Emulator
-from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, log_of, won
+from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, judgments_of, log_of, won
 
 METHOD = BradleyTerry()
 
@@ -92,7 +92,7 @@ def test_where_a_judge_was_asked(emulator: Emulator) -> None:
 
 
 @pytest.fixture(scope="module")
-def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, Path]]:
+def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path]]:
     """A small pilot and its record; the embedded judge was not written for one dimension."""
     root = copy_workspace(tmp_path_factory.mktemp("answer") / "workspace")
     rubric = root / "params" / "rubrics" / "clinical_utility.md"
@@ -100,11 +100,11 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, Pat
     with chdir(root), pytest.MonkeyPatch.context() as patch:
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        study = Study.open("pilot", **SMALL)
+        study = judgments_of("pilot", **SMALL)
         yield study, study.save().path
 
 
-def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Study, Path]) -> None:
+def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Path]) -> None:
     """Judge and place, what it compared, prompts, run and cost stand in the box, and the caveats of
     the embedded judge and of a subset.
     """
@@ -129,7 +129,7 @@ def test_inconsistent_pairs_are_counted_among_those_judged() -> None:
     assert left_out(manifest) == ["2 of 10 pairs are inconsistent and count for nobody."]
 
 
-def test_no_ranking_is_answered_by_a_rubric_that_is_not_read(pilot: tuple[Study, Path]) -> None:
+def test_no_ranking_is_answered_by_a_rubric_that_is_not_read(pilot: tuple[Path]) -> None:
     """A changed rubric is not read by the embedded judge: the gate fails it, and the box has no
     answer on that dimension.
     """
@@ -141,7 +141,7 @@ def test_no_ranking_is_answered_by_a_rubric_that_is_not_read(pilot: tuple[Study,
 
 
 def test_the_terminal_ends_with_the_sentences_of_the_box(
-    pilot: tuple[Study, Path], capsys: pytest.CaptureFixture[str]
+    pilot: tuple[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """answer.json keeps the box, and a run's output ends with its sentences; the board above them
     is in the order of Bradley–Terry.
@@ -158,7 +158,7 @@ def test_the_terminal_ends_with_the_sentences_of_the_box(
         assert places == sorted(places)
 
 
-def test_statuses_that_never_occurred_are_folded(pilot: tuple[Study, Path]) -> None:
+def test_statuses_that_never_occurred_are_folded(pilot: tuple[Path]) -> None:
     """The table of verdicts has a row for what there is; the rest is named in a note."""
     table = tournament_tables.verdict_counts(pilot[0].judgments)
     kinds = [row[""] for row in table.rows]

@@ -22,7 +22,7 @@ from matplotlib.text import Text
 from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
 
-from arena_kit import BattleLog, BradleyTerry, PermutationElo, Placed, Placement, Ratings, Study
+from arena_kit import BattleLog, BradleyTerry, PermutationElo, Placed, Placement, Ratings
 from arena_kit import k_sweep as swept
 from arena_kit.cli.main import main
 from arena_kit.rating.claims import claims
@@ -30,7 +30,7 @@ from arena_kit.rating.with_judge.calibration import JudgeError
 from arena_kit.reporting import bradley_terry, placement
 from arena_kit.reporting.figures import Plot, save_picture, shown_name
 from arena_kit.reporting.tables import Table, ranks_text
-from tests.samples import HOSTILE, NEW, Elements, World, edited, judged, steps, won
+from tests.samples import HOSTILE, NEW, Elements, World, edited, judged, judgments_of, steps, won
 from tests.samples import log_of as log
 
 ELO = PermutationElo(n_perms=20, evidence_replicates=40, evidence_orders=2)
@@ -468,7 +468,7 @@ def test_a_tournament_record_holds_strengths(workspace: Path) -> None:
     """bradley_terry.json of a tournament is what `rate --method bradley-terry` with its settings
     gives: on Elo's center, without what Elo leaves out; and shrinkage is the slope of the two.
     """
-    study = Study.open("k_sweep", **SMALL)
+    study = judgments_of("k_sweep", **SMALL)
     record = study.save().path
     found = json.loads((record / "bradley_terry.json").read_text())
     assert set(found) == DIMENSIONS
@@ -503,7 +503,7 @@ def test_a_tournament_without_ratings(workspace: Path) -> None:
     picture breaks.
     """
     edited(workspace, judge__baseline__tie_margin=100)
-    study = Study.open("pilot", **SMALL)
+    study = judgments_of("pilot", **SMALL)
     record = study.save().path
     assert json.loads((record / "bradley_terry.json").read_text()) == {d: {} for d in DIMENSIONS}
     assert bradley_terry.board(study.ratings, study.strengths).text == "No dimension has a rating."

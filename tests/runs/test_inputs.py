@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import DataError, Study, record_texts, tables
+from arena_kit import DataError, record_texts, tables
 from arena_kit.cli.main import main
 from arena_kit.runs.notebook.run import planned
 from arena_kit.runs.record.inputs import keep_inputs, replay_parameters
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.plan import Plan
-from tests.samples import SMALL, copy_workspace, jsonl
+from tests.samples import SMALL, copy_workspace, jsonl, judgments_of, plan_of, record_of
 
 KEPT = {
     "tournament.yaml": "params/tournament.yaml",
@@ -46,7 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_workspace(tmp_path_factory.mktemp("home") / "workspace")
     with chdir(root):
         for name, seed in (("one", -1), ("two", 5)):
-            Study.open("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}").save()
+            record_of("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}")
     return root
 
 
@@ -145,7 +144,7 @@ def test_a_record_is_replayed_in_another_workspace(
     shutil.rmtree(other / "sample")
     monkeypatch.chdir(other)
     planned("pilot", root=other, from_record=record, overrides={})
-    made = Study.open("pilot", **replay_parameters(record)).save().path
+    made = record_of("pilot", **replay_parameters(record)).path
     for name in ("matches/matches.jsonl", "battles.jsonl", "elo_results.json"):
         assert (made / name).read_bytes() == (record / name).read_bytes()
     assert (made / "inputs" / "prompts.jsonl").is_file()
@@ -172,8 +171,8 @@ def test_the_texts_of_a_record_are_judged_by_another_judge(
     manifest["inputs"]["tournament.yaml"]["sha256"] = digest
     (record / "manifest.json").write_text(json.dumps(manifest))
     paid = {"judge": "anthropic", "max_cost_usd": 5.0}
-    assert Plan.read("headline", replay_parameters(record) | paid).judge.model == "claude-opus-5-5"
-    study = Study.open("pilot", tournament=str(record), **SMALL)
+    assert plan_of("headline", **replay_parameters(record) | paid).judge.model == "claude-opus-5-5"
+    study = judgments_of("pilot", tournament=str(record), **SMALL)
     assert len(study.judgments) == 192
     assert (other / ".arena_kit" / "verdicts.sqlite").is_file()
     assert not strange.exists()
@@ -183,7 +182,7 @@ def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
     """With `inputs: hashes` no text of a prompt or response is in the record, and whoever asks for
     them is told why.
     """
-    study = Study.open("headline", **SMALL, inputs="hashes")
+    study = judgments_of("headline", **SMALL, inputs="hashes")
     record = study.save()
     listed = record.read()["inputs"]
     assert set(listed) == set(KEPT)
@@ -198,7 +197,7 @@ def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
     with pytest.raises(DataError, match=r"keeps only hashes of its inputs \(parameter inputs"):
         record_texts(record.path)
     with pytest.raises(DataError, match="keeps only hashes of its inputs"):
-        Study.open("pilot", tournament=str(record.path))
+        judgments_of("pilot", tournament=str(record.path))
 
 
 def test_copies_are_removed_where_only_hashes_may_stay(tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_a_key_in_a_comment_is_not_copied(workspace: Path) -> None:
     path = workspace / "params" / "tournament.yaml"
     path.write_text(f"# sk-ant-planted-0123456789abcdef\n{path.read_text()}")
     with pytest.raises(DataError, match=r"tournament.yaml: the file holds a key"):
-        Study.open("pilot", **SMALL)
+        judgments_of("pilot", **SMALL)
     (manifest,) = workspace.glob("runs/*/manifest.json")
     assert json.loads(manifest.read_text())["status"] == "failed"
     assert not list(workspace.glob("runs/*/inputs/tournament.yaml"))

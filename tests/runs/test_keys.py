@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import plan_of
 import yaml
 from click.testing import CliRunner
 
@@ -20,12 +21,10 @@ from arena_kit.runs.settings.judges import Backend
 from arena_kit.runs.settings.keys import read_key, refuse_keys
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.generate import Generation
-from arena_kit.runs.tournament.plan import Plan
 
 LOOKS = "sk-ant-api03-AbCdEfGhIjKlMnOp"
 PLAIN = "f00dfeedf00dfeed"  # a key that looks like nothing in particular
 NAME = "ANTHROPIC_API_KEY"
-
 
 # Refusing keys in parameters
 
@@ -89,7 +88,7 @@ def test_ordinary_parameters_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_key_in_parameters_stops_every_door(workspace: Path) -> None:
     """A plan, a generation and the command line refuse it, and nothing printed repeats it."""
     for read in (
-        lambda: Plan.read("pilot", {"judge_model": LOOKS}),
+        lambda: plan_of("pilot", judge_model=LOOKS),
         lambda: Generation.read({"entrants": [LOOKS]}, "generate.yaml"),
     ):
         with pytest.raises(DataError, match="holds a key") as caught:

@@ -15,13 +15,12 @@ import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from arena_kit import Study
 from arena_kit.runs.record.live_report import SESSION_VARIABLE
-from tests.samples import SMALL
+from tests.samples import SMALL, judgments_of
 
 OPEN = f"""
-from arena_kit import Study, tournament_plots
-study = Study.open('pilot', **{SMALL})
+from arena_kit import tournament_plots
+study = judgments_of('pilot', **{SMALL})
 """
 
 
@@ -129,8 +128,8 @@ def test_a_cell_that_runs_twice_leaves_one_record(notebook: Path) -> None:
 
 def test_two_studies_that_are_both_kept_have_two_records(workspace: Path) -> None:
     """A second study takes nothing from a first that is still there."""
-    first = Study.open("pilot", **SMALL)
-    second = Study.open("pilot", **SMALL)
+    first = judgments_of("pilot", **SMALL)
+    second = judgments_of("pilot", **SMALL)
     assert [each["status"] for each in records(workspace)] == ["running", "running"]
     assert first.save().path != second.save().path
     assert [each["status"] for each in records(workspace)] == ["finished", "finished"]

@@ -25,7 +25,14 @@ from arena_kit.runs.notebook import kernel
 from arena_kit.runs.notebook import run as notebooks
 from arena_kit.runs.record.compare import compare_records
 from arena_kit.runs.record.record import Record
-from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, copy_workspace, report_of, without_report
+from tests.samples import (
+    SMALL,
+    TOURNAMENT_ARTIFACTS,
+    copy_workspace,
+    record_of,
+    report_of,
+    without_report,
+)
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
 
@@ -203,7 +210,7 @@ def test_plain_papermill(workspace: Path) -> None:
 
 def test_session_that_ends_early(workspace: Path) -> None:
     """A notebook session that ends before saving leaves a failed record, not a running one."""
-    code = "from arena_kit import Study; Study.open('pilot', limit_pairs=2)"
+    code = "from arena_kit import Study; judgments_of('pilot', limit_pairs=2)"
     subprocess.run([sys.executable, "-c", code], cwd=workspace, check=True, timeout=60)
     (record,) = (workspace / "runs").iterdir()
     manifest = json.loads((record / "manifest.json").read_text())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from arena_kit import BradleyTerry, DataError, PermutationElo, Study, leaderboard, open_run
+from arena_kit import BradleyTerry, DataError, PermutationElo, leaderboard, open_run
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Slot
 from arena_kit.reporting import tournament_plots
@@ -23,6 +23,7 @@ from tests.samples import (
     Elements,
     copy_workspace,
     jsonl,
+    judgments_of,
     log_of,
     rated_by_hand,
     settled,
@@ -39,7 +40,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_workspace(tmp_path_factory.mktemp("opened") / "workspace")
     with pytest.MonkeyPatch.context() as patch, chdir(root):
         patch.delenv("ARENA_KIT_RUNS", raising=False)
-        study = Study.open("pilot", **SMALL)
+        study = judgments_of("pilot", **SMALL)
         study.show(tournament_plots.forest(study.strengths))
         return study.save().path
 

@@ -21,16 +21,16 @@ import pytest
 from arena_kit.runs.tournament.study import UnusableError
 from click.testing import CliRunner
 
-from arena_kit import DataError, Study, read_battles
+from arena_kit import DataError, read_battles
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.plan import Plan, read_plan
+from arena_kit.runs.tournament.plan import read_plan
 from tests.emulator import Emulator, Fault
-from tests.samples import copy_workspace, edited, without_report
+from tests.samples import copy_workspace, edited, judgments_of, plan_of, record_of, without_report
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 #: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
@@ -284,7 +284,7 @@ def test_refused_parameters(workspace: Path, changes: dict[str, object], why: st
     if "judge_model" not in changes and given["judge"] == "anthropic":
         given["judge_model"] = "claude-opus-5-5"
     with pytest.raises(DataError, match=why):
-        Study.open("pilot", **given)
+        judgments_of("pilot", **given)
     assert not (workspace / "runs").exists()
 
 
@@ -297,9 +297,9 @@ def test_the_tournament_file_chooses_the_model_of_a_paid_judge(
     edited(workspace, judge__pilot_model="small", judge__headline_model="large")
     (workspace / "params" / "prices.yaml").write_text(PRICES)
     given = {"judge": judge, "base_url": "http://127.0.0.1:9/v1", "max_cost_usd": 5}
-    assert Plan.read(mode, given).judge.model == model
-    assert Plan.read(mode, given | {"judge_model": "small"}).judge.model == "small"
-    assert Plan.read(mode, {}).judge.model == "baseline/lexical-v1"
+    assert plan_of(mode, **given).judge.model == model
+    assert plan_of(mode, **given | {"judge_model": "small"}).judge.model == "small"
+    assert plan_of(mode).judge.model == "baseline/lexical-v1"
 
 
 PRICES = """
@@ -316,7 +316,7 @@ def test_a_file_without_a_model_for_the_paid_judge_is_refused(workspace: Path) -
     edited(workspace, judge__pilot_model=None)
     why = r"as judge_model or as judge.pilot_model in params/tournament.yaml; there is none"
     with pytest.raises(DataError, match=why):
-        Plan.read("pilot", {"judge": "anthropic", "max_cost_usd": 5.0})
+        plan_of("pilot", judge="anthropic", max_cost_usd=5.0)
 
 
 def test_the_forecast_of_a_pilot_file_is_for_the_pilots_model(workspace: Path) -> None:
@@ -340,9 +340,9 @@ def test_headline_batches_are_prewarmed_where_that_saves(
     """
     given = read_yaml(workspace / "params" / "headline.yaml")
     paid = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": pairs, "preflight": False}
-    plan = Plan.read("headline", given | paid)
+    plan = plan_of("headline", **given | paid)
     assert plan.terms("run", print).prewarm == prewarms
-    assert not Plan.read("headline", paid).prewarms
+    assert not plan_of("headline", **paid).prewarms
 
 
 @pytest.mark.parametrize("judge", ["anthropic", "openai_compatible"])
@@ -361,7 +361,7 @@ def test_token_use_stands_per_dimension(
     }  # fmt: skip
     if not paid:
         monkeypatch.delenv("ANTHROPIC_API_KEY")
-    study = Study.open("pilot", **given)
+    study = judgments_of("pilot", **given)
     record = study.save()
     cost = record.read()["cost"]
     assert set(cost["by_dimension"]) == {"factuality", "calibration", "clinical_utility"}
@@ -380,7 +380,7 @@ def test_token_use_stands_per_dimension(
     assert sum(f["output_tokens"] for f in cost["by_dimension"].values()) > 0
     table = tables.spending(study.spending, study.judgments, 5.0, study.spending_by_dimension)
     assert "on clinical_utility" in str(table)
-    again = Study.open("pilot", **given).save().read()["cost"]["by_dimension"]["calibration"]
+    again = record_of("pilot", **given).read()["cost"]["by_dimension"]["calibration"]
     assert (again["answers"], again["usd"], again["from_ledger"]) == (0, 0, 4)
 
 
@@ -398,7 +398,7 @@ def test_a_model_that_was_not_asked_is_told(
     served = f'"model": "{name}"'.encode()
     emulator.app.tamper = lambda request, body: re.sub(rb'"model": "own"', served, body)
     address = f"{emulator.base_url}/v1"
-    study = Study.open(
+    study = judgments_of(
         "pilot", judge="openai_compatible", judge_model="own", base_url=address, limit_pairs=2,
         n_perms=20,
     )  # fmt: skip
@@ -537,7 +537,7 @@ def test_a_session_without_one_usable_verdict_has_failed(workspace: Path) -> Non
     record as failed; its artifacts are there, and it can be resumed.
     """
     with Emulator(seed=1, behaviour="garbage") as emulator:
-        study = Study.open(
+        study = judgments_of(
             "pilot", judge="openai_compatible", judge_model="own",
             base_url=f"{emulator.base_url}/v1", limit_pairs=2, n_perms=20,
         )  # fmt: skip

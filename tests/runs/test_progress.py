@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from arena_kit import Study, write_battles
+from arena_kit import write_battles
 from arena_kit.runs.record.progress import Progress
 from tests.emulator import Emulator
-from tests.samples import KEY, log_of, without_report, won
+from tests.samples import KEY, judgments_of, log_of, without_report, won
 
 COLUMNS = 80
 LONG = "a note of a service that goes on and on " * 5
@@ -118,7 +118,7 @@ def test_dollars_are_counted(
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
     own = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 2, "preflight": False}
-    study = Study.open("pilot", **own, n_perms=20)
+    study = judgments_of("pilot", **own, n_perms=20)
     assert len(study.judgments) == 3 * 2
     progress = Progress(study.record)
     progress.show(12, 12)

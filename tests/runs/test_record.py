@@ -22,8 +22,7 @@ from arena_kit.runs.record.record import Record
 from tests.samples import without_report
 
 SESSION = """
-from arena_kit import Study
-study = Study.open("pilot", limit_pairs=6, n_perms=20)
+study = judgments_of("pilot", limit_pairs=6, n_perms=20)
 input()
 """
 REOPEN = """

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arena_kit import AdaptiveStudy, DataError, Study, read_battles
+from arena_kit import DataError, read_battles
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Margin, Slot, Status, Verdict
 from arena_kit.judging.verdicts.settle import presentations as both_orders
@@ -19,7 +19,15 @@ from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.rejudge import changes, unsure
 from tests.emulator import Emulator
-from tests.samples import call, copy_workspace, edited, jsonl, without_report
+from tests.samples import (
+    call,
+    copy_workspace,
+    edited,
+    jsonl,
+    judgments_of,
+    record_of,
+    without_report,
+)
 
 TINY = {"strata": {"open_recall": 3, "vignette": 3, "curated": 3}, "n_perms": 10}
 PAID = {
@@ -40,11 +48,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edited(root, judge__anthropic__per_minute=100_000)
     without_report(root, shown="study.answer()")
     with chdir(root):
-        Study.open("pilot", **TINY, run_dir="runs/first").save()
-        Study.open("pilot", **TINY, inputs="hashes", run_dir="runs/hashed").save()
-        AdaptiveStudy.open("adaptive", **TINY, max_rounds=1, run_dir="runs/adaptive").save()
+        record_of("pilot", **TINY, run_dir="runs/first")
+        record_of("pilot", **TINY, inputs="hashes", run_dir="runs/hashed")
+        record_of("adaptive", **TINY, max_rounds=1, run_dir="runs/adaptive")
         edited(root, judge__baseline__noise=0.4)
-        Study.open("pilot", **TINY, run_dir="runs/noisy").save()
+        record_of("pilot", **TINY, run_dir="runs/noisy")
         edited(root, judge__baseline__noise=0.06)
     return root
 
@@ -65,7 +73,7 @@ def service(monkeypatch: pytest.MonkeyPatch, emulator: Emulator) -> Emulator:
 
 def again(record: Path, which: str = "all", **changes: Any) -> Study:
     given = replay_parameters(record) | {"rejudge": which} | changes
-    return Study.open("pilot", **{k: v for k, v in given.items() if k in RunParams.model_fields})
+    return judgments_of("pilot", **{k: v for k, v in given.items() if k in RunParams.model_fields})
 
 
 def presentations(record: Path) -> set[tuple[str, ...]]:
@@ -127,7 +135,7 @@ def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
 
 def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> None:
     """Of two pairs asked a second time, one with a winner then names the other entrant."""
-    study = Study.open("pilot", **TINY, limit_pairs=4, repeats=4)
+    study = judgments_of("pilot", **TINY, limit_pairs=4, repeats=4)
     record = study.save().path
     file = record / "repeats.jsonl"
     pair = next(j.pair for j in study.repeats if j.winner)
