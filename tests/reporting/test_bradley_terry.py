@@ -469,7 +469,7 @@ def test_a_tournament_record_holds_strengths(workspace: Path) -> None:
     gives: on Elo's center, without what Elo leaves out; and shrinkage is the slope of the two.
     """
     study = judgments_of("k_sweep", **SMALL)
-    record = study.save().path
+    record = published(study).path
     found = json.loads((record / "bradley_terry.json").read_text())
     assert set(found) == DIMENSIONS
     words = ["--method", "bradley-terry"]
@@ -487,7 +487,8 @@ def test_a_tournament_record_holds_strengths(workspace: Path) -> None:
             assert all(row[b] + entry["above"][b][a] == pytest.approx(1) for b in row)
     elo = json.loads((record / "elo_results.json").read_text())["k_sensitivity"]
     table = {
-        row[0]: row[1:] for row in cells(bradley_terry.shrinkage(study.sweep, study.strengths))
+        row[0]: row[1:]
+        for row in cells(tournament_tables.shrinkage(sweep_elo(to_battles(study), study.plan).ratings, rated(study)))
     }
     for dimension, by_k in elo.items():
         x = {row["model"]: row["rating"] for row in found[dimension]["ratings"]}

@@ -24,6 +24,7 @@ from tests.samples import (
     by_heart_whatever_is_asked,
     judgments_of,
     plan_of,
+    published,
     record_of,
     sizes,
     verdict,
@@ -89,9 +90,8 @@ def test_a_bad_judge_is_stopped_before_the_bulk_for_its_own_reason(
 ) -> None:
     """The bill is that of 18 canaries; the record is closed as failed, with what they showed."""
     emulator.settings.update({"behaviour": behaviour})
-    study = judgments_of("headline", **SMALL)
     with pytest.raises(UnfitJudgeError, match=words) as stopped:
-        study.judgments  # noqa: B018
+        judgments_of("headline", **SMALL)
     assert "nothing but 18 canaries was asked" in str(stopped.value)
     assert len(emulator.billing.rows) == CANARIES
     (path,) = records(workspace)
@@ -114,7 +114,7 @@ def test_a_good_judge_goes_on_and_its_canaries_reach_no_battle(
     forecast = study.plan.forecast
     assert forecast is not None
     assert forecast.requests == BULK + CANARIES
-    record = study.save()
+    record = published(study)
     assert len(emulator.billing.rows) == BULK + CANARIES
     battles = read_battles(record.path / "battles.jsonl")
     assert battles.question_id is not None
@@ -126,7 +126,7 @@ def test_a_good_judge_goes_on_and_its_canaries_reach_no_battle(
     assert study.canaries.known().value == 1
     assert record.read()["preflight"]["requests"] == CANARIES
     again = judgments_of("headline", **SMALL)
-    assert again.judgments
+    assert again
     assert again.canaries is not None
     assert len(emulator.billing.rows) == BULK + CANARIES
 
@@ -138,14 +138,14 @@ def test_the_preflight_is_a_batch_of_its_own_and_prewarms_the_rubrics(
     emulator.settings.update({"behaviour": judge(by_heart)})
     study = judgments_of("headline", **SMALL, prewarm=True)
     assert study.plan.prewarms
-    assert study.judgments
+    assert study
     assert sizes(emulator) == [CANARIES, BULK]
 
 
 def test_a_judge_report_asks_the_full_suite(workspace: Path, emulator: Emulator) -> None:
     """What the pre-flight asked is not asked again; every kind of attack is in the record."""
     emulator.settings.update({"behaviour": judge(obeys)})
-    given = SMALL | {"max_cost_usd": 20.0, "allow_failed_judge": True}
+    given = SMALL | {"max_cost_usd": 20.0, "allow_failed": True}
     assert judgments_of("headline", **given).canary_suite is None
     study = judgments_of("judge_report", **given)
     assert study.canaries is not None
@@ -160,8 +160,8 @@ def test_a_judge_report_asks_the_full_suite(workspace: Path, emulator: Emulator)
 
 def test_a_failed_judge_may_be_allowed(workspace: Path, emulator: Emulator) -> None:
     emulator.settings.update({"behaviour": "first"})
-    study = judgments_of("pilot", **SMALL, allow_failed_judge=True)
-    assert len(study.judgments) == BULK // 2
+    study = judgments_of("pilot", **SMALL, allow_failed=True)
+    assert len(study) == BULK // 2
     assert kept(study.record.path)["gate"]["level"] == "not usable"
 
 
@@ -170,7 +170,7 @@ def test_without_a_preflight_nothing_but_the_bulk_is_asked(
 ) -> None:
     emulator.settings.update({"behaviour": "first"})
     study = judgments_of("pilot", **SMALL, preflight=False)
-    assert study.judgments
+    assert study
     assert study.canaries is None
     assert len(emulator.billing.rows) == BULK
     assert not (study.record.path / "canaries.json").exists()
@@ -183,10 +183,10 @@ def test_a_free_judge_that_fails_is_told_so_and_goes_on(
     emulator.settings.update({"behaviour": "first"})
     own = {"judge": "openai_compatible", "judge_model": "own", "max_cost_usd": 0.0}
     study = judgments_of("pilot", **SMALL | own, base_url=f"{emulator.base_url}/v1")
-    assert study.judgments
+    assert study
     assert kept(study.record.path)["gate"]["level"] == "not usable"
     embedded = judgments_of("pilot", limit_pairs=2, n_perms=20)
-    assert embedded.judgments
+    assert embedded
     assert embedded.canaries is not None
 
 
@@ -204,7 +204,7 @@ def test_offline_reports_canaries_that_are_there_and_asks_for_none(
     emulator.settings.update({"behaviour": judge(by_heart)})
     record_of("pilot", **SMALL, preflight=False)
     offline = judgments_of("pilot", **SMALL, offline=True)
-    assert offline.judgments
+    assert offline
     assert offline.canaries is None
     assert len(emulator.billing.rows) == BULK
     assert judgments_of("pilot", **SMALL).canaries is None  # all is bought: nothing to protect

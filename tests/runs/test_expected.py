@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
 
-from arena_kit import claims
+from arena_kit import Judgments, claims
 from arena_kit.cli.main import main
 from arena_kit.rating.claims.power import DESIGN_EFFECT
-from tests.samples import judgments_of, record_of, copy_workspace
+from tests.samples import copy_workspace, judgments_of, published
 
 DIMENSIONS = ["factuality", "calibration", "clinical_utility"]
 STRATA = {"open_recall": 4, "vignette": 10, "curated": 6}
@@ -35,16 +35,16 @@ def piloted(tmp_path_factory: pytest.TempPathFactory) -> Judgments:
     with chdir(root), pytest.MonkeyPatch.context() as patch:
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        study = judgments_of("pilot", strata=STRATA, n_perms=20)
-        study.save()
-    return study
+        judgments = judgments_of("pilot", strata=STRATA, n_perms=20)
+        published(judgments)
+    return judgments
 
 
 @pytest.fixture
 def pilot(piloted: Judgments, monkeypatch: pytest.MonkeyPatch) -> Judgments:
     """The same, from within its workspace."""
     monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
-    monkeypatch.chdir(piloted.root)
+    monkeypatch.chdir(piloted.plan.root)
     return piloted
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from arena_kit import DataError, PlacementStudy, judge_quality, tournament_tables
+from arena_kit import DataError, Judgments, PlacementStudy, judge_quality, tournament_tables
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
 from tests.emulator import Emulator
-from tests.samples import SMALL, edited, judgments_of, record_of
+from tests.samples import SMALL, edited, judgments_of, published, record_of
 
 MODEL = "claude-sonnet-5-5"
 #: Eight questions of six pairs: enough for every rule.
@@ -82,12 +82,14 @@ def test_a_judge_that_reads_is_not_failed_and_the_record_keeps_why(
     with Emulator(seed=1) as emulator:
         study = judgments_of("pilot", **paid(emulator))
         assert study.gate.level is Level.CAUTION, study.gate.sentence
-        record = study.save()
+        record = published(study)
     assert any(f.measure.rule == "people" for f in study.gate.findings if not f.measure.n)
     kept = json.loads((record.path / "judge_gate.json").read_text())
     assert kept["sentence"] == study.gate.sentence
     assert kept["level"] == "usable with caution"
-    assert [row["dimension"] for row in kept["quality"]["dimensions"]] == study.dimensions
+    assert [row["dimension"] for row in kept["quality"]["dimensions"]] == list(
+        study.plan.tournament.dimensions
+    )
     assert record.read()["judge_gate"] == {"level": kept["level"], "sentence": kept["sentence"]}
     show_board(record.path)
     assert study.gate.sentence in " ".join(capsys.readouterr().out.split())
@@ -136,7 +138,7 @@ def test_a_judge_barred_from_its_family_is_not_asked_about_it(
     families = {"birch": "ours", "baseline/lexical-v1": "ours", "aspen": "theirs"}
     edited(workspace, judge__families=families, judge__bar_own_family=True)
     study = judgments_of("pilot", **SMALL)
-    record = study.save()
+    record = published(study)
     assert not any("birch" in (p.entrant_a, p.entrant_b) for p in study.plan.pairing.pairs)
     manifest = record.read()
     assert manifest["dropped"]["own_family"] == {
@@ -171,7 +173,7 @@ def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) 
         assert found in " ".join(done.output.split())
         assert len(emulator.requests) == asked
 
-        study = judgments_of("headline", **given, allow_failed_judge=True)
+        study = judgments_of("headline", **given, allow_failed=True)
         first_line = str(judge_quality.sentence(study.gate))
         assert f"This run was allowed although {found}" in first_line
         rubric = workspace / "params" / "rubrics" / "calibration.md"
@@ -208,5 +210,5 @@ def test_a_placement_holds_its_judge_against_people(workspace: Path) -> None:
     assert found.people.decided.rate.n > 100
     assert found.position.flips.value is not None
     assert found.position.slot_a.value is None, "settled battles do not tell the slot"
-    record = study.save()
+    record = published(study)
     assert record.read()["judge_gate"]["sentence"] == study.gate.sentence

@@ -128,9 +128,9 @@ def test_a_paid_judge_stands_beside_the_embedded_one(few: Path, emulator: Emulat
     cost = manifest["cost"]
     asked = 2 * 2 * 6 * 6 + first.canaries.requests
     assert asked <= cost["forecast"]["requests"] <= asked + manifest["preflight"]["requests"]
-    assert report.study is not None
-    assert report.study.spending is not None
-    assert report.study.spending.usd == pytest.approx(emulator.billing.total_usd)
+    assert report.judgments is not None
+    assert report.judgments.spending is not None
+    assert report.judgments.spending.usd == pytest.approx(emulator.billing.total_usd)
 
 
 def test_records_without_a_pair_in_common_are_refused(few: Path) -> None:

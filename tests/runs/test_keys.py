@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.samples import plan_of
 import yaml
 from click.testing import CliRunner
 
@@ -21,6 +20,7 @@ from arena_kit.runs.settings.judges import Backend
 from arena_kit.runs.settings.keys import read_key, refuse_keys
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.generate import Generation
+from tests.samples import plan_of
 
 LOOKS = "sk-ant-api03-AbCdEfGhIjKlMnOp"
 PLAIN = "f00dfeedf00dfeed"  # a key that looks like nothing in particular

@@ -29,12 +29,11 @@ from tests.samples import (
     SMALL,
     TOURNAMENT_ARTIFACTS,
     copy_workspace,
-    record_of,
     report_of,
     without_report,
 )
 
-TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
+TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "elo.n_perms", "20")
 
 
 def arena_kit(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -105,8 +104,8 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     }
     manifest = json.loads((record / "manifest.json").read_text())
     assert manifest["status"] == "finished"
-    assert manifest["parameters"]["n_perms"] == 20
-    assert manifest["parameters"]["seed"] == -1, "parameters that were not given stand there too"
+    assert manifest["parameters"]["overrides"] == {"elo.n_perms": 20}
+    assert manifest["parameters"]["seed"] == 0, "parameters that were not given stand there too"
     text = (record / "report.html").read_text()
     assert "<script" not in text
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
@@ -143,7 +142,7 @@ def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.Monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(notebooks, "export_report", full)
-    done = here("run", "pilot", "-p", "limit_pairs", "2", "-p", "n_perms", "20", cwd=workspace)
+    done = here("run", "pilot", "-p", "limit_pairs", "2", "-p", "elo.n_perms", "20", cwd=workspace)
     assert done.exit_code == 1
     assert "No space left on device" in done.stderr
     assert f"go on with: arena-kit resume {record_of(done)}" in done.stderr
@@ -163,8 +162,9 @@ def test_json(home: Path, noisy: Result) -> None:
             ["run", "nonsense"],
             "no notebook 'nonsense'; known: adaptive, headline, judge_report, k_sweep",
         ),
-        (["run", "pilot", "-p", "n_prems", "5"], "unknown parameter 'n_prems'.*n_perms"),
-        (["run", "pilot", "-p", "n_perms", "-5"], "n_perms: .*greater than or equal to 0"),
+        (["run", "pilot", "-p", "n_prems", "5"], "unknown parameter 'n_prems'.*overrides"),
+        (["run", "pilot", "-p", "elo.n_perms", "-5"], "elo: n_perms must be 1 to 1,000,000"),
+        (["run", "pilot", "-p", "judge.address", "x"], "unknown key 'judge.address'; allowed"),
         (["run", "pilot", "--params", "missing.yaml"], "missing.yaml: no such file"),
     ],
 )
@@ -200,7 +200,7 @@ def test_plain_papermill(workspace: Path) -> None:
     """Bare papermill with a params file works as written and leaves a finished record."""
     without_report(workspace)
     words = ["notebooks/pilot.ipynb", "out.ipynb", "-f", "params/pilot.yaml"]
-    words += ["-p", "n_perms", "20", "-p", "limit_pairs", "6"]
+    words += ["-p", "limit_pairs", "6"]
     done = CliRunner().invoke(papermill, words)
     assert done.exit_code == 0, done.output
     (record,) = (workspace / "runs").iterdir()
@@ -210,7 +210,7 @@ def test_plain_papermill(workspace: Path) -> None:
 
 def test_session_that_ends_early(workspace: Path) -> None:
     """A notebook session that ends before saving leaves a failed record, not a running one."""
-    code = "from arena_kit import Study; judgments_of('pilot', limit_pairs=2)"
+    code = "import arena_kit as ak; judgments = ak.judge(ak.read_plan('pilot', limit_pairs=2))"
     subprocess.run([sys.executable, "-c", code], cwd=workspace, check=True, timeout=60)
     (record,) = (workspace / "runs").iterdir()
     manifest = json.loads((record / "manifest.json").read_text())
@@ -308,7 +308,7 @@ def test_a_full_disk_names_the_way_to_go_on(workspace: Path) -> None:
     python = shlex.quote(sys.executable)
     script = f"""
         mount -t tmpfs -o size=100k tmpfs runs || exit 99
-        {python} -m arena_kit run pilot -p limit_pairs 6 -p n_perms 20
+        {python} -m arena_kit run pilot -p limit_pairs 6 -p elo.n_perms 20
         echo "run: $?"
         mount -o remount,size=50m runs
         {python} -m arena_kit resume runs/pilot_*

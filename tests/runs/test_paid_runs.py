@@ -18,24 +18,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_kit.runs.tournament.study import UnusableError
 from click.testing import CliRunner
 
 from arena_kit import DataError, read_battles
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
-from arena_kit.files import read_yaml
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.plan import read_plan
+from arena_kit.runs.tournament.publish import UnusableError
 from tests.emulator import Emulator, Fault
-from tests.samples import copy_workspace, edited, judgments_of, plan_of, record_of, without_report
+from tests.samples import (
+    call,
+    copy_workspace,
+    edited,
+    judgments_of,
+    plan_of,
+    published,
+    record_of,
+    without_report,
+)
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 #: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
-BULK = ("-p", "preflight", "false")
-PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "n_perms", "20", *BULK)
+BULK = ("-p", "judge.preflight", "false")
+PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "elo.n_perms", "20", *BULK)
 TINY = (*PILOT, "-p", "limit_pairs", "6")
 LEDGER = Path(".arena_kit") / "verdicts.sqlite"
 HEADLINE = (
@@ -44,7 +51,7 @@ HEADLINE = (
     "--params",
     "params/headline_claude.yaml",
     "-p",
-    "n_perms",
+    "elo.n_perms",
     "20",
     *BULK,
 )
@@ -254,7 +261,7 @@ def test_a_stopped_run_is_resumed(workspace: Path, kill: signal.Signals) -> None
             r"forecast at \$.*more than max_cost_usd 0.01 allows",
             marks=pytest.mark.slow,
         ),
-        (("-p", "base_url", f"http://x/{KEY}"), 2, "base_url holds a key"),
+        (("-p", "judge.base_url", f"http://x/{KEY}"), 2, "judge.base_url holds a key"),
     ],
 )
 def test_refused_runs(
@@ -325,10 +332,10 @@ def test_the_forecast_of_a_pilot_file_is_for_the_pilots_model(workspace: Path) -
     """
     files = {"pilot_claude.yaml": "claude-sonnet-5-5", "headline_claude.yaml": "claude-opus-5-5"}
     for file, model in files.items():
-        plan = read_plan(workspace / "params" / file, {"limit_pairs": "1"})
-        assert plan.judge.model == model
-    named = read_plan(workspace / "params" / "headline_claude.yaml", {}, "pilot")
-    assert named.judge.model == "claude-sonnet-5-5"
+        told = call("cost", "--params", f"params/{file}", "-p", "limit_pairs", "1", "--json")
+        assert json.loads(told.stdout)["forecast"]["model"] == model
+    named = call("cost", "pilot", "--params", "params/headline_claude.yaml", "--json")
+    assert json.loads(named.stdout)["forecast"]["model"] == "claude-sonnet-5-5"
 
 
 @pytest.mark.parametrize(("pairs", "prewarms"), [(1, False), (2, True)])
@@ -338,11 +345,9 @@ def test_headline_batches_are_prewarmed_where_that_saves(
     """Two requests per rubric: a write at 2 and a hit at 0.05 of the price are dearer than 2
     plain ones, so none goes ahead; of four, one does (2.15 against 4).
     """
-    given = read_yaml(workspace / "params" / "headline.yaml")
     paid = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": pairs, "preflight": False}
-    plan = plan_of("headline", **given | paid)
-    assert plan.terms("run", print).prewarm == prewarms
-    assert not plan_of("headline", **paid).prewarms
+    assert plan_of("headline", **paid).terms("run", print).prewarm == prewarms
+    assert not plan_of("headline", **paid, prewarm=False).prewarms
 
 
 @pytest.mark.parametrize("judge", ["anthropic", "openai_compatible"])
@@ -362,7 +367,7 @@ def test_token_use_stands_per_dimension(
     if not paid:
         monkeypatch.delenv("ANTHROPIC_API_KEY")
     study = judgments_of("pilot", **given)
-    record = study.save()
+    record = published(study)
     cost = record.read()["cost"]
     assert set(cost["by_dimension"]) == {"factuality", "calibration", "clinical_utility"}
     for dimension, found in cost["by_dimension"].items():
@@ -378,8 +383,7 @@ def test_token_use_stands_per_dimension(
         assert found["usd"] == pytest.approx(sum(row["cost_usd"] for row in verdicts))
         assert (found["answers"], found["from_ledger"]) == (4, 0)
     assert sum(f["output_tokens"] for f in cost["by_dimension"].values()) > 0
-    table = tables.spending(study.spending, study.judgments, 5.0, study.spending_by_dimension)
-    assert "on clinical_utility" in str(table)
+    assert "on clinical_utility" in study._repr_html_()
     again = record_of("pilot", **given).read()["cost"]["by_dimension"]["calibration"]
     assert (again["answers"], again["usd"], again["from_ledger"]) == (0, 0, 4)
 
@@ -402,8 +406,8 @@ def test_a_model_that_was_not_asked_is_told(
         "pilot", judge="openai_compatible", judge_model="own", base_url=address, limit_pairs=2,
         n_perms=20,
     )  # fmt: skip
-    table = tables.verdict_counts(study.judgments)
-    record = study.save()
+    table = tables.verdict_counts(study)
+    record = published(study)
     assert record.read()["served_by_others"] == ({name: 12} if other else {})
     show_board(record.path)
     for text in (table.html, str(table), capsys.readouterr().out):
@@ -432,7 +436,7 @@ class Resumed:
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resumed]:
     workspace = copy_workspace(tmp_path_factory.mktemp("credit") / "workspace")
-    without_report(workspace, shown="study.answer()")
+    without_report(workspace, shown="ak.answer(board, judgments)")
     with Emulator(seed=1) as emulator:
         emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
         failed = run(*TINY, cwd=workspace, emulator=emulator)
@@ -542,7 +546,7 @@ def test_a_session_without_one_usable_verdict_has_failed(workspace: Path) -> Non
             base_url=f"{emulator.base_url}/v1", limit_pairs=2, n_perms=20,
         )  # fmt: skip
         with pytest.raises(UnusableError, match=r"not one of 12 verdicts can be used \(12 unpars"):
-            study.save()
+            published(study)
     manifest = study.record.read()
     assert manifest["status"] == "failed"
     assert manifest["error"].startswith("UnusableError: not one of 12 verdicts")

@@ -18,7 +18,7 @@ import pytest
 from arena_kit import write_battles
 from arena_kit.runs.record.progress import Progress
 from tests.emulator import Emulator
-from tests.samples import KEY, judgments_of, log_of, without_report, won
+from tests.samples import KEY, judgments_of, log_of, published, without_report, won
 
 COLUMNS = 80
 LONG = "a note of a service that goes on and on " * 5
@@ -102,7 +102,7 @@ def test_a_run_says_where_it_is_from_check_to_report(workspace: Path) -> None:
     """
     without_report(workspace)
     code = "from arena_kit.cli.main import main; main()"
-    small = ("-p", "limit_pairs", "6", "-p", "n_perms", "20")
+    small = ("-p", "limit_pairs", "6", "-p", "elo.n_perms", "20")
     written = in_a_terminal(code, "run", "pilot", *small, cwd=workspace)
     *shown, last = states(written)
     assert last == ""
@@ -119,11 +119,11 @@ def test_dollars_are_counted(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
     own = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 2, "preflight": False}
     study = judgments_of("pilot", **own, n_perms=20)
-    assert len(study.judgments) == 3 * 2
+    assert len(study) == 3 * 2
     progress = Progress(study.record)
     progress.show(12, 12)
     now = json.loads((study.record.path / "progress.json").read_text())
     assert (now["verdicts"], now["of"]) == (12, 12)
     assert now["usd"] == pytest.approx(emulator.billing.total_usd)
     assert now["usd"] > 0
-    study.save()
+    published(study)
