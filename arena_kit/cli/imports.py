@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from arena_kit.battles.battle import Source
-from arena_kit.battles.files import Reading, read_file, write_battles
+from arena_kit.battles.read import Reading, read_file
+from arena_kit.battles.write import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.readers.formats import FORMATS, format_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arena_kit.battles.stream_source import battle_files, large, streamable
-from arena_kit.battles.streams import Meter
+from arena_kit.battles.on_disk import battle_files, large, streamable
+from arena_kit.battles.on_disk import Meter
 from arena_kit.cli.imports import HowToRead
 from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry.method import BradleyTerry

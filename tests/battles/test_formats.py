@@ -25,10 +25,10 @@ from hypothesis import strategies as st
 
 from arena_kit import Columns, read_battles
 from arena_kit.battles.battle import Battle
-from arena_kit.battles.files import LeftOutWarning
+from arena_kit.battles.read import LeftOutWarning
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.formats import FORMATS, format_of
-from arena_kit.battles.texts import read_battle_texts
+from arena_kit.battles.read import read_battle_texts
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from tests.samples import ROOT
@@ -157,7 +157,7 @@ def test_lines_under_the_name_of_an_array_are_read(tmp_path: Path) -> None:
     assert records(read_battles(path)) == VOTED
 
 
-@pytest.mark.filterwarnings("ignore::arena_kit.battles.files.LeftOutWarning")
+@pytest.mark.filterwarnings("ignore::arena_kit.battles.read.LeftOutWarning")
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv", ".parquet"])
 def test_fastchat_conversations_by_hand(suffix: str, tmp_path: Path) -> None:
     """The release with conversations has questions, and the texts of every battle."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from arena_kit.battles import tabular
-from arena_kit.battles.files import read_battles
+from arena_kit.battles.read import read_battles
 from arena_kit.battles.tabular import connection
 from arena_kit.files import DataError
 

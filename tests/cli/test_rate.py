@@ -14,7 +14,7 @@ import pytest
 
 from arena_kit import Study, __version__
 from arena_kit.battles.battle import Battle, Outcome
-from arena_kit.battles.files import write_battles
+from arena_kit.battles.write import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.cli.board import show_board
 from arena_kit.cli.rate import METHODS

@@ -11,7 +11,7 @@ import pytest
 
 from arena_kit import BradleyTerry, Columns, PermutationElo
 from arena_kit.battles import stream_source
-from arena_kit.battles.files import write_battles
+from arena_kit.battles.write import write_battles
 from arena_kit.cli.imports import HowToRead
 from arena_kit.cli.rate_stream import streams as is_streamed
 from tests.samples import asked, call

@@ -18,9 +18,10 @@ from arena_kit import (
     rate_files,
 )
 from arena_kit.battles import stream_source, streams
-from arena_kit.battles.files import read_battles, write_battles
+from arena_kit.battles.read import read_battles
+from arena_kit.battles.write import write_battles
 from arena_kit.battles.log import Labels
-from arena_kit.battles.streams import BattleFiles
+from arena_kit.battles.on_disk import BattleFiles
 from arena_kit.rating.on_disk import bradley_terry as streamed
 from arena_kit.rating.on_disk.bradley_terry import rate_boards
 from arena_kit.rating.on_disk.poisson_weights import PoissonWeights, poisson_table

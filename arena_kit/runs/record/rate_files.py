@@ -8,7 +8,7 @@ from pathlib import Path
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
-from arena_kit.battles.streams import BattleFiles, Meter
+from arena_kit.battles.on_disk import BattleFiles, Meter
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
