@@ -89,7 +89,7 @@ class TestRemoval:
         after = live.board()
         assert told(after) != before
         export = tmp_path / "export.jsonl"
-        assert call("export", "--out", str(export)).exit_code == 0
+        assert call("runs", "export", "--out", str(export)).exit_code == 0
         texts, left = arena_texts(), read_battles(export)
         assert left.voter is not None
         assert PUSHER not in left.voter.names
