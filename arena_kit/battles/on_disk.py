@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import LookAlikeWarning, look_alikes
-from arena_kit.battles.cells import CellTable, HashIndex, Hashes, Rows, Share, Way
+from arena_kit.battles.cells import CellTable, Hashes, HashIndex, Rows, Share, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
 from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log
 from arena_kit.battles.readers.format import Columns, Format
@@ -206,12 +206,14 @@ class _Query:
         return {n for n in self._known() if there & set(used(self.format, {n: battles[n]}))}
 
     def refuse(self, condition: str, sentence: str, column: str = "''") -> None:
-        """Raise for the first row that a condition holds for, with the value of a column."""
+        """Raise for the first row that a condition holds for; the sentence may have a place `{}`
+        for the value of a column.
+        """
         for path in self.files:
             own = replace(self, files=(path,)).battles()
             query = f"SELECT {_ROW}, {column} FROM ({own}) WHERE {condition} ORDER BY 1 LIMIT 1"
             if (row := self.con.execute(query).fetchone()) is not None:
-                message = sentence.format(str(row[1])[:60])
+                message = sentence.replace("{}", repr(str(row[1])[:60]))
                 raise DataError(f"{path}{place_of(path, row[0])}: {message}")
 
 
@@ -247,23 +249,23 @@ def _grouped_log(query: _Query, holds: frozenset[str]) -> BattleLog:
     try:
         return checked_log(query.con)
     except RowError:
-        _group(query, holds, "first.file, first.row")
+        _group(query, holds, f"min(({_FILE}, {_ROW}))")
     try:
         return checked_log(query.con)
     except RowError as error:
-        first = f"SELECT first.file, first.row FROM raw WHERE rowid = {error.rows[0]}"
-        file, row = query.con.execute(first).fetchall()[0]
-        raise DataError(f"{file}{place_of(Path(file), row)}: {error}") from None
+        wrong = f"SELECT h FROM raw WHERE rowid = {error.rows[0]}"
+        [(cell,)] = query.con.execute(wrong).fetchall()
+        query.refuse(f"{_cell_hash(holds)} = {cell}", str(error))
+        raise
 
 
 def _group(query: _Query, holds: frozenset[str], order: str) -> None:
     """Make the table `raw` of count cells in an order."""
     total = f"sum(coalesce({_WEIGHT}, 1.0))" if "weight" in holds else "count(*)::DOUBLE"
-    first = f"min({{'file': {_FILE}, 'row': {_ROW}}})" if order != "h" else "NULL"
     values = ", ".join(f"any_value({name}) AS {name}" for name in _CELL if name in holds)
     cells = (
-        f"SELECT {_cell_hash(holds)} AS h, count(*) AS n, {total} AS total, {first} AS first, "
-        f"{values} FROM ({query.battles()}) GROUP BY h ORDER BY {order}"
+        f"SELECT {_cell_hash(holds)} AS h, count(*) AS n, {total} AS total, {values} "
+        f"FROM ({query.battles()}) GROUP BY h ORDER BY {order}"
     )
     query.con.execute(f"CREATE OR REPLACE TEMP TABLE raw AS {cells}")
 
@@ -273,11 +275,11 @@ def _refuse_weights(query: _Query, holds: frozenset[str]) -> None:
     one: it stands for several votes, and theirs does not.
     """
     wrong = f"({_WEIGHT} IS NULL OR NOT isfinite({_WEIGHT}) OR {_WEIGHT} <= 0)"
-    sentence = "weight {!r} is not a positive finite number"
+    sentence = "weight {} is not a positive finite number"
     query.refuse(f"weight IS NOT NULL AND {wrong}", sentence, "weight")
     if named := [name for name in _CLUSTERS.values() if name in holds]:
         alone = " AND ".join(f"coalesce({name}, '') = ''" for name in named)
-        sentence = "weight {!r} without a question or voter cannot be streamed among others"
+        sentence = "weight {} without a question or voter cannot be streamed among others"
         query.refuse(f"{_WEIGHT} <> 1 AND {alone}", sentence, "weight")
 
 
@@ -291,10 +293,13 @@ def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
     twice = f"SELECT {key} FROM ({query.battles()}) WHERE {some} GROUP BY 1 HAVING count(*) > 1"
     if (row := query.con.execute(f"{twice} LIMIT 1").fetchone()) is None:
         return
-    both = f"SELECT {_FILE}, {_ROW}, battle_id FROM ({query.battles()}) WHERE {key} = {row[0]}"
-    rows = query.con.execute(f"{both} ORDER BY 1, 2 LIMIT 2").fetchall()
-    first, second = (f"{file}{place_of(Path(file), number)}" for file, number, _ in rows)
-    raise DataError(f"{second}: battle_id {rows[1][2][:60]!r} was there before, at {first}")
+    places, name = [], ""
+    for path in query.files:
+        own = replace(query, files=(path,)).battles()
+        rows = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE {key} = {row[0]} ORDER BY 1 LIMIT 2"
+        for number, name in query.con.execute(rows).fetchall():  # noqa: B007 (kept)
+            places.append(f"{path}{place_of(path, number)}")
+    raise DataError(f"{places[1]}: battle_id {name[:60]!r} was there before, at {places[0]}")
 
 
 def _warn_left_out(query: _Query, path: str | Path) -> None:

@@ -61,7 +61,7 @@ RESPONSES = ("response_a", "response_b")
 _FIRST = 10_000  # rows
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 #: A timestamp, an ISO date or seconds since 1970, as SQL.
-MOMENT = (
+_MOMENT = (
     f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
     f"WHEN abs({_SECONDS}) < 1e11 THEN to_timestamp({_SECONDS}) END"
 )
@@ -142,10 +142,10 @@ def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
     path = Path(path)
     reading = read_file(path, format_of(path), texts=True)
     said, n = reading.texts, len(reading.log)
-    if missing := [name for name in _NEEDED if n and name not in said]:
+    if missing := [name for name in ("prompt", *RESPONSES) if n and name not in said]:
         raise DataError(f"{path}: no texts of battles: missing column {', '.join(missing)}")
     nothing = np.full(n, None, object)
-    texts = {name: said.get(name, nothing) for name in (*_NEEDED, "language")}
+    texts = {name: said.get(name, nothing) for name in ("prompt", *RESPONSES, "language")}
     turns = [turn or 0 for turn in said.get("turns", nothing)]
     return reading.log, BattleTexts(**texts, turns=np.array(turns, np.int32))
 
@@ -266,9 +266,7 @@ def _filled(con: Connection) -> set[str]:
     return set(_holding(con, OPTIONAL, start))
 
 
-def _holding(
-    con: Connection, names: Iterable[str], start: _Start | None = None
-) -> list[str]:
+def _holding(con: Connection, names: Iterable[str], start: _Start | None = None) -> list[str]:
     """Those of the columns that are there and hold anything."""
     start = start or _Start.of(con)
     there = [name for name in names if name in start.held]
@@ -410,9 +408,9 @@ def _ids(con: Connection, filled: set[str], pool: Executor) -> NDArray[Any]:
 
 def _timestamps(con: Connection) -> NDArray[np.datetime64]:
     nowhere = -(2**63)
-    micros = _values(con, f"coalesce(epoch_us({MOMENT}), {nowhere + 1} - 1)")
+    micros = _values(con, f"coalesce(epoch_us({_MOMENT}), {nowhere + 1} - 1)")
     if np.any(micros == nowhere):
-        _refuse_value(con, "timestamp", f"{MOMENT} IS NULL", "an ISO date or seconds since 1970")
+        _refuse_value(con, "timestamp", f"{_MOMENT} IS NULL", "an ISO date or seconds since 1970")
     return micros.astype("datetime64[us]")
 
 
@@ -457,9 +455,7 @@ def _numbers(con: Connection, column: str) -> NDArray[np.float64]:
     return _values(con, number).astype(float)
 
 
-def _inconsistent(
-    con: Connection, outcome: NDArray[np.int8]
-) -> NDArray[np.bool_] | None:
+def _inconsistent(con: Connection, outcome: NDArray[np.int8]) -> NDArray[np.bool_] | None:
     known = "lower(inconsistent) IN ('true', 'false')"
     _refuse_value(con, "inconsistent", f"NOT {known}", "true or false")
     flags = _values(con, "coalesce(lower(inconsistent) = 'true', false)").astype(bool)

@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import Outcome
 from arena_kit.battles.log import BattleLog, Labels, Strings
-from arena_kit.battles.readers.format import Format
 from arena_kit.battles.read import read_file
-from arena_kit.battles.tabular import APOSTROPHE, Connection, column_name, connection, kind_of, quoted
+from arena_kit.battles.readers.format import Format
+from arena_kit.battles.tabular import (
+    APOSTROPHE,
+    Connection,
+    column_name,
+    connection,
+    kind_of,
+    quoted,
+)
 from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 Texts = Mapping[str, NDArray[Any]]

@@ -17,12 +17,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battles.battle import OUTCOMES, Battle, Outcome, Source
-from arena_kit.battles.read import battles_from_frame, read_battles
-from arena_kit.battles.write import write_battles
+from arena_kit.battles.battle import (
+    OUTCOMES,
+    Battle,
+    LookAlikeWarning,
+    Outcome,
+    Source,
+    look_alikes,
+)
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.battle import LookAlikeWarning, look_alikes
-from arena_kit.battles.tabular import write_columns
+from arena_kit.battles.read import battles_from_frame, read_battles
+from arena_kit.battles.write import write_battles, write_columns
 from arena_kit.files import DataError
 
 KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]

@@ -12,12 +12,11 @@ import pytest
 from arena_kit.battles import on_disk
 from arena_kit.battles.battle import OUTCOMES
 from arena_kit.battles.cells import HashIndex
-from arena_kit.battles.read import LeftOutWarning
-from arena_kit.battles.write import write_battles, write_columns
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.on_disk import BattleFiles, Meter, battle_files
+from arena_kit.battles.read import LeftOutWarning
 from arena_kit.battles.readers.format import Columns
-from arena_kit.battles.on_disk import battle_files
-from arena_kit.battles.on_disk import BattleFiles, Meter
+from arena_kit.battles.write import write_battles, write_columns
 from arena_kit.files import DataError
 from tests.samples import asked
 

@@ -1,4 +1,4 @@
-"""Votes that arenas publish: Chatbot Arena by FastChat, LMArena, compar:IA, and MT-bench's voters."""
+"""Votes that arenas publish: FastChat, LMArena, compar:IA, and the voters of MT-bench."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _NUMBERS = [f"try_cast({name} AS DOUBLE)" for name in _ONE_HOT]
 _LISTS = ("prompt", "response_a", "response_b")
 _TALKS = ("model_a", "model_b", "winner", "conversation_a", "conversation_b")
 
-# compar:IA
+# The arena compar:IA of the French ministry of culture
 
 _YES, _NO = "('true', '1', '1.0')", "('false', '0', '0.0')"
 _EQUAL = f"coalesce(lower(both_equal) IN {_YES}, false)"

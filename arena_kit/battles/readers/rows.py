@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arena_kit.battles.readers.format import Expressions, Format
-from arena_kit.battles.tabular import Connection, column_name, kind_of, listed, place_of, table_of, types_of
+from arena_kit.battles.tabular import (
+    Connection,
+    column_name,
+    kind_of,
+    listed,
+    place_of,
+    table_of,
+    types_of,
+)
 from arena_kit.files import DataError
 
 
@@ -32,9 +40,7 @@ class Table(NamedTuple):
     kinds: Mapping[str, str]
 
 
-def table_in(
-    con: Connection, path: Path, fmt: Format, chosen: Expressions, longest: int
-) -> Table:
+def table_in(con: Connection, path: Path, fmt: Format, chosen: Expressions, longest: int) -> Table:
     """What DuckDB reads a file as: a table function, or the columns that the format loads. Rows of
     JSON may be of up to `longest` bytes.
     """
@@ -64,9 +70,7 @@ def _names(words: str, column: str) -> bool:
     return column_name(column) in words or re.search(plain, words) is not None
 
 
-def lay_out(
-    con: Connection, table: Table, fmt: Format, chosen: Expressions
-) -> dict[str, int]:
+def lay_out(con: Connection, table: Table, fmt: Format, chosen: Expressions) -> dict[str, int]:
     """Make the table `raw` of the chosen columns that the file has; the rows that are left out
     are counted.
 
@@ -93,9 +97,7 @@ def lay_out(
     return {reason: n for reason, n in zip(fmt.left_out, numbers, strict=True) if n}
 
 
-def broken_row(
-    con: Connection, table: Table, fmt: Format, chosen: Expressions
-) -> RowError | None:
+def broken_row(con: Connection, table: Table, fmt: Format, chosen: Expressions) -> RowError | None:
     """The first row on which an expression fails, such as a conversation that is not JSON."""
     rows, row = fmt.rows, fmt.row
     if fmt.row_by_row:
