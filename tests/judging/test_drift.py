@@ -81,7 +81,7 @@ def test_levels_add_up_to_the_false_alarms_of_a_year() -> None:
     assert LOOKS == 52
 
 
-def test_a_judge_that_repeats_itself_is_caught_at_the_first_look_after_a_change() -> None:
+def test_a_judge_that_repeats_itself_is_caught_at_the_first_wait_after_a_change() -> None:
     """Five equal looks, then 10 of 100 pairs flip: 2 (1/6)^10; a single pair is no alarm."""
     still = np.zeros((100, 6))
     changed = still.copy()

@@ -524,7 +524,7 @@ def test_without_a_seed_none_is_sent(arena: Arena) -> None:
 
 def test_a_cap_is_required(arena: Arena) -> None:
     """Generating with a priced model and no cap is refused before a record or a file exists."""
-    with pytest.raises(DataError, match="generating spends money: set max_cost_usd"):
+    with pytest.raises(DataError, match="must be paid: set max_cost_usd"):
         arena.generate(max_cost_usd=0)
     assert arena.asked() == 0
     assert not (arena.root / "runs").exists()

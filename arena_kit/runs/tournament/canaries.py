@@ -120,11 +120,11 @@ def look(plan: Plan, progress: Progress) -> DriftReport | None:
     sentinels, number = plan.sentinels.begun(record.token)
     pairs = sentinels.pairs
     progress.say(f"sentinels: {2 * len(pairs)} requests asked again, look {number}")
-    terms = replace(plan.terms(record.token, progress.say), prewarm=False)
+    options = replace(plan.ask_options(record.token, progress.say), prewarm=False)
     try:
         judge_pairs(
             pairs, sentinels.material, plan.judge, plan.ledger,
-            max_attempts=1, look=number, terms=terms,
+            max_attempts=1, look=number, options=options,
         )  # fmt: skip
     except CostError as error:
         progress.say(f"sentinels are not asked: {error}")
@@ -152,7 +152,7 @@ def _ready(
         return False
     run = progress.record.token
     if not plan.ledger.under_way(run):  # else an earlier try was allowed to send them
-        plan.terms(run, progress.say).allow([*fresh, *ahead])
+        plan.ask_options(run, progress.say).allow([*fresh, *ahead])
     progress.say(f"pre-flight: {len(fresh)} canaries first; {len(ahead)} requests wait for them")
     return True
 
