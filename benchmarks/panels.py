@@ -18,7 +18,6 @@ from arena_kit import BattleLog, BradleyTerry, Ratings, Source, read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.judging.quality.agreement import agreement, matched, verdicts
 from arena_kit.judging.verdicts.panels import Panel, panel
-from arena_kit.rating.judge_aware import JudgeAware
 
 DATA = Path(os.environ.get("ARENA_KIT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 JUDGES = ("gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo")
@@ -70,11 +69,8 @@ def main() -> None:
         if found.skill_from:
             skills = ", ".join(f"{m.judge} {m.skill:.1%}" for m in found.members)
             print(f"{'':32} skills: {skills}")
-    for name, rated in (("pooled", method(every)), ("judge-aware", JudgeAware()(every))):
-        print(f"{name:32} correlation of ratings with people's {correlation(rated, human):.3f}")
-        sharp = {k: v for k, v in rated.fit.items() if k.startswith("discr") and "_se" not in k}
-        for judge, value in sharp.items():
-            print(f"{'':32} {judge}: {value:.2f} ± {rated.fit[f'{judge}_se']:.2f}")
+    pooled = correlation(method(every), human)
+    print(f"{'pooled':32} correlation of ratings with people's {pooled:.3f}")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from arena_kit.files import read_json
 from arena_kit.judging.quality.statuses import served_sentence
 from arena_kit.policy.constants import Phase
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.board import SCALES
 from arena_kit.reporting.tables import Table, number, percent, ranks_text, span
-from arena_kit.reporting.tournament_tables import SCALES, barred_text, missing_text
+from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record.record import open_record
 
 _FEW = 3  # models of a tier that are named

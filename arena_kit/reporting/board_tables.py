@@ -10,8 +10,8 @@ from arena_kit.policy.constants import Phase
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.rules import Badge, PublicationLabel
 from arena_kit.rating.claims.claims import two_digits
+from arena_kit.reporting.board import ABOUT
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, number, percent
-from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.validity.formats import flat
 from arena_kit.validity.leaderboard import BoardRow, Leaderboard
 from arena_kit.validity.sentences import order as decided

@@ -107,7 +107,7 @@ def test_a_batch_that_is_gone_pauses_and_is_named(slow: Emulator, ledger: Ledger
     with pytest.raises(PausedError, match=rf"does not know batch {batch_id} \(12 requests\)") as e:
         judged(slow, ledger)
     [intent] = ledger.open_intents()
-    assert f"arena-kit batches --give-up {intent.intent}" in str(e.value)
+    assert f"arena-kit ledger batches --give-up {intent.intent}" in str(e.value)
     assert sizes(slow) == []
 
     Batches(ledger=ledger, root=ledger.path.parent).give_up(intent.intent)
@@ -321,7 +321,7 @@ def test_results_that_never_arrive_are_left_for_later(emulator: Emulator, ledger
     with pytest.raises(ServiceError, match=r"has ended, but \d+ of its results do not arrive") as e:
         judged(emulator, ledger)
     [intent] = ledger.open_intents()
-    assert f"and pay again: arena-kit batches --give-up {intent.intent}" in str(e.value)
+    assert f"and pay again: arena-kit ledger batches --give-up {intent.intent}" in str(e.value)
     assert len(ledger) >= 6, "what had arrived is kept"
     emulator.faults.clear()
     assert set(statuses(judged(emulator, ledger))) == {Status.OK}

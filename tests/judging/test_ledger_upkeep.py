@@ -154,13 +154,13 @@ def test_there_is_nothing_to_back_up(ledger: Ledger, tmp_path: Path) -> None:
 
 
 def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) -> None:
-    """`arena-kit backup FILE` says how many answers the verified copy holds."""
+    """`arena-kit ledger backup FILE` says how many answers the verified copy holds."""
     answers = put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 3)
-    done = call("backup", "copy.sqlite")
+    done = call("ledger", "backup", "copy.sqlite")
     assert done.exit_code == 0, done.output
     assert done.stdout == "copy.sqlite: 3 answers, all as they were kept\n"
     assert Ledger(workspace / "copy.sqlite").get(answers) == answers
-    again = call("backup", "copy.sqlite")
+    again = call("ledger", "backup", "copy.sqlite")
     assert again.exit_code == 2
     assert "there is a file already" in again.stderr
 
@@ -333,7 +333,7 @@ def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
     damage_text(ledger, answers["key4"].text)
     words = (
         r"verdicts\.sqlite: the kept answer to 'tone\|q4\|ash\|beech#1' is damaged and not used; "
-        r"`arena-kit check --forget-damaged` .* again"
+        r"`arena-kit ledger check --forget-damaged` .* again"
     )
     with pytest.raises(DataError, match=words):
         ledger.get(answers)
@@ -365,28 +365,28 @@ def test_a_damaged_answer_stops_a_run_before_it_pays(emulator: Emulator, ledger:
 
 
 def test_check_finds_nothing_in_a_sound_ledger(workspace: Path) -> None:
-    """`arena-kit check` says how much it looked at, and ends with 0."""
+    """`arena-kit ledger check` says how much it looked at, and ends with 0."""
     put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 9)
-    done = call("check")
+    done = call("ledger", "check")
     assert done.exit_code == 0, done.output
     assert done.stdout.endswith("verdicts.sqlite: 9 answers, all as they were kept\n")
 
 
 def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Path) -> None:
-    """`arena-kit check` names damaged answers and ends with 2; `--forget-damaged` removes them,
-    says what asking them again may cost, and leaves a sound ledger.
+    """`ledger check` names damaged answers and ends with 2; `--forget-damaged` removes them and
+    says what asking them again may cost.
     """
     ledger = Ledger(workspace / ".arena_kit" / "verdicts.sqlite")
     answers = put_answers(ledger, 9)
     damage_text(ledger, answers["key4"].text)
     damage_text(ledger, answers["key7"].text)
-    done = call("check", ledger.path)
+    done = call("ledger", "check", ledger.path)
     assert done.exit_code == 2
     assert "the answer to 'tone|q4|ash|beech#1' is damaged" in done.stdout
     assert "the answer to 'tone|q7|ash|beech#1' is damaged" in done.stdout
     assert "--forget-damaged" in done.stderr
     assert len(ledger) == 9
-    done = call("check", "--forget-damaged")
+    done = call("ledger", "check", "--forget-damaged")
     assert done.exit_code == 0, done.output
     assert "2 damaged answers are forgotten; asking them again may cost $" in done.stdout
     assert set(ledger.get(answers)) == set(answers) - {"key4", "key7"}
@@ -401,8 +401,8 @@ def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
     left = []
     for at in (content.find(b"key5"), content.rfind(b"key5")):  # the index and the table
         replace_file(ledger.path, flipped(content, at + 3, 8))
-        assert call("check", ledger.path).exit_code == 2
-        assert call("check", ledger.path, "--forget-damaged").exit_code == 0
+        assert call("ledger", "check", ledger.path).exit_code == 2
+        assert call("ledger", "check", ledger.path, "--forget-damaged").exit_code == 0
         left.append(ledger.get(answers))
     without = {key: kept for key, kept in answers.items() if key != "key5"}
     assert left in ([answers, without], [without, answers])

@@ -165,7 +165,7 @@ class Batching:
             raise PausedError(
                 f"{intent.words} was sent to {intent.service.origin} with another key, and "
                 "whether it became a batch can be seen only with that key; use it, or, if it "
-                f"became none: arena-kit batches --give-up {intent.intent}"
+                f"became none: arena-kit ledger batches --give-up {intent.intent}"
             )
 
     def _wait(self, intents: Iterable[Intent]) -> None:
@@ -202,7 +202,7 @@ class Batching:
             raise PausedError(
                 f"the service does not know {intent.words}: if it belongs to another workspace, "
                 "use that workspace's key; to give it up and send its requests again: "
-                f"arena-kit batches --give-up {intent.intent}"
+                f"arena-kit ledger batches --give-up {intent.intent}"
             ) from None
         unknown_since.pop(batch_id, None)
         return batch
@@ -212,7 +212,8 @@ class Batching:
         if not batch.results_url:
             raise PausedError(
                 f"the service no longer keeps the results of {intent.words}; to send its "
-                f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
+                "requests again, and pay again: arena-kit ledger batches --give-up "
+                f"{intent.intent}"
             )
         awaited = self.ledger.awaited(intent)
         seen: dict[str, Answer] = {}
@@ -252,7 +253,8 @@ class Batching:
                 raise ServiceError(
                     f"{intent.words} has ended, but {len(awaited)} of its results do not arrive; "
                     "the service keeps them for 29 days: run again later, or, to send their "
-                    f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
+                    "requests again, and pay again: arena-kit ledger batches --give-up "
+                    f"{intent.intent}"
                 )
             if awaited:
                 time.sleep(next(waits))
@@ -284,7 +286,7 @@ def left_running(ledger: Ledger) -> str:
     names = ", ".join(intent.words for intent in intents)
     return (
         f"interrupted; still running at the service: {names}; running again or `arena-kit resume` "
-        "collects what the same requests need, `arena-kit batches` lists all"
+        "collects what the same requests need, `arena-kit ledger batches` lists all"
     )
 
 
