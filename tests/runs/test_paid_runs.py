@@ -251,7 +251,7 @@ def test_a_stopped_run_is_resumed(workspace: Path, kill: signal.Signals) -> None
         pytest.param(
             ("-p", "max_cost_usd", "0.01"),
             3,
-            r"forecast at \$.*more than max_cost_usd 0.01 allows",
+            "more than max_cost_usd 0.01 allows",
             marks=pytest.mark.slow,
         ),
         (("-p", "base_url", f"http://x/{KEY}"), 2, "base_url holds a key"),
