@@ -164,9 +164,9 @@ def _cautions(results: Mapping[str, Any]) -> list[str]:
 
 
 def _probed(manifest: Mapping[str, Any]) -> list[str]:
-    """What canaries and sentinels said of the judge, where they were asked."""
-    told = (manifest.get(name) or {} for name in ("preflight", "drift"))
-    return [" ".join(each["sentences"]) for each in told if each]
+    """What canaries said of the judge, where they were asked."""
+    preflight = manifest.get("preflight") or {}
+    return [" ".join(preflight["sentences"])] if preflight else []
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:

@@ -30,7 +30,6 @@ from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts
 from arena_kit.judging.quality.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
 from arena_kit.judging.quality.family import Families
 from arena_kit.judging.quality.gate import Rule
-from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.runs.record.battles import labels_of
@@ -87,9 +86,7 @@ class Plan:
         )
         again: Rejudged | None = None
         if which := params.rejudge:
-            which = str(root / which) if which.endswith(".json") else which
-            record = root / params.replay_from
-            pairing, again = rejudged(record, which, pairing, material, judge.model)
+            pairing, again = rejudged(root / params.replay_from, which, pairing, material)
         return cls(
             root=root,
             params=params,
@@ -156,14 +153,6 @@ class Plan:
         own = self.material
         return canary_pairs(own.rubrics, salt=own.salt, suite=suite, graded=own.graded)
 
-    @cached_property
-    def sentinels(self) -> Sentinels | None:
-        """What is asked again at every run; None where the parameters want none."""
-        n, replayed = self.params.sentinels, self.params.judge == "replay"
-        if not n or replayed or self.params.offline:
-            return None
-        return Sentinels.of(self.judge, self.ledger, self.pairing.pairs, self.material, n)
-
     def repeated(self, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
         """Those of some pairs that are asked twice; none of a recording, nor where the parameters
         want none.
@@ -186,15 +175,11 @@ class Plan:
 
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
-        """The requests that would be sent: canaries before a bulk, the bulk, repeats and
-        sentinels.
-        """
+        """The requests that would be sent: canaries before a bulk, the bulk and repeats."""
         canaries = [self.canaries if self.bulk else None, self.suite]
         asked = [request for each in canaries if each for request in each.requests()]
-        sentinels = self.sentinels
-        again = sentinels.requests(len(sentinels.looks) + 1) if sentinels else []
         twice = self.material.requests(self.repeated(self.asked), REPEAT)
-        return [*self.unanswered(asked), *self.bulk, *self.unanswered(twice), *again]
+        return [*self.unanswered(asked), *self.bulk, *self.unanswered(twice)]
 
     def unanswered(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
         """Those of some requests that the ledger cannot answer; equal ones once."""
