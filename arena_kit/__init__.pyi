@@ -3,11 +3,11 @@
 from arena_kit.battles.battle import Battle as Battle
 from arena_kit.battles.battle import Outcome as Outcome
 from arena_kit.battles.battle import Source as Source
-from arena_kit.battles.files import battles_from_frame as battles_from_frame
-from arena_kit.battles.files import read_battles as read_battles
-from arena_kit.battles.files import write_battles as write_battles
 from arena_kit.battles.log import BattleLog as BattleLog
+from arena_kit.battles.read import battles_from_frame as battles_from_frame
+from arena_kit.battles.read import read_battles as read_battles
 from arena_kit.battles.readers.format import Columns as Columns
+from arena_kit.battles.write import write_battles as write_battles
 from arena_kit.files import DataError as DataError
 from arena_kit.judging.asking.judge_pairs import OfflineError as OfflineError
 from arena_kit.judging.pairs.prompts import Pair as Pair
@@ -47,6 +47,8 @@ from arena_kit.reporting import tournament_tables as tournament_tables
 from arena_kit.reporting import vote_review as vote_review
 from arena_kit.reporting import weekly_plots as weekly_plots
 from arena_kit.reporting import weekly_tables as weekly_tables
+from arena_kit.reporting.board import Board as Board
+from arena_kit.reporting.board import rate as rate
 from arena_kit.runs.placement.study import PlacementStudy as PlacementStudy
 from arena_kit.runs.policy import PolicyStudy as PolicyStudy
 from arena_kit.runs.record.inputs import record_texts as record_texts

@@ -19,7 +19,7 @@ from arena_kit.policy.tally import check_single_votes
 from arena_kit.reporting import board_tables, weekly_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
-from arena_kit.reporting.tournament_tables import ABOUT
+from arena_kit.reporting.board import ABOUT
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, battles_of
 from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, Recorded, find_root
@@ -160,6 +160,7 @@ class PolicyStudy(Recorded):
         with self.record.failing():
             folder = self.record.path
             write_json(folder / "leaderboard.json", {"arena": self.arena} | to_dict(self.board))
+            board_tables.to_board(self.board, self.arena).write(folder)
             printed = board_tables.printed(self.board)
             write_text(folder / "leaderboard.csv", board_tables.every_metric(self.board).csv)
             write_text(folder / "leaderboard.md", printed.markdown)

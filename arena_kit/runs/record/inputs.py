@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.texts import BattleTexts
+from arena_kit.battles.read import BattleTexts, read_battles
 from arena_kit.files import DataError, file_hash, read_json, whole_file
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses, responses_file
 from arena_kit.runs.record.record import Record, open_record, recorded_parameters
@@ -39,7 +38,7 @@ Keeping = Literal["copy", "hashes"]
 #: from a record, which may be somebody else's.
 _NOT_REPLAYED = {
     "judge_model", "max_cost_usd", "allow_failed_judge", "transport", "prewarm", "preflight",
-    "sentinels", "repeats", "base_url", "key_variable", "offline", "rejudge", "run_dir",
+    "repeats", "base_url", "key_variable", "offline", "rejudge", "run_dir",
 }  # fmt: skip
 
 

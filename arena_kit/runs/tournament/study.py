@@ -10,11 +10,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
 from arena_kit.files import write_json
 from arena_kit.judging.asking.cost import Spending
-from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.calls import lengths_of
@@ -30,6 +29,7 @@ from arena_kit.rating.elo.method import PermutationElo, k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order, unread
+from arena_kit.reporting.board import Board, JudgeGate, board_of
 from arena_kit.reporting.tables import Shown
 from arena_kit.reporting.tournament_tables import about
 from arena_kit.runs.record import artifacts
@@ -40,7 +40,7 @@ from arena_kit.runs.settings.parameters import RunParams, parameters_in, paramet
 from arena_kit.runs.tournament import answers
 from arena_kit.runs.tournament import facts as tournament_facts
 from arena_kit.runs.tournament.ask import ask_judge, keep_failure, keep_judgments
-from arena_kit.runs.tournament.canaries import concerns, full_suite, look, preflight, repeated
+from arena_kit.runs.tournament.canaries import concerns, full_suite, preflight, repeated
 from arena_kit.runs.tournament.judge_gate import failed_pilot, held, ready_plan
 from arena_kit.runs.tournament.plan import Plan
 from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
@@ -120,15 +120,6 @@ class Study(Recorded):
         with self.record.failing(self._on_failure), bar as progress:
             return full_suite(self.plan, progress, self.plan.suite)
 
-    @cached_property
-    def drift(self) -> DriftReport | None:
-        """Whether the judge answers sentinels as in earlier runs; None where it was not asked."""
-        if self.plan.sentinels is None:
-            return None
-        _ = self.canaries
-        with judging_progress(self.record, unit="sentinel verdict") as progress:
-            return look(self.plan, progress)
-
     @property
     def judgments(self) -> list[Judgment]:
         """Every pair judged in both orders and settled, after the canaries."""
@@ -148,7 +139,6 @@ class Study(Recorded):
             judgments = self._judge(progress)
             took = monotonic() - began
             again = self._repeated(judgments)
-            _ = self.drift
             keep_judgments(
                 self.plan,
                 progress,
@@ -242,6 +232,28 @@ class Study(Recorded):
         """Per dimension, what has no rating and why: the dimension, or some entrants."""
         return self._rated[1]
 
+    @property
+    def board(self) -> Board:
+        """Ratings and claims of every dimension, Elo beside them, and the judge's gate."""
+        board = board_of(
+            self.strengths,
+            self.battles.by_dimension() if len(self.battles) else {},
+            beside={"elo": self.ratings},
+            dimensions=self.dimensions,
+            unrated=self.unrated,
+            margin=self.params.margin,
+            judged=True,
+        )
+        probes = self.canaries.sentences() if self.canaries else []
+        left_out = answers.left_out(self.record.read())
+        return board.model_copy(
+            update={
+                "title": self.plan.tournament.name,
+                "gate": JudgeGate(**self.gate.as_dict()),
+                "notes": [*board.notes, *probes, *left_out],
+            }
+        )
+
     @cached_property
     def winrates(self) -> list[dict[str, Any]]:
         """Wins, ties and inconsistent judgments of every pair and dimension."""
@@ -299,7 +311,7 @@ class Study(Recorded):
             return {}
         with self.record.failing(self._on_failure):
             write_battles(folder / "battles.jsonl", self.battles)  # records are compared as files
-            return told_changes(folder, again, self.plan.judge.model, self.judgments)
+            return told_changes(folder, again, self.plan.judge.model)
 
     def answer(self) -> RunAnswer:
         """What the run found, how sure that is, and what not to conclude; kept in answer.json."""
@@ -335,14 +347,10 @@ class Study(Recorded):
         return tournament_facts.facts(self.plan)
 
     def probes(self) -> dict[str, str]:
-        """What canaries and sentinels say of the judge, in words."""
-        canaries, drift = self.canaries, self.drift
-        return {
-            "canaries": " ".join(canaries.sentences())
-            if canaries
-            else "Canaries: none were asked.",
-            "drift": " ".join(drift.sentences()) if drift else "Drift: no sentinels were asked.",
-        }
+        """What canaries say of the judge, in words."""
+        report = self.canaries
+        said = " ".join(report.sentences()) if report else "Canaries: none were asked."
+        return {"canaries": said}
 
     def examples(self) -> Shown:
         """Some judgments with their texts, unless the record may hold only hashes of them."""
@@ -374,6 +382,7 @@ class Study(Recorded):
                 default_k=self.method.k,
                 margin=self.params.margin,
             )
+            self.board.write(self.record.path)
             rating = self.record.read()["rating"]
             engines = {dimension: each.engine for dimension, each in self.ratings.items()}
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
