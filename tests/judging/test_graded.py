@@ -18,7 +18,7 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Status
 from arena_kit.judging.verdicts.settle import to_battles
 from tests.emulator import Emulator
-from tests.samples import MATERIAL, PAIRS, ScriptedJudge, batch_judge, statuses, terms, verdict
+from tests.samples import MATERIAL, PAIRS, ScriptedJudge, batch_judge, options, statuses, verdict
 
 GRADED = replace(MATERIAL, graded=True)
 #: The keys of a pair under the embedded judge, as they were before verdicts could be graded.
@@ -29,7 +29,7 @@ BEFORE = [
 
 
 def judged(judge: Judge, ledger: Ledger, n: int = 1) -> list[Judgment]:
-    return judge_pairs(PAIRS[:n], GRADED, judge, ledger, terms=terms())
+    return judge_pairs(PAIRS[:n], GRADED, judge, ledger, options=options())
 
 
 def scripted(forward: str, backward: str) -> ScriptedJudge:

@@ -86,7 +86,7 @@ class Ledger:
         return int(n)
 
     @contextmanager
-    def held(self, run: str) -> Iterator[None]:
+    def locked(self, run: str) -> Iterator[None]:
         """Be the only process that spends; refuse while another one does.
 
         The lock is the operating system's, so it ends with its process however that ends;

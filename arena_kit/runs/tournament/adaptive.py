@@ -10,6 +10,7 @@ import numpy as np
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
+from arena_kit.judging.asking.cost import booked
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Calls, Round, Table
@@ -172,14 +173,12 @@ def _chosen(
 
 def _affordable(plan: Plan, pairs: Sequence[Pair], run: str) -> tuple[Pair, ...]:
     """The first pairs that what is left of the money pays for; all where nothing costs."""
-    if not plan.spends:
+    if plan.budget is None or not plan.spends:
         return tuple(pairs)
-    ledger = plan.ledger
-    left = plan.params.max_cost_usd - ledger.spent(run) - ledger.usd_unknown(run)
+    left = plan.params.max_cost_usd - booked(plan.ledger, run)
     requests = plan.material.requests(pairs)
     fresh = plan.unanswered(requests)
-    forecast = plan.terms(run, print).forecast(fresh)
-    costs = dict(zip(map(id, fresh), forecast, strict=True))
+    costs = dict(zip(map(id, fresh), plan.budget.forecast_each(fresh), strict=True))
     both = zip(requests[::2], requests[1::2], strict=True)
     each = [sum(costs.get(id(request), 0.0) for request in two) for two in both]
     return tuple(p for p, total in zip(pairs, np.cumsum(each), strict=True) if total <= left)

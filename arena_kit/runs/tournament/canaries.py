@@ -123,7 +123,7 @@ def _ready(
         return False
     run = progress.record.token
     if not plan.ledger.under_way(run):  # else an earlier try was allowed to send them
-        plan.terms(run, progress.say).allow([*fresh, *ahead])
+        plan.ask_options(run, progress.say).allow([*fresh, *ahead])
     progress.say(f"pre-flight: {len(fresh)} canaries first; {len(ahead)} requests wait for them")
     return True
 

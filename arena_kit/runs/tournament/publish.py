@@ -22,7 +22,7 @@ from arena_kit.reporting.board import Board, JudgeGate
 from arena_kit.reporting.tournament_tables import about
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.facts import caveats, run_facts
+from arena_kit.runs.tournament.facts import caveats, left_out, run_facts
 from arena_kit.runs.tournament.judge import Judgments, booked
 from arena_kit.runs.tournament.judge_gate import FILE as GATE_FILE
 from arena_kit.runs.tournament.plan import Plan
@@ -194,8 +194,7 @@ def write_record(
     record.update(unrated=board.unrated, rating=rating | {"engines": engines})
     _refuse_unusable(judgments)
     said = answer or _answer(board, judgments, sweep)
-    gate = JudgeGate.model_validate(judgments.gate.as_dict())
-    board.model_copy(update={"gate": gate}).write(folder)
+    _described(board, judgments).write(folder)
     write_json(folder / ANSWER_FILE, said.as_dict())
     if changed := _changes(judgments):
         write_json(folder / CHANGES_FILE, changed)
@@ -203,6 +202,15 @@ def write_record(
 
 def _answer(board: Board, judgments: Judgments, sweep: EloSweep | None) -> RunAnswer:
     return answer(board, judgments, sweep=sweep)
+
+
+def _described(board: Board, judgments: Judgments) -> Board:
+    """The board with the tournament's name, the judge's gate, and what was left out."""
+    canaries = judgments.canaries.sentences() if judgments.canaries else []
+    notes = [*board.notes, *canaries, *left_out(judgments.record.read())]
+    gate = JudgeGate(**judgments.gate.as_dict())
+    title = judgments.plan.tournament.name
+    return board.model_copy(update={"title": title, "gate": gate, "notes": notes})
 
 
 def _write_gate(judgments: Judgments) -> None:
