@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from arena_kit import to_battles, BattleLog, BradleyTerry, PlacementStudy, placement, read_battles
+from arena_kit import BattleLog, BradleyTerry, PlacementStudy, placement, read_battles, to_battles
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import read_yaml
 from tests.samples import ROOT, edited, judgments_of

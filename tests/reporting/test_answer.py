@@ -9,16 +9,26 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from arena_kit.runs.tournament.facts import asked_at, left_out
 
-from arena_kit import Judgments, answer, BradleyTerry, PermutationElo, tournament_tables
+from arena_kit import BradleyTerry, Judgments, PermutationElo, answer, tournament_tables
 from arena_kit.cli.board import show_board
 from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
 from arena_kit.reporting.html import clean_html
+from arena_kit.runs.tournament.facts import asked_at, left_out
 from tests.emulator import Emulator
-from tests.samples import batch_judge, copy_workspace, judgments_of, log_of, published, rated, ROOT, SMALL, won
+from tests.samples import (
+    ROOT,
+    SMALL,
+    batch_judge,
+    copy_workspace,
+    judgments_of,
+    log_of,
+    published,
+    rated,
+    won,
+)
 
 METHOD = BradleyTerry()
 

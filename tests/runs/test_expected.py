@@ -84,18 +84,18 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
     """
     found = expected("headline")
     assert found == expected("headline", "--from", pilot.record.path)
-    for dimension, rated in pilot.strengths.items():
+    for dimension, found_ratings in rated(pilot).fits["bradley_terry"].items():
         told = found[dimension]
         assert told["record"] == f"{pilot.record.path.name} (judge {pilot.plan.judge.model})"
         pairs = [(each["above"], each["below"]) for each in told["neighbours"]]
-        assert pairs == list(zip(rated.order, rated.order[1:], strict=False))
+        assert pairs == list(zip(found_ratings.order, found_ratings.order[1:], strict=False))
         chances = [each["chance"] for each in told["neighbours"]]
         assert told["expected_decided"] == pytest.approx(sum(chances))
         sizes = [each["gap"] / each["error"] for each in told["neighbours"]]
         assert chances[int(np.argmax(sizes))] == max(chances)
-        errors = claims.gap_errors(rated)
+        errors = claims.gap_errors(found_ratings)
         for each in told["neighbours"]:
-            at = rated.models.index(each["above"]), rated.models.index(each["below"])
+            at = found_ratings.models.index(each["above"]), found_ratings.models.index(each["below"])
             prompts = {"factuality": (16, 93)}.get(dimension, (20, 143))
             less = math.sqrt(prompts[0] / prompts[1])
             assert each["error"] == pytest.approx(less * errors[at], rel=0.1)
@@ -106,8 +106,8 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
 def test_the_same_run_is_expected_to_decide_what_it_decided(pilot: Judgments) -> None:
     """Where the ledger answers everything, the chances are what the record found."""
     found = expected("pilot", "-p", "strata", json.dumps(STRATA))
-    for dimension, rated in pilot.strengths.items():
-        states = [pair.state == "decided" for pair in claims.neighbours(rated)]
+    for dimension, found_ratings in rated(pilot).fits["bradley_terry"].items():
+        states = [pair.state == "decided" for pair in claims.neighbours(found_ratings)]
         assert [each["chance"] == 1 for each in found[dimension]["neighbours"]] == states
 
 
@@ -131,7 +131,7 @@ def test_a_placement_decides_no_order(pilot: Judgments) -> None:
     done = call("placement", "--from", pilot.record.path)
     assert done.exit_code == 2
     assert "--from is for tournaments" in done.output
-    done = call("headline", "--from", pilot.root / "params")
+    done = call("headline", "--from", pilot.plan.root / "params")
     assert done.exit_code == 2
     assert "not a run record" in done.output
 

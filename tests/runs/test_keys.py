@@ -117,13 +117,13 @@ def test_a_key_in_parameters_stops_every_door(workspace: Path) -> None:
 def test_an_address_holds_no_credentials(address: str) -> None:
     """User, password and query are refused in base_url, as is anything but http and https."""
     with pytest.raises(DataError, match="base_url: must "):
-        validated(RunParams, {"base_url": address}, "here")
+        override(FILE, {"judge.base_url": address}, "here")
 
 
 def test_a_password_in_an_address_is_not_repeated() -> None:
     """The refusal of an address with a password does not show the password."""
     with pytest.raises(DataError, match="base_url: must hold no user") as caught:
-        validated(RunParams, {"base_url": "http://user:hunter2hunter2@127.0.0.1/v1"}, "here")
+        override(FILE, {"judge.base_url": "http://user:hunter2hunter2@127.0.0.1/v1"}, "here")
     assert "hunter2" not in str(caught.value)
 
 
@@ -140,7 +140,7 @@ def test_a_key_in_a_tournament_file_is_not_repeated(workspace: Path) -> None:
 
 def test_a_good_address_loses_its_last_slash() -> None:
     """An address is kept as it is, but for the slash at its end."""
-    assert validated(RunParams, {"base_url": "https://a.example/v1/"}, "x").base_url == (
+    assert override(FILE, {"judge.base_url": "https://a.example/v1/"}, "x").judge.base_url == (
         "https://a.example/v1"
     )
 

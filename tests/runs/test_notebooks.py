@@ -227,23 +227,13 @@ def test_compare(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     assert found.n_shared == 2 * 6 * (6 + 9 + 9)
     assert found.flips
     assert any(delta.change for delta in found.deltas)
-    done = CliRunner().invoke(main, ["compare", str(first), str(second)])
+    done = CliRunner().invoke(main, ["runs", "compare", str(first), str(second)])
     assert done.exit_code == 0, done.stderr
     assert "tournament.judge.baseline.noise" in done.stdout
     assert f"{len(found.flips)} of {found.n_shared} shared" in done.stdout
-    same = CliRunner().invoke(main, ["compare", str(first), str(first)])
+    same = CliRunner().invoke(main, ["runs", "compare", str(first), str(first)])
     assert "no difference" in same.stdout
     assert "0 of" in same.stdout
-
-
-def test_sweep_without_ratings(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`k_sweep` on a judge that only ties says that there is no order to ask about."""
-    path = workspace / "params" / "tournament.yaml"
-    path.write_text(path.read_text().replace("tie_margin: 0.02", "tie_margin: 100"))
-    report = report_of("k_sweep", workspace, **SMALL)
-    capsys.readouterr()
-    show_board(report.parent)
-    assert "not rated" in capsys.readouterr().out
 
 
 def test_report_is_clean(pilot: subprocess.CompletedProcess[str]) -> None:

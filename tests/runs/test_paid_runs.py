@@ -281,7 +281,7 @@ def test_refused_runs(
         ({"max_cost_usd": 0.0}, "must be paid: set max_cost_usd"),
         ({"judge_model": "claude-9"}, "no price is known for the model 'claude-9'"),
         ({"judge_model": "baseline/lexical-v1"}, "needs a model, .*which is the embedded judge"),
-        ({"judge": "openai_compatible"}, "needs base_url"),
+        ({"judge": "openai_compatible"}, "needs judge.base_url"),
         ({"judge": "openai_compatible", "base_url": "https://far.example/v1"}, "no price is known"),
     ],
 )

@@ -87,7 +87,7 @@ def test_rate_says_that_it_is_at_work(tmp_path: Path) -> None:
     """`rate` says what it reads and how many battles it rates, where that takes a while."""
     write_battles(tmp_path / "votes.jsonl", log_of(won("ash", "beech", 20, 12)))
     code = (
-        "from arena_kit.runs import progress; progress.PATIENCE = 0\n"
+        "from arena_kit.runs.record import progress; progress.PATIENCE = 0\n"
         "from arena_kit.cli.main import main; main()"
     )
     written = in_a_terminal(code, "rate", "votes.jsonl", cwd=tmp_path)

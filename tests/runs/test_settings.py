@@ -137,7 +137,7 @@ def test_a_notebook_passes_its_globals() -> None:
     assert parameters_in(RunParams, values | {"study": 2, "n_prems": 3}) == values
     assert parameters_in(RunParams, None) == {}
     del values["seed"], values["offline"]
-    with pytest.raises(DataError, match="the parameters cell must name offline, seed, too"):
+    with pytest.raises(DataError, match="the parameters cell must name seed, offline, too"):
         parameters_in(RunParams, values)
 
 
