@@ -523,12 +523,17 @@ SMALL: dict[str, Any] = {
 }
 
 
-def plan_of(mode: str = "pilot", **given: Any) -> Plan:
-    """The plan of a notebook; what is no parameter of its own is a setting of its file."""
+def parameters(mode: str, **given: Any) -> dict[str, Any]:
+    """Parameters of a notebook; what is none of its own is a setting of its tournament file."""
     own = {name: value for name, value in given.items() if name in parameters_of(mode).model_fields}
     section = {"n_perms": "elo", "margin": "report", "inputs": "report"}
     more = {f"{section.get(n, 'judge')}.{n}": v for n, v in given.items() if n not in own}
-    return read_plan(mode, **own | {"overrides": own.get("overrides", {}) | more})
+    return own | {"overrides": own.get("overrides", {}) | more}
+
+
+def plan_of(mode: str = "pilot", **given: Any) -> Plan:
+    """The plan of a notebook by `parameters`."""
+    return read_plan(mode, **parameters(mode, **given))
 
 
 def judgments_of(mode: str = "pilot", **given: Any) -> Judgments:

@@ -19,6 +19,7 @@ from arena_kit import Judgments, claims
 from arena_kit.cli.main import main
 from arena_kit.rating.claims.power import DESIGN_EFFECT
 from tests.samples import copy_workspace, judgments_of, published
+from tests.samples import rated as board_of
 
 DIMENSIONS = ["factuality", "calibration", "clinical_utility"]
 STRATA = {"open_recall": 4, "vignette": 10, "curated": 6}
@@ -84,18 +85,21 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
     """
     found = expected("headline")
     assert found == expected("headline", "--from", pilot.record.path)
-    for dimension, found_ratings in rated(pilot).fits["bradley_terry"].items():
+    for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
         told = found[dimension]
         assert told["record"] == f"{pilot.record.path.name} (judge {pilot.plan.judge.model})"
         pairs = [(each["above"], each["below"]) for each in told["neighbours"]]
-        assert pairs == list(zip(found_ratings.order, found_ratings.order[1:], strict=False))
+        assert pairs == list(zip(rated.order, rated.order[1:], strict=False))
         chances = [each["chance"] for each in told["neighbours"]]
         assert told["expected_decided"] == pytest.approx(sum(chances))
         sizes = [each["gap"] / each["error"] for each in told["neighbours"]]
         assert chances[int(np.argmax(sizes))] == max(chances)
-        errors = claims.gap_errors(found_ratings)
+        errors = claims.gap_errors(rated)
         for each in told["neighbours"]:
-            at = found_ratings.models.index(each["above"]), found_ratings.models.index(each["below"])
+            at = (
+                rated.models.index(each["above"]),
+                rated.models.index(each["below"]),
+            )
             prompts = {"factuality": (16, 93)}.get(dimension, (20, 143))
             less = math.sqrt(prompts[0] / prompts[1])
             assert each["error"] == pytest.approx(less * errors[at], rel=0.1)
@@ -106,8 +110,8 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
 def test_the_same_run_is_expected_to_decide_what_it_decided(pilot: Judgments) -> None:
     """Where the ledger answers everything, the chances are what the record found."""
     found = expected("pilot", "-p", "strata", json.dumps(STRATA))
-    for dimension, found_ratings in rated(pilot).fits["bradley_terry"].items():
-        states = [pair.state == "decided" for pair in claims.neighbours(found_ratings)]
+    for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
+        states = [pair.state == "decided" for pair in claims.neighbours(rated)]
         assert [each["chance"] == 1 for each in found[dimension]["neighbours"]] == states
 
 

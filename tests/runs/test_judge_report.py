@@ -16,7 +16,7 @@ from arena_kit.judging.quality.gate import Level
 from arena_kit.reporting import judge_report
 from arena_kit.reporting.answer import QUESTIONS
 from tests.emulator import Emulator
-from tests.samples import edited, record_of
+from tests.samples import edited, parameters, record_of
 
 BASELINE = "baseline/lexical-v1"
 MODEL = "claude-sonnet-5-5"
@@ -53,7 +53,9 @@ def test_real_judges_of_one_file_side_by_side(
     the embedded judge has a row that says why it was not asked, and the terminal says the same.
     """
     file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
-    report = JudgeStudy.open(verdicts=file, columns=JUDGES, labels_winner="human")
+    report = JudgeStudy.open(
+        verdicts=file, columns=JUDGES, overrides={"judge.labels_winner": "human"}
+    )
     gpt4, claude, gpt35, embedded = report.judges
     levels = [each.gate.level for each in (gpt4, claude, gpt35)]
     assert levels == [Level.TRUSTED, Level.CAUTION, Level.FAILED]
@@ -80,7 +82,7 @@ def test_real_judges_of_one_file_side_by_side(
 
 def test_the_embedded_judge_is_asked_all_canaries(few: Path) -> None:
     """It costs nothing, it is the only row, and its gate counts the canaries."""
-    report = JudgeStudy.open(**FEW)
+    report = JudgeStudy.open(**parameters("judge_report", **FEW))
     (only,) = report.judges
     assert (only.judge, only.usd) == (BASELINE, 0.0)
     assert only.canaries is not None
@@ -119,7 +121,7 @@ def test_records_are_compared_on_the_pairs_they_share(few: Path, emulator: Emula
 
 def test_a_paid_judge_stands_beside_the_embedded_one(few: Path, emulator: Emulator) -> None:
     """The report asks the judge for all canaries and the pairs; what that costs was forecast."""
-    report = JudgeStudy.open(**paid(emulator))
+    report = JudgeStudy.open(**parameters("judge_report", **paid(emulator)))
     first, second = report.judges
     assert (first.judge, second.judge) == (MODEL, BASELINE)
     assert first.seconds is not None

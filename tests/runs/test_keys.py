@@ -14,16 +14,16 @@ from click.testing import CliRunner
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from arena_kit.judging.judges.base import PaidJudge, Price
-from arena_kit.runs.settings.files import AnthropicSettings, read_tournament, validated
+from arena_kit.runs.settings.files import AnthropicSettings, override, read_tournament
 from arena_kit.runs.settings.judges import Backend
 from arena_kit.runs.settings.keys import read_key, refuse_keys
-from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.generate import Generation
-from tests.samples import plan_of
+from tests.samples import ROOT, plan_of
 
 LOOKS = "sk-ant-api03-AbCdEfGhIjKlMnOp"
 PLAIN = "f00dfeedf00dfeed"  # a key that looks like nothing in particular
 NAME = "ANTHROPIC_API_KEY"
+FILE = read_tournament(ROOT / "params" / "tournament.yaml")
 
 # Refusing keys in parameters
 

@@ -19,17 +19,14 @@ import yaml
 from click.testing import CliRunner, Result
 from papermill.cli import papermill
 
-from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.runs.notebook import kernel
 from arena_kit.runs.notebook import run as notebooks
 from arena_kit.runs.record.compare import compare_records
 from arena_kit.runs.record.record import Record
 from tests.samples import (
-    SMALL,
     TOURNAMENT_ARTIFACTS,
     copy_workspace,
-    report_of,
     without_report,
 )
 

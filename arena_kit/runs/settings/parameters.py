@@ -100,6 +100,16 @@ class JudgeReportParams(RunParams):
         """Whether verdicts are read, and no judge is asked."""
         return bool(self.records or self.verdicts)
 
+    def override(self, file: TournamentFile) -> TournamentFile:
+        """The tournament file with this run's overrides; labels in a column of their own stand in
+        the file of verdicts unless another is named.
+        """
+        file = super().override(file)
+        if not self.verdicts or file.judge.labels or file.judge.labels_winner == "winner":
+            return file
+        judge = file.judge.model_copy(update={"labels": Path(self.verdicts)})
+        return file.model_copy(update={"judge": judge})
+
 
 class ArenaParams(Strict):
     """How a new model's battles are drawn, answered and judged; read where `judged` is empty.
