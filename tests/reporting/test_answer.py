@@ -16,7 +16,7 @@ from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
 from arena_kit.reporting.html import clean_html
-from arena_kit.runs.tournament.facts import asked_at, left_out
+from arena_kit.runs.tournament.publish import asked_at, left_out
 from tests.emulator import Emulator
 from tests.samples import (
     ROOT,
