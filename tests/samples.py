@@ -35,7 +35,7 @@ from arena_kit.judging.asking.terms import AskingTerms, Pace
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, responses_file
-from arena_kit.judging.quality.canaries.pairs import canary_pairs
+from arena_kit.judging.quality.canaries import canary_pairs
 from arena_kit.judging.verdicts.records import (
     Answer,
     JudgeRequest,

@@ -87,7 +87,7 @@ def test_a_judge_that_reads_is_not_failed_and_the_record_keeps_why(
     kept = json.loads((record.path / "judge_gate.json").read_text())
     assert kept["sentence"] == study.gate.sentence
     assert kept["level"] == "usable with caution"
-    assert [row["dimension"] for row in kept["quality"]["dimensions"]] == study.dimensions
+    assert {row["dimension"] for row in kept["measures"]} == {*study.dimensions, ""}
     assert record.read()["judge_gate"] == {"level": kept["level"], "sentence": kept["sentence"]}
     show_board(record.path)
     assert study.gate.sentence in " ".join(capsys.readouterr().out.split())
@@ -112,9 +112,8 @@ def test_a_judge_that_prefers_its_family_fails_by_what_others_say(workspace: Pat
         study = Study.open("pilot", **paid(emulator))
         assert "family" in failed(study)
     assert study.record.read()["labels"]["file"].endswith("battles.jsonl")
-    strata = study.quality.dimensions[0].people
-    assert strata is not None
-    assert set(strata.strata) == {"open_recall", "vignette"}
+    strata = {row.stratum for row in study.quality.measures if row.measure == "agreement"}
+    assert strata == {"", "open_recall", "vignette"}
 
 
 @pytest.mark.parametrize("wrong", ["gate", "labels"])
@@ -203,10 +202,9 @@ def test_the_embedded_judge_is_not_called_fit(workspace: Path) -> None:
 def test_a_placement_holds_its_judge_against_people(workspace: Path) -> None:
     """Verdicts from a file and people's votes on the same battles."""
     study = PlacementStudy.open(model="dogwood", n_bootstraps=100)
-    (found,) = study.quality.dimensions
-    assert found.people is not None
-    assert found.people.decided.rate.n > 100
-    assert found.position.flips.value is not None
-    assert found.position.slot_a.value is None, "settled battles do not tell the slot"
+    (dimension,) = study.quality.dimensions
+    assert study.quality.find("agreement", dimension).n > 100
+    assert study.quality.find("flips", dimension).value is not None
+    assert study.quality.find("slot_a", dimension).value is None, "settled battles tell no slot"
     record = study.save()
     assert record.read()["judge_gate"]["sentence"] == study.gate.sentence

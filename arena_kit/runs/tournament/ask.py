@@ -10,8 +10,7 @@ from arena_kit.files import write_jsonl
 from arena_kit.judging.asking.judge_pairs import Material, OfflineError, judge_pairs
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.quality.position import position_bias
-from arena_kit.judging.quality.statuses import served_by_others, served_warning
+from arena_kit.judging.quality.measures import position_bias, served_by_others, served_warning
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
 from arena_kit.runs.record.artifacts import write_verdicts

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.files import write_json
-from arena_kit.judging.quality.gate import Gate, Level, Measure, Rule, UnfitJudgeError
+from arena_kit.judging.quality.estimates import Measure
+from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.runs.record.record import Record, readable_records, runs_folder
 from arena_kit.runs.tournament.plan import Plan
@@ -29,7 +30,7 @@ def held(
     `more` was measured beside its verdicts; `note` is to be said with the judgement.
     """
     outcome = quality.gate(rules, more=more, note=note)
-    whole = outcome.as_dict() | {"quality": quality.as_dict()}
+    whole = outcome.as_dict() | {"measures": [row.as_dict() for row in quality.measures]}
     write_json(record.path / FILE, whole)
     record.update(judge_gate={"level": str(outcome.level), "sentence": outcome.sentence})
     return outcome

@@ -17,10 +17,10 @@ from arena_kit.judging.asking.cost import Spending
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.calls import lengths_of
-from arena_kit.judging.quality.canaries.report import CanaryReport
+from arena_kit.judging.quality.canary_report import CanaryReport
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.quality.position import PositionBias, position_bias
+from arena_kit.judging.quality.measures import PositionBias, position_bias
 from arena_kit.judging.verdicts.records import JudgeRequest, Judgment, Status
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.rating.base import RatingError, Ratings
@@ -263,7 +263,7 @@ class Study(Recorded):
                 self.record,
                 self.quality,
                 self.plan.rules,
-                more=suite.measures() if suite else concerns(self.canaries, self.plan.rules),
+                more=suite.measures if suite else concerns(self.canaries, self.plan.rules),
                 note=earlier and f"This run was allowed although {earlier}.",
             )
 
