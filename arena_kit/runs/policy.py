@@ -160,6 +160,7 @@ class PolicyStudy(Recorded):
         with self.record.failing():
             folder = self.record.path
             write_json(folder / "leaderboard.json", {"arena": self.arena} | to_dict(self.board))
+            board_tables.to_board(self.board, self.arena).write(folder)
             printed = board_tables.printed(self.board)
             write_text(folder / "leaderboard.csv", board_tables.every_metric(self.board).csv)
             write_text(folder / "leaderboard.md", printed.markdown)

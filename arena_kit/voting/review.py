@@ -19,6 +19,7 @@ from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.reporting import vote_review
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.board import board_of
 from arena_kit.reporting.vote_review import Boards
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, voted
 from arena_kit.runs.record.inputs import keep_inputs
@@ -168,6 +169,9 @@ class ReviewStudy(Recorded):
             write_text(folder / "standing_out.csv", vote_review.standing_out(tests).csv)
             write_text(folder / "boards.csv", vote_review.boards(boards).csv)
             write_json(folder / ANSWER_FILE, answer.as_dict())
+            after = {"without_voters": {"": boards.after}} if boards.after else {}
+            board = board_of({"": boards.before}, {"": self.votes.battles}, beside=after)
+            board.model_copy(update={"title": self._arena}).write(folder)
             counts = {"tested": len(tests.tests), "standing_out": len(tests.standing_out)}
             self.record.update(voters=counts)
         return self.record.close()

@@ -157,7 +157,7 @@ def test_the_forecast_counts_only_what_is_asked(first: Path, service: Emulator) 
 
 
 def test_a_paid_judge_needs_a_cap(first: Path, service: Emulator) -> None:
-    with pytest.raises(DataError, match="spends money: set max_cost_usd"):
+    with pytest.raises(DataError, match="must be paid: set max_cost_usd"):
         again(first, **PAID)
 
 

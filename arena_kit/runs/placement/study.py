@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.battle import Source
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, write_csv, write_json
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.quality.calls import lengths_of
@@ -24,12 +24,14 @@ from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import placement, tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.board import JudgeGate
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs.placement import facts as placement_facts
 from arena_kit.runs.placement.artifacts import (
     bootstrap_rows,
     elo_ratings,
     judged_battles,
+    placement_board,
     placement_summary,
 )
 from arena_kit.runs.placement.ask import ArenaRun
@@ -314,6 +316,9 @@ class PlacementStudy(Recorded):
             write_json(folder / "elo_ratings.json", ratings)
             write_json(folder / ANSWER_FILE, self.answer().as_dict())
             write_json(folder / "placement.json", placement_summary(placed) | self._in_votes())
+            in_votes = str(self._in_votes().get("in_votes") or "")
+            board = placement_board(placed, self.arena, in_votes)
+            board.model_copy(update={"gate": JudgeGate(**self.gate.as_dict())}).write(folder)
             write_csv(
                 folder / "bootstrap_ratings.csv", bootstrap_rows(placed.joint), placed.joint.models
             )

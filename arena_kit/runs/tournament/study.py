@@ -10,8 +10,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
 from arena_kit.files import write_json
 from arena_kit.judging.asking.cost import Spending
 from arena_kit.judging.judges.baseline import unread_rubrics
@@ -29,6 +29,7 @@ from arena_kit.rating.elo.method import PermutationElo, k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order, unread
+from arena_kit.reporting.board import Board, JudgeGate, board_of
 from arena_kit.reporting.tables import Shown
 from arena_kit.reporting.tournament_tables import about
 from arena_kit.runs.record import artifacts
@@ -231,6 +232,28 @@ class Study(Recorded):
         """Per dimension, what has no rating and why: the dimension, or some entrants."""
         return self._rated[1]
 
+    @property
+    def board(self) -> Board:
+        """Ratings and claims of every dimension, Elo beside them, and the judge's gate."""
+        board = board_of(
+            self.strengths,
+            self.battles.by_dimension() if len(self.battles) else {},
+            beside={"elo": self.ratings},
+            dimensions=self.dimensions,
+            unrated=self.unrated,
+            margin=self.params.margin,
+            judged=True,
+        )
+        probes = self.canaries.sentences() if self.canaries else []
+        left_out = answers.left_out(self.record.read())
+        return board.model_copy(
+            update={
+                "title": self.plan.tournament.name,
+                "gate": JudgeGate(**self.gate.as_dict()),
+                "notes": [*board.notes, *probes, *left_out],
+            }
+        )
+
     @cached_property
     def winrates(self) -> list[dict[str, Any]]:
         """Wins, ties and inconsistent judgments of every pair and dimension."""
@@ -359,6 +382,7 @@ class Study(Recorded):
                 default_k=self.method.k,
                 margin=self.params.margin,
             )
+            self.board.write(self.record.path)
             rating = self.record.read()["rating"]
             engines = {dimension: each.engine for dimension, each in self.ratings.items()}
             self.record.update(unrated=self.unrated, rating=rating | {"engines": engines})
