@@ -170,7 +170,10 @@ def list_voters(store: str, as_json: bool) -> None:
         for each in voters
     ]
     table = Table(rows=rows, title="Voters", left=["voter", "removed"], nowrap=["voter"])
-    echo_json(rows, ensure_ascii=False) if as_json else terminal.show_table(table)
+    if as_json:
+        echo_json(rows, ensure_ascii=False)
+    else:
+        terminal.show_table(table)
 
 
 @votes.command("export")
