@@ -409,10 +409,10 @@ def test_a_cost_with_a_key_is_counted(
     workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a key the service counts: 3.2 bytes a token here, so 15/16 of the estimate."""
-    estimate = cost("-p", "base_url", emulator.base_url)["forecast"]
+    estimate = cost("-p", "judge.base_url", emulator.base_url)["forecast"]
     assert emulator.requests == []
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    counted = cost("-p", "base_url", emulator.base_url)["forecast"]
+    counted = cost("-p", "judge.base_url", emulator.base_url)["forecast"]
     assert counted["counted"] == "count_tokens on 20 of the requests, scaled by length"
     assert counted["requests"] == N_ASKED
     for name in ("system_tokens", "user_tokens"):

@@ -12,7 +12,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import write_json
 from arena_kit.judging.asking.cost import dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge
-from arena_kit.judging.quality.statuses import served_sentence
+from arena_kit.judging.quality.measures import served_sentence
 from arena_kit.judging.verdicts.records import Status
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.rating.base import RatingError, Ratings
@@ -26,7 +26,7 @@ from arena_kit.reporting.tournament_tables import about, barred_text, missing_te
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.judge import Judgments, booked
-from arena_kit.runs.tournament.judge_gate import FILE as GATE_FILE
+from arena_kit.runs.tournament.judge_gate import write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, Plan, is_lexical, prompts_text
 from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
 from arena_kit.runs.tournament.rejudge import told_changes
@@ -178,7 +178,7 @@ def write_record(
 ) -> None:
     """Write the artifacts of a run; its record stays open."""
     plan, record, folder = judgments.plan, judgments.record, judgments.record.path
-    _write_gate(judgments)
+    write_gate(record, judgments.gate, judgments.quality)
     battles = to_battles(judgments)
     swept = sweep or sweep_elo(battles, plan)
     artifacts.write_results(
@@ -215,14 +215,6 @@ def _described(board: Board, judgments: Judgments) -> Board:
     gate = JudgeGate(**judgments.gate.as_dict())
     title = judgments.plan.tournament.name
     return board.model_copy(update={"title": title, "gate": gate, "notes": notes})
-
-
-def _write_gate(judgments: Judgments) -> None:
-    gate = judgments.gate
-    whole = gate.as_dict() | {"quality": judgments.quality.as_dict()}
-    write_json(judgments.record.path / GATE_FILE, whole)
-    short = {"level": str(gate.level), "sentence": gate.sentence}
-    judgments.record.update(judge_gate=short)
 
 
 def _refuse_unusable(judgments: Judgments) -> None:
