@@ -225,8 +225,8 @@ def test_all_entrants_are_filled_unless_some_are_named(arena: Arena) -> None:
 
 
 def test_a_failed_prompt_is_told_and_asked_again(arena: Arena) -> None:
-    """A prompt that fails unpaid or has no message is missing from the file, told in the record,
-    and asked by the next run.
+    """A prompt that fails unpaid is missing from the file, told in the record, and asked by the
+    next run.
     """
     bad = arena.prompts[2]
 
@@ -240,11 +240,15 @@ def test_a_failed_prompt_is_told_and_asked_again(arena: Arena) -> None:
     assert made["failed"] == {bad["prompt_id"]: "invalid_request_error: Not this one."}
     assert len(arena.rows()) == N - 1
     arena.emulator.settings.behaviour = "reader"
+    assert arena.generate().read()["entrants"]["plain"]["failed"] == {}
+    assert arena.complete()
+
+
+def test_a_result_without_a_message_is_no_response(arena: Arena) -> None:
+    """What the service failed to deliver does not compete as an empty answer."""
     arena.emulator.faults.add(Fault(on="item", kind="message_null", count=1))
     arena.generate()
     assert len(arena.rows()) == N - 1
-    assert arena.generate().read()["entrants"]["plain"]["failed"] == {}
-    assert arena.complete()
 
 
 def test_a_refusal_is_a_response_with_its_status(arena: Arena) -> None:

@@ -16,8 +16,8 @@ from arena_kit.judging.verdicts.records import Judgment, Margin, Slot, Status, V
 from arena_kit.judging.verdicts.settle import presentations as both_orders
 from arena_kit.judging.verdicts.settle import settle
 from arena_kit.runs.record.inputs import replay_parameters
-from arena_kit.runs.tournament.rejudge import changes, unsure
 from arena_kit.runs.settings.parameters import RunParams
+from arena_kit.runs.tournament.rejudge import changes, unsure
 from tests.emulator import Emulator
 from tests.samples import (
     call,
@@ -232,7 +232,11 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
         ("first", ("-p", "elo.n_perms", "x"), "n_perms"),
         ("first", ("-p", "judge.replay_from", "params/pilot.yaml"), "is no record"),
         ("first", ("-p", "judge.replay_from", ""), "rejudge needs replay_from"),
-        ("first", ("-p", "judge.rejudge", "some"), "rejudge: Input should be '', 'all' or 'unsure'"),
+        (
+            "first",
+            ("-p", "judge.rejudge", "some"),
+            "Input should be '', 'all' or 'unsure'",
+        ),
         ("first", ("-p", "judge", "replay"), "replay only repeats one"),
     ],
 )
