@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, Outcome, RatingError, Ratings
-from arena_kit.rating.elo.replay import Games
 from arena_kit.rating.glicko2 import replay as glicko2_replay
-from arena_kit.rating.glicko2 import steps as glicko2_steps
+from arena_kit.rating.glicko2 import replay as glicko2_steps
 from arena_kit.rating.glicko2.method import Glicko2, GlickoState
-from arena_kit.rating.glicko2.replay import GlickoRule, States, replay, replay_sets
-from arena_kit.rating.glicko2.steps import SCALE
+from arena_kit.rating.glicko2.replay import SCALE, GlickoRule, States, replay, replay_sets
+from arena_kit.rating.resampling import Games
 from tests import naive
 
 PLAIN = Glicko2(evidence_replicates=0)
@@ -359,7 +358,7 @@ def test_engines_agree(periods: bool) -> None:
     found = []
     for compiled in (False, True):
         final = replay(games, *fresh(8), period=period, compiled=compiled)
-        trace = glicko2_replay.replay_traced(games, *fresh(8), period=period, compiled=compiled)
+        trace = replay(games, *fresh(8), period=period, traced=True, compiled=compiled)
         again = replay_sets(games, *fresh(8), sets, sizes, period=period, compiled=compiled)
         found.append([final.mu, final.var, final.s, trace.mu, trace.var, trace.s, again])
     for plain, compiled in zip(*found, strict=True):
