@@ -132,7 +132,7 @@ def rate_boards(
         raise RatingError("covariates are not streamed; rate fewer battles in memory")
     boards, unrated = _boards(method, stream.cells, only)
     ways = _ways(stream, method.cluster)
-    weighted = bool(np.any(stream.cells.weight != stream.cells.count))
+    weighted = bool(np.any(stream.cells.log.weights() != stream.cells.count))
     with one_thread():
         if not stream.ways or (not ways and not weighted):  # their counts say it all
             rated = {
@@ -148,10 +148,10 @@ def dimensions(cells: CellTable, only: str | None = None) -> Iterator[tuple[str,
     """The dimensions of a stream (or one of them), and their rows in its table; '' where battles
     name none.
     """
-    if cells.dimension is None:
+    if cells.log.dimension is None:
         yield "", np.arange(len(cells))
         return
-    names, codes = [*cells.dimension.names, ""], cells.dimension.codes
+    names, codes = [*cells.log.dimension.names, ""], cells.log.dimension.codes
     for code in np.unique(codes):
         if only is None or names[code] == only:
             yield str(names[code]), np.flatnonzero(codes == code)
@@ -173,7 +173,7 @@ def _boards(
 
 
 def _board(method: BradleyTerry, cells: CellTable, rows: NDArray[np.intp], first: int) -> Board:
-    log, count = cells.log().select(rows), cells.count[rows]
+    log, count = cells.log.select(rows), cells.count[rows]
     number = np.arange(len(log))
     kept, _ = method.kept(replace(log, covariates={"number": number.astype(float)}))
     own = np.asarray((kept.covariates or {})["number"], np.intp)
