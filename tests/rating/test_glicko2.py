@@ -368,13 +368,11 @@ def test_engines_agree(periods: bool) -> None:
 
 def test_large_logs_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the stated number of votes on the compiled engine runs; below it, never."""
-    from arena_kit.rating import kernels
-
     used: list[int] = []
-    kernel = kernels.glicko2_votes
+    kernel = glicko2_replay._votes_kernel
     monkeypatch.setattr(glicko2_replay, "COMPILED_FROM", 100)
     monkeypatch.setattr(
-        kernels, "glicko2_votes", lambda votes, *more: (used.append(1), kernel(votes, *more))
+        glicko2_replay, "_votes_kernel", lambda votes, *more: (used.append(1), kernel(votes, *more))
     )
     replay(random_games(99), *fresh(8))
     assert not used

@@ -101,7 +101,7 @@ class Glicko2:
     RD says how far the next votes may move a rating, not how sure the evidence makes it: with
     per-vote updates and volatility 0.06 it stops falling at about 60, however much evidence
     there is. How sure one can be of a rating is the evidence interval (`ci_low`, `ci_high`):
-    whole questions are drawn again with replacement and replayed anew.
+    whole questions are drawn again and replayed anew.
 
     Parameters
     ----------
