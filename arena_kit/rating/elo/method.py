@@ -60,7 +60,7 @@ class PermutationElo:
     that. What remains of it is `sem`, the Monte-Carlo error of the average: it says how
     well the average is known, not how well the models are. How sure one can be of a
     rating is the evidence interval (`ci_low`, `ci_high`): whole questions are drawn again
-    with replacement and rated anew. A model that lost, or won, every battle has none, as does
+    and rated anew. A model that lost, or won, every battle has none, as does
     one seen on few questions: `no_interval` says why. Where K is too small for so few battles,
     ratings are drawn towards the start and intervals do not hold the truth: `notes` says so.
 
