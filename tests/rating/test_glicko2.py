@@ -538,14 +538,6 @@ def test_interval_has_the_scale_of_the_ratings() -> None:
         assert getattr(there, name) == pytest.approx(getattr(here, name) - 1400, abs=1e-9)
 
 
-def test_resamples_keep_the_order() -> None:
-    """The votes of a resample are replayed in the order of the log, however they were drawn."""
-    games = random_games(200)
-    drawn = np.random.default_rng(4).permutation(200).astype(np.int32)[None, :]
-    found = replay_sets(games, *fresh(8), drawn, np.array([200], np.int32))
-    assert found[0].tolist() == replay(games, *fresh(8)).mu.tolist()
-
-
 def test_evidence_interval_of_periods() -> None:
     """Rating periods have an interval too."""
     found = replace(QUICK, period_days=2)(log_of(*dated(ring())))
