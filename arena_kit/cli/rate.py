@@ -160,7 +160,7 @@ def rate(
     _warn_if_long(spec, len(battles))
     logs = battles.by_dimension()
     record = manifest_of(battles_file(file))
-    own = record.get("parameters", {}).get("margin", 0.0)
+    own = record.get("tournament", {}).get("report", {}).get("margin", 0.0)
     with status_line(lambda: f"rating {len(battles):,} battles", after=PATIENCE):
         results, unrated = each_rated(logs, lambda name: spec(logs[name]))
     _show(
