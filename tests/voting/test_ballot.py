@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,13 +27,6 @@ from tests.voting.serving import (
     page_data,
     returned,
 )
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[LiveArena]:
-    arena = live_arena(tmp_path / "votes.sqlite")
-    yield arena
-    arena.close()
 
 
 def made(live: LiveArena, pairs: int = 6) -> str:

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import PlacementStudy, Study, read_battles
+from arena_kit import read_battles
 from arena_kit.battles.read import LeftOutWarning
 from arena_kit.cli.main import main
-from arena_kit.runs.tournament.judge_report import JudgeStudy
 from arena_kit.voting.store import VoteStore
-from tests.samples import SMALL, copy_workspace
+from tests.samples import copy_workspace
 from tests.voting.serving import filled, leaks, page_data
 
 STORE = ".arena_kit/votes.sqlite"
@@ -86,8 +85,8 @@ def test_files_that_are_refused_do_not_hold_up_others(workspace: Path) -> None:
 
 
 def test_the_store_is_read_as_its_export(workspace: Path) -> None:
-    """Every command that reads battles reads a store as it reads its export, cell by cell, and
-    leaves out the same: skips, and voters who were removed.
+    """Whatever reads battles (judge reports, placements, ratings) reads a store as it reads its
+    export, cell by cell, and leaves out the same: skips, and voters who were removed.
     """
     with VoteStore.open(STORE) as store:
         store.remove("voter", ["v1"], why="a test", by="tests")
@@ -105,23 +104,6 @@ def test_the_store_is_read_as_its_export(workspace: Path) -> None:
         store.restore("voter", ["v1"], why="a test", by="tests")
     with pytest.warns(LeftOutWarning, match="skipped pairs"):
         assert len(read_battles(STORE)) == len(ours) + 39
-
-
-@pytest.mark.filterwarnings("ignore::arena_kit.battles.read.LeftOutWarning")
-def test_votes_and_verdicts_meet(workspace: Path) -> None:
-    """A judge report takes the store as labels and finds votes on judged battles; a placement
-    takes it as people's votes; both without a conversion.
-    """
-    Study.open("pilot", **SMALL, run_dir="runs/pilot").save()
-    report = JudgeStudy.open(records=["runs/pilot"], labels=STORE)
-    people = [each.people for each in report.judges[0].quality.dimensions]
-    assert sum(each.counted.rate.n for each in people if each is not None) > 10
-    report.save()
-    placing = {"model": "dogwood", "dimension": "calibration", "min_battles": 20, "soft": False}
-    placed = PlacementStudy.open(human=STORE, judged="runs/pilot", n_bootstraps=100, **placing)
-    assert {*placed.placed.human.models} == {*MODELS[:3]}
-    assert placed.placed.human.n_battles > 50
-    placed.save()
 
 
 def test_votes_may_be_about_a_dimension(workspace: Path) -> None:

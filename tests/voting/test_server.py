@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -11,13 +10,6 @@ import pytest
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import Choice
 from tests.voting.serving import BOARD_TOKEN, Voter, leaks, live_arena, serving
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[LiveArena]:
-    arena = live_arena(tmp_path / "votes.sqlite")
-    yield arena
-    arena.close()
 
 
 @pytest.fixture(scope="module")

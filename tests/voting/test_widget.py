@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,6 @@ pytest.importorskip("ipywidgets", reason="the extra lab is not installed")
 from arena_kit.voting.widget import VotingWidget
 
 ACTIVE = {"script", "img", "svg", "iframe", "style", "meta", "form", "a", "input"}
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[LiveArena]:
-    arena = live_arena(tmp_path / "votes.sqlite")
-    yield arena
-    arena.close()
 
 
 def every(widget: Any) -> list[Any]:
@@ -68,7 +60,7 @@ def test_buttons_and_keys_vote(live: LiveArena) -> None:
         press(widget, label)
         press(widget, label)
         press(widget, "Next")
-    [field] = [each for each in every(widget.box) if hasattr(each, "placeholder")]
+    [field] = [each for each in every(widget.box) if hasattr(each, "continuous_update")]
     for key in "anbntnxns":
         field.value = key
     choices = ["B", "TIE", "BOTH_BAD", "SKIP", "A", "B", "TIE", "BOTH_BAD", "SKIP"]
