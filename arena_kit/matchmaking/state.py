@@ -17,9 +17,8 @@ from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.outlook import Cast, Outlook
 from arena_kit.matchmaking.prompt_gaps import PromptGaps
 from arena_kit.policy.constants import Policy, Repeats
-from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
 from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, joined
-from arena_kit.policy.tally import Pair, Tally, grown
 from arena_kit.rating.bradley_terry.method import one_thread
 from arena_kit.rating.glicko2.method import replay_order
 

@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import Protocol
 
 from arena_kit.policy.constants import Policy, Threshold
-from arena_kit.policy.feasibility import stable_rd
+from arena_kit.policy.exposure import stable_rd
 from arena_kit.policy.order import PairOrder, neighbour_orders
 from arena_kit.rating.base import Ratings
 

@@ -16,9 +16,8 @@ from arena_kit.battles.battle import BOTH_BAD, TIE
 from arena_kit.battles.cells import Rows, Stream, whole_clusters
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.coverage import PairTable
+from arena_kit.policy.coverage import NOT_SINGLE, PairTable
 from arena_kit.policy.exposure import Counts
-from arena_kit.policy.tally import NOT_SINGLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

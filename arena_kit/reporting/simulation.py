@@ -11,7 +11,7 @@ from typing import Any
 from arena_kit.judging.quality.agreement import t_quantile
 from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
 from arena_kit.policy.constants import Phase, Policy
-from arena_kit.policy.feasibility import feasibility
+from arena_kit.policy.exposure import feasibility
 
 #: Seeds of which the exposure promise holds; the lanes draw at random, so no bound is certain.
 _FAIR_SEEDS = 0.95

@@ -14,8 +14,7 @@ import numpy as np
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_json, write_json, write_text
 from arena_kit.policy.constants import Phase, Policy
-from arena_kit.policy.coverage import Coverage
-from arena_kit.policy.tally import check_single_votes
+from arena_kit.policy.coverage import Coverage, check_single_votes
 from arena_kit.reporting import board_tables, weekly_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.feasibility import Feasibility, feasibility
+from arena_kit.policy.exposure import Feasibility, feasibility
 from arena_kit.rating.base import RatingError
 from arena_kit.validity.churn import Churn, Place, churn
 from arena_kit.validity.leaderboard import Earlier, Leaderboard, leaderboard

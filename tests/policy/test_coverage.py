@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from arena_kit import Battle, BattleLog, DataError, Outcome
 from arena_kit.battles.battle import OUTCOMES
 from arena_kit.policy.constants import Contenders, Exposure, Policy
-from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.coverage import Coverage, Tally
 from arena_kit.policy.exposure import Due, DueWindow, Roster
 from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PairCoverage
-from arena_kit.policy.tally import Tally
 
 Vote = tuple[str, str, str | None, str]
 

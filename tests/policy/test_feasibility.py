@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from arena_kit.policy.constants import Contenders, Decide, Glicko, LaneWeights, Phase, Policy
-from arena_kit.policy.feasibility import (
+from arena_kit.policy.exposure import (
     due_shares,
     equal_is_feasible,
     equal_up_to,
