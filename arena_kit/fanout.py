@@ -40,23 +40,6 @@ def on_cluster(address: str | None) -> Iterator[None]:
         _address.reset(before)
 
 
-@contextmanager
-def work_stays_here() -> Iterator[None]:
-    """Keep the work of a block, and of processes that it starts, off any cluster: one that waited
-    for workers while it holds one would wait for ever.
-    """
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = ""
-    try:
-        with on_cluster(""):
-            yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
-
-
 def cluster() -> str:
     """The scheduler that work goes to, by `on_cluster` or the environment; '' for none."""
     named = _address.get()

@@ -48,7 +48,6 @@ ONLY_CHECKED = {
     r"^arena-kit votes (add|list|export|review|remove|restore)|votes.sqlite": "needs votes, as "
     "tests/voting have",
     r"--cluster ": "needs a cluster, as tests/test_fanout.py has",
-    r"^arena-kit sweep ": "starts several kernels, as tests/runs/test_sweep.py does",
     r"^arena-kit resume ": "needs a run that was killed, which tests/runs/test_record.py has",
     r"--verdicts runs/": "takes five models, and the sample has four",
     r"runs/(cheap|by_x|all_by_cheap)": "needs several judges, as tests/cli and tests/runs have",
@@ -111,7 +110,9 @@ def new_runs(pages: list[Path]) -> set[tuple[Path, int]]:
         for n, block in enumerate(blocks_of(page)):
             shown = commands_of(block.text) if block.language == "console" else ()
             kinds = {
-                kind_of(words[1:]) for words in shown if words[1:2] and words[1] in TAKES_SECONDS
+                kind_of(words[1:])
+                for words in shown
+                if words[0] == "python" or (words[1:2] and words[1] in TAKES_SECONDS)
             }
             if kinds - seen:
                 found.add((page, n))
@@ -223,6 +224,10 @@ def try_command(
             _try_ours(rest, everything=everything)
         elif program == "make":
             assert re.search(rf"^{rest[0]}\b.*:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        elif program == "python":
+            assert Path(rest[0]).is_file(), rest[0]  # a file that the page shows
+            if everything:
+                subprocess.run([sys.executable, *rest], check=True)
         elif program == ".venv/bin/python":
             assert (ROOT / rest[0]).is_file(), rest[0]  # a benchmark, minutes and more
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -21,12 +22,11 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.streams import BattleFiles
 from arena_kit.cli.simulate import simulated
 from arena_kit.fanout import VARIABLE, fan_out, on_cluster, shares
-from arena_kit.files import write_text
+from arena_kit.files import read_json
 from arena_kit.matchmaking.world import World
 from arena_kit.rating.on_disk.bradley_terry import rate_boards
 from arena_kit.rating.streamed_replays import replay_boards
-from arena_kit.runs.sweep import Grid, run_sweep
-from tests.samples import asked, expanded
+from tests.samples import ROOT, asked, expanded
 
 WORLD = World(models=6, prompts=12, matchups=150, newcomers=1)
 
@@ -91,15 +91,6 @@ def test_shares_are_all_of_the_work() -> None:
         assert [k for some in shares(n) for k in range(n)[some]] == list(range(n))
 
 
-def test_what_holds_a_worker_sends_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work within a block that stays here goes to no cluster, and neither do its processes."""
-    monkeypatch.setenv(VARIABLE, "tcp://127.0.0.1:9")
-    with fanout.work_stays_here():
-        assert list(fan_out(factorial, range(4))) == [1, 1, 2, 6]
-        assert os.environ[VARIABLE] == ""
-    assert fanout.cluster() == "tcp://127.0.0.1:9"
-
-
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence, with the address."""
     monkeypatch.setattr(fanout, "_PATIENCE", 0.5)
@@ -154,18 +145,20 @@ def test_permutations_and_replays_are_the_same_on_a_cluster(
         assert mine.ratings == theirs.ratings
 
 
-@pytest.mark.slow  # four kernels
-def test_notebooks_on_a_cluster_say_what_they_say_here(cluster: Cluster, workspace: Path) -> None:
-    """A grid of two runs on two workers, each in a kernel of its own: every run finishes, and the
-    answers are those of the same grid on this machine.
-    """
-    write_text(workspace / "grid.yaml", "subset_seed: [0, 1]\nn_perms: 20\nlimit_pairs: 10\n")
-    grid = Grid.read("pilot", workspace / "grid.yaml", workspace)
-    *_, here = run_sweep(grid, workspace / "runs" / "here", root=workspace, jobs=2)
-    with on_cluster(cluster.address):
-        *_, there = run_sweep(grid, workspace / "runs" / "there", root=workspace)
-    assert [run.status for run in there.runs] == ["finished", "finished"]
-    assert there.as_dict() == here.as_dict()
+@pytest.mark.slow  # three kernels
+def test_the_loop_over_notebooks_of_the_documents_runs_on_a_cluster(
+    cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cluster_grid.py` of docs/scale.md leaves a finished record per run."""
+    shown = (ROOT / "docs" / "scale.md").read_text()
+    (code,) = re.findall(r"```python\n(import papermill\nfrom joblib.*?)```", shown, re.DOTALL)
+    here = code.replace("tcp://127.0.0.1:8786", cluster.address)
+    root = f"import os; os.chdir({str(workspace)!r})"
+    monkeypatch.chdir(workspace)
+    exec(here.replace("    papermill.", f"    {root}\n    papermill."), {})
+    manifests = [read_json(each) for each in workspace.glob("runs/*/manifest.json")]
+    assert [each["status"] for each in manifests] == ["finished"] * 3
+    assert {each["parameters"]["subset_seed"] for each in manifests} == {0, 1, 2}
 
 
 @pytest.mark.slow  # 1.67 million rows, resampled twice

@@ -9,7 +9,6 @@ import click
 from arena_kit.cli import (  # noqa: F401 (each hangs its commands on main)
     cascade,
     check,
-    coverage,
     export,
     import_responses,
     imports,
@@ -22,7 +21,6 @@ from arena_kit.cli import (  # noqa: F401 (each hangs its commands on main)
     serve,
     show,
     simulate,
-    sweep,
     votes,
     votes_review,
 )
