@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -280,6 +280,11 @@ class ExposureFairness:
     def within_equal(self) -> bool:
         """Whether it lies within the tolerance of the equal target."""
         return _within(self.exposure, self.equal_target, self.tolerance)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        names = ("deviation", "within", "within_equal")
+        return asdict(self) | {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

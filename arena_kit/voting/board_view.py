@@ -49,7 +49,7 @@ def _standing(board: LiveBoard, standing: Standing) -> dict[str, Any]:
     return {
         "rating − 2 RD": round(standing.conservative(policy)),
         "rating": round(standing.rating),
-        "confidence": f"{confidence(policy, standing.rd).percent} %",
+        "confidence": f"{confidence(policy, standing.rd)} %",
         "coverage": f"{standing.prompt_coverage:.0%}".replace("%", " %"),
         "votes": standing.votes,
         "decisive": standing.decisive,

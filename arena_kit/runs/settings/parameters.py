@@ -258,25 +258,29 @@ class PlacementParams(ArenaParams):
 
 
 class PolicyParams(Strict):
-    """What a validity report may be told; files are relative to the workspace, `0` takes the
-    policy file's phase, and empty weeks are the last complete one and the one before.
+    """Parameters of a validity report; files are relative to the workspace, `0` takes the policy
+    file's phase, empty weeks are the last complete one and the one before, and `retired` names
+    models and prompts.
     """
 
     battles: str = "sample/arena/season.csv.gz"
     winner: str = "winner"
     dimension: str = ""
     arena: str = ""
-    note: str = ""
     policy: str = str(DEFAULT_POLICY)
     phase: int = Field(default=0, ge=0, le=4)
     week: str = ""
     compare_week: str = ""
     earlier: str = ""
-    retired_models: list[str] = Field(default_factory=list)
-    retired_prompts: list[str] = Field(default_factory=list)
-    detail: list[str] = Field(default_factory=list)
+    retired: list[str] = Field(default_factory=list)
     inputs: Keeping = "copy"
     run_dir: str = ""
+
+
+class ModelPagesParams(PolicyParams):
+    """Parameters of model pages; no `models` means the top three and those due a quality check."""
+
+    models: list[str] = Field(default_factory=list)
 
 
 class ReviewParams(Strict):
@@ -300,6 +304,7 @@ class ReviewParams(Strict):
 PARAMETERS: dict[str, type[BaseModel]] = {
     "adaptive": AdaptiveParams,
     "judge_report": JudgeReportParams,
+    "model_pages": ModelPagesParams,
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
     "vote_review": ReviewParams,
