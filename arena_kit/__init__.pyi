@@ -47,6 +47,8 @@ from arena_kit.reporting import tournament_tables as tournament_tables
 from arena_kit.reporting import vote_review as vote_review
 from arena_kit.reporting import weekly_plots as weekly_plots
 from arena_kit.reporting import weekly_tables as weekly_tables
+from arena_kit.reporting.board import Board as Board
+from arena_kit.reporting.board import rate as rate
 from arena_kit.runs.placement.study import PlacementStudy as PlacementStudy
 from arena_kit.runs.policy import PolicyStudy as PolicyStudy
 from arena_kit.runs.record.inputs import record_texts as record_texts

@@ -68,7 +68,7 @@ MODELS, VERDICTS = 20, 10_000
 
 @dataclass(frozen=True)
 class Board:
-    """One draw: squared errors, hits and widths of people alone, both together and PPI++."""
+    """One draw: squared errors, hits and widths of people alone and both together."""
 
     squares: Floats
     hits: Floats
@@ -81,7 +81,7 @@ class Board:
 def board(found: HybridRatings, truth: dict[str, float]) -> Board:
     """What a draw gave, against the truth."""
     models = found.people.models
-    shown = [found.people, found.ratings, found.powered or found.people]
+    shown = [found.people, found.ratings]
     columns = np.array([_columns(each, models) for each in shown])
     target = np.array([truth[m] for m in models])
     rating, low, high = columns[:, 0], columns[:, 1], columns[:, 2]
@@ -113,7 +113,7 @@ def boards(draw: Draw, draws: int, seed: list[int]) -> list[Board]:
 def line(found: list[Board]) -> list[str]:
     """The figures of one setting."""
     squares, hits, widths = (
-        [np.concatenate([getattr(each, name)[k] for each in found]) for k in range(3)]
+        [np.concatenate([getattr(each, name)[k] for each in found]) for k in range(2)]
         for name in ("squares", "hits", "widths")
     )
     same = [each for each in found if each.hits.shape[1] == max(b.hits.shape[1] for b in found)]
@@ -127,16 +127,13 @@ def line(found: list[Board]) -> list[str]:
         f"{(widths[0] ** 2).mean() / (widths[1] ** 2).mean():.2f}",
         f"{np.median(ratio):.2f}",
         f"{ratio.max():.3f}",
-        f"{100 * hits[2].mean():.1f}",
-        f"{100 * worst[2]:.0f}",
-        f"{(widths[0] ** 2).mean() / (widths[2] ** 2).mean():.2f}",
         f"{np.median([each.worth for each in found]):.0f}",
     ]
 
 
 COLUMNS = (
     "people cover %|both cover %|worst model %|effective, by error|by width|median width ratio"
-    "|largest|PPI++ cover %|worst model %|effective|worth, votes per model"
+    "|largest|worth, votes per model"
 ).split("|")
 
 

@@ -31,7 +31,7 @@ from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.cli.main import main
 from arena_kit.judging.asking.judge_pairs import Material
-from arena_kit.judging.asking.terms import AskingTerms, Pace
+from arena_kit.judging.asking.options import AskOptions, Backoff
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, responses_file
@@ -198,7 +198,7 @@ def run_unprivileged(code: str, *words: str, cwd: Path) -> subprocess.CompletedP
 # Claude at the emulated service
 
 KEY = "sk-ant-emulated-0123456789"
-PACE = Pace(first_look=0.01, longest_wait=0.05, grace=0.2, patience=5)
+BACKOFF = Backoff(first_wait=0.01, longest_wait=0.05, grace=0.2, patience=5)
 #: US dollars per million tokens, as the service's documents list them.
 OPUS = Price(
     model="claude-opus-5-5", input=4, output=20, write=8, write_5m=5, read=0.2, batch_factor=0.5
@@ -233,9 +233,9 @@ def batch_judge(emulator: Emulator, key: str = KEY, **changes: Any) -> Anthropic
     return AnthropicBatches(**(shared | CLAUDE | changes))
 
 
-def terms(**changes: Any) -> AskingTerms:
-    shared: dict[str, Any] = {"run": "first", "pace": PACE}
-    return AskingTerms(**(shared | changes))
+def options(**changes: Any) -> AskOptions:
+    shared: dict[str, Any] = {"run": "first", "backoff": BACKOFF}
+    return AskOptions(**(shared | changes))
 
 
 def sizes(emulator: Emulator) -> list[int]:

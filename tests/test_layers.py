@@ -55,7 +55,6 @@ PURE = (
     "judging.verdicts.settle",
     "judging.quality.agreement",
     "judging.quality.gate",
-    "judging.drift",
 )
 
 

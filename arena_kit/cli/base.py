@@ -1,4 +1,8 @@
-"""What all commands share: the group they hang on, and errors in one sentence."""
+"""What all commands share: the group they hang on, and errors in one sentence.
+
+The group knows its commands by name and imports a command's module when that command is run, so
+`--help` and `--version` import nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,14 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
 from arena_kit import __version__
-from arena_kit.fanout import VARIABLE, on_cluster
-from arena_kit.files import DataError, visible
-from arena_kit.rating.base import RatingError
+from arena_kit.files import DataError, LockedError, visible
 
 if TYPE_CHECKING:
     from arena_kit.policy.constants import Policy
@@ -48,13 +51,13 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        from arena_kit.files import LockedError
-
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _warn  # type: ignore[assignment]
                 return command(*args, **kwargs)
-        except (DataError, RatingError) as error:
+        except ValueError as error:
+            if not _is_input_error(error):
+                raise
             _stop(str(error), WRONG_INPUT)
         except LockedError as error:
             _stop(str(error), REFUSED)
@@ -69,6 +72,12 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
         raise AssertionError  # _stop does not return
 
     return wrapped
+
+
+def _is_input_error(error: ValueError) -> bool:
+    from arena_kit.rating.base import RatingError
+
+    return isinstance(error, DataError | RatingError)
 
 
 def _warn(message: Warning | str, *_where: object) -> None:
@@ -152,12 +161,14 @@ def cluster_option(command: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        from arena_kit.fanout import on_cluster
+
         address: Any = kwargs.pop("cluster", None)
         with on_cluster(address):
             return command(*args, **kwargs)
 
     described = (
-        "Do the work on a Dask cluster, whose scheduler this is (default: $" + VARIABLE + ")."
+        "Do the work on a Dask cluster, whose scheduler this is (default: $DASK_SCHEDULER_ADDRESS)."
     )
     return click.option("--cluster", metavar="tcp://HOST:PORT", help=described)(wrapped)
 
@@ -176,7 +187,52 @@ def record_folder(name: str) -> Path:
     return named if named.is_dir() else path
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """Commands in sections; the module of one is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in _MODULES:
+            import_module(f"arena_kit.cli.{_MODULES[name]}")  # hangs its commands on the group
+        return super().get_command(ctx, name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        for section, rows in COMMANDS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, text) for name, (_, text) in rows.items()])
+
+
+#: Section → command → its module and what it does.
+COMMANDS = {
+    "Judge": {
+        "run": ("runs", "Run a notebook into a new record."),
+        "resume": ("runs", "Go on with a record that did not finish."),
+        "cost": ("runs", "Forecast requests, tokens and dollars; sends nothing."),
+        "generate": ("runs", "Make the responses of entrants."),
+        "rejudge": ("rejudge", "Have another judge judge the pairs of a record."),
+    },
+    "Rate": {
+        "rate": ("rate", "Rate a file of battles, or a record."),
+        "import": ("imports", "Convert another tool's battles or answers."),
+        "simulate": ("simulate", "Simulate an arena under the validity policy."),
+    },
+    "Keep": {
+        "runs": ("records", "List, show, compare, export and prune records."),
+        "site": ("records", "Make a static site of records."),
+        "ledger": ("ledger", "Back up and verify the ledger; list and cancel batches."),
+        "votes": ("serve", "Collect, list, review and export people's votes."),
+    },
+    "Start": {
+        "init": ("main", "Make a workspace: notebooks, parameters, sample, documentation."),
+        "lab": ("lab", "Open JupyterLab in the workspace."),
+    },
+}
+_MODULES = {name: module for rows in COMMANDS.values() for name, (module, _) in rows.items()}
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="arena-kit")
 def main() -> None:
     """Turn judge verdicts and human votes into model ratings you can defend.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from arena_kit.cli.base import PATH, echo, main, plain_errors
+from arena_kit.cli.base import PATH, echo, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate import METHODS
 from arena_kit.files import DataError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _RELATIONSHIPS = get_args(Relationship)
 
 
-@main.command()
+@click.command()
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
 @click.option("--to", "target", required=True,
               type=click.Choice(["fastchat", "every-eval-ever", "csv"]),

@@ -15,7 +15,7 @@ from arena_kit.battles.files import Reading, read_file, write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.readers.formats import FORMATS, format_of
-from arena_kit.cli.base import FILE, PATH, echo, main, plain_errors
+from arena_kit.cli.base import PATH, echo, main, plain_errors
 from arena_kit.files import DataError
 
 _OPTIONS = (
@@ -67,24 +67,71 @@ def _label(text: str) -> tuple[str, str]:
 
 
 @main.command("import")
-@click.argument("file", type=PATH)
-@click.option("--out", required=True, type=FILE,
-              help="Where the battles go: .parquet, .jsonl, .csv or one of their .gz.")  # fmt: skip
+@click.argument("files", nargs=-1, required=True, metavar="[NAME=]FILE...")
+@click.option("--out", required=True, type=PATH,
+              help="For battles a file: .parquet, .jsonl, .csv or one of their .gz. For answers a "
+              "new folder.")  # fmt: skip
 @click.option("--texts/--no-texts", default=True,
-              help="Whether prompts and answers go along, where FILE has them.")  # fmt: skip
+              help="Whether prompts and answers go along with battles.")  # fmt: skip
 @plain_errors
 @reading_options
-def import_(file: Path, out: Path, texts: bool, how: HowToRead) -> None:
-    """Read the battles of FILE, in another tool's format, and write them under our names.
+def import_(files: tuple[str, ...], out: Path, texts: bool, how: HowToRead) -> None:
+    """Convert another tool's battles or answers.
 
-    The format is seen from the columns of FILE, or named with --format; columns of a file in
-    none are named with --model-a, --model-b and --winner. Says what FILE does not say.
+    Battles: one FILE, whose format is seen from its columns or named with --format; columns of a
+    file in none are named with --model-a, --model-b and --winner. Says what FILE does not say.
+
+    Answers, where --out is a folder: logs of Inspect (.eval or JSON), samples of lm-eval
+    (samples_*.jsonl) and answers of Arena-Hard (model_answer) become the prompts and responses of a
+    tournament. Several models on the same samples become entrants; NAME= gives one another name
+    than its log does. lm-eval's samples do not name the model: their folder does.
     """
+    if out.name.removesuffix(".gz").endswith((".parquet", ".jsonl", ".csv")):
+        _import_battles(files, out, texts, how)
+    else:
+        _import_answers(files, out)
+
+
+def _import_battles(files: tuple[str, ...], out: Path, texts: bool, how: HowToRead) -> None:
+    if len(files) > 1:
+        raise DataError(f"battles are read from one file, and {len(files)} are named")
+    file = Path(files[0])
     reading = read_file(file, format_of(file, how.format, how.columns), texts=texts)
     write_battles(out, reading.log, reading.texts)
     for sentence in sentences(file, reading):
         echo(sentence)
     echo(out)
+
+
+def _import_answers(logs: tuple[str, ...], out: Path) -> None:
+    from arena_kit.judging.pairs.answer_logs.collection import collect
+
+    if out.exists() and any(out.iterdir()):
+        raise DataError(f"{out}: holds files of its own; choose a new or empty folder")
+    answers = collect([_named(log) for log in logs])
+    answers.write(out)
+    for what, n in answers.left_out.items():
+        echo(f"left out: {n} {what}", err=True)
+    if answers.scores:
+        echo(f"the logs' own scores: arena-kit rate {out / 'scores.csv'}", err=True)
+    if len(answers.entrants) < 2:
+        echo("a tournament needs a second entrant's answers to the same samples", err=True)
+    echo(
+        f"{len(answers.prompts)} prompts, {len(answers.responses)} responses of "
+        f"{', '.join(answers.entrants)}: {out}"
+    )
+
+
+def _named(word: str) -> tuple[str, Path]:
+    """The entrant that is named, or '', and the log; a file's own name may hold a sign of
+    equality.
+    """
+    from arena_kit.battles.battle import check_entrant_id
+
+    name, equals, path = word.partition("=")
+    if not equals or Path(word).is_file():
+        return "", Path(word)
+    return check_entrant_id(name, "entrant"), Path(path)
 
 
 def sentences(file: Path, reading: Reading) -> list[str]:

@@ -1,20 +1,26 @@
-"""Looking after the ledger: its backup, and what `check` says of it."""
+"""The commands about the ledger: its backup, its check, and batches that are under way."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import FILE, WRONG_INPUT, echo, main, plain_errors
+from arena_kit.cli.base import FILE, WRONG_INPUT, echo, echo_json, json_option, main, plain_errors
 
 with_tournament = click.option(
     "--tournament", type=FILE, help="Tournament file whose ledger is meant."
 )
 
 
-@main.command()
+@main.group()
+def ledger() -> None:
+    """Back up and verify the ledger, list and cancel batches."""
+
+
+@ledger.command()
 @click.argument("file", type=FILE)
 @with_tournament
 @plain_errors
@@ -30,8 +36,17 @@ def backup(file: Path, tournament: Path | None) -> None:
     _verify(file)
 
 
-def verify_ledger(file: Path | None, tournament: Path | None, *, forget: bool) -> None:
-    """Verify a ledger or a backup, after damaged answers were forgotten where that is wanted."""
+@ledger.command()
+@click.argument("file", type=FILE, required=False)
+@with_tournament
+@click.option("--forget-damaged", "forget", is_flag=True,
+              help="Remove damaged answers; they are then asked, and paid for, again.")  # fmt: skip
+@plain_errors
+def check(file: Path | None, tournament: Path | None, forget: bool) -> None:
+    """Verify the structure and every checksum of the ledger, or of the backup FILE.
+
+    Ends with 0 when all is well, with 2 when something is damaged.
+    """
     from arena_kit.judging.asking.cost import dollars
     from arena_kit.judging.ledger.ledger import Ledger
     from arena_kit.judging.ledger.upkeep import forget_damaged
@@ -59,9 +74,8 @@ def _verify(path: Path) -> None:
         echo(f"{path}: {findings.n_answers} answers, all as they were kept")
         return
     echo(
-        "error: the ledger is damaged: put a backup in its place, or let "
-        "`arena-kit check --forget-damaged` remove damaged answers, which are then asked, and paid "
-        "for, again",
+        "error: the ledger is damaged: put a backup in its place, or let `arena-kit ledger check "
+        "--forget-damaged` remove damaged answers, which are then asked, and paid for, again",
         err=True,
     )
     sys.exit(WRONG_INPUT)
@@ -74,3 +88,44 @@ def ledger_path(tournament: Path | None) -> Path:
 
     root = find_root()
     return root / read_tournament(root / (tournament or DEFAULT_TOURNAMENT)).verdicts
+
+
+@ledger.command()
+@with_tournament
+@click.option("--look", is_flag=True, help="Ask the service how far they are.")
+@click.option("--cancel", metavar="BATCH",
+              help="Ask the service to stop a batch; what it has answered is billed.")  # fmt: skip
+@click.option("--give-up", metavar="BATCH",
+              help="Forget a batch; its requests may then be sent, and paid, again.")  # fmt: skip
+@click.option("--key-variable", default="", help="Environment variable that holds the key.")
+@json_option()
+@plain_errors
+def batches(
+    tournament: Path | None,
+    look: bool,
+    cancel: str | None,
+    give_up: str | None,
+    key_variable: str,
+    as_json: bool,
+) -> None:
+    """List the batches that are under way, or cancel one."""
+    from arena_kit.cli import terminal
+    from arena_kit.judging.ledger.ledger import Ledger
+    from arena_kit.runs.record.record import find_root
+    from arena_kit.runs.tournament.batches import Batches
+
+    kept = Ledger(ledger_path(tournament))
+    sent = Batches(ledger=kept, root=find_root(), key_variable=key_variable)
+    if cancel:
+        batch = sent.cancel(cancel)
+        echo(f"batch {batch.batch_id} is {batch.status}; the next run collects its results")
+    if give_up:
+        intent = sent.give_up(give_up)
+        echo(f"{intent.batch_id or intent.intent} is given up")
+    rows = [
+        asdict(i) | (asdict(sent.look(i)) if look and i.batch_id else {}) for i in sent.under_way()
+    ]
+    if as_json:
+        echo_json(rows, default=str)
+    elif not (cancel or give_up):
+        terminal.show_batches(rows)

@@ -1,4 +1,4 @@
-"""The command line: every command hangs on `main`."""
+"""The command that makes a workspace, and the door of the command line."""
 
 from __future__ import annotations
 
@@ -6,24 +6,6 @@ from pathlib import Path
 
 import click
 
-from arena_kit.cli import (  # noqa: F401 (each hangs its commands on main)
-    cascade,
-    check,
-    export,
-    import_responses,
-    imports,
-    lab,
-    ledger,
-    rate,
-    records,
-    rejudge,
-    runs,
-    serve,
-    show,
-    simulate,
-    votes,
-    votes_review,
-)
 from arena_kit.cli.base import PATH, echo, main, plain_errors
 
 __all__ = ["main"]

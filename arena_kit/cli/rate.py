@@ -27,19 +27,17 @@ from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
 from arena_kit.cli.rate_stream import rate_stream, streams
 from arena_kit.files import DataError
-from arena_kit.judging.verdicts.panels import Panel, Voting, panel
+from arena_kit.judging.quality.panel import Panel, panel
 from arena_kit.rating.base import Ratings, each_rated
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.elo.method import PermutationElo
 from arena_kit.rating.glicko2.method import Glicko2
-from arena_kit.rating.judge_aware import JudgeAware
 
-Method = PermutationElo | BradleyTerry | Glicko2 | JudgeAware
+Method = PermutationElo | BradleyTerry | Glicko2
 METHODS: dict[str, type[Method]] = {
     "permutation-elo": PermutationElo,
     "bradley-terry": BradleyTerry,
     "glicko2": Glicko2,
-    "judge-aware": JudgeAware,
 }
 DEFAULT_METHOD = "bradley-terry"
 #: Short names of methods.
@@ -87,9 +85,9 @@ def _default(value: object, kind: object) -> str:
 @click.option("--also", multiple=True, type=PATH, metavar="FILE",
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
-@click.option("--panel", "voting", type=click.Choice(["majority", "weighted"]),
-              help="Let the judges in the files vote on every pair, and rate what they say "
-              "together; --method judge-aware fits them jointly instead.")  # fmt: skip
+@click.option("--panel", "votes", is_flag=True,
+              help="Let the judges in the files vote on every pair, and rate what the majority "
+              "says.")  # fmt: skip
 @click.option("--verdicts", type=PATH, metavar="VERDICTS",
               help="A judge's battles file or run record: people's votes in FILE and these make "
               "one board.")  # fmt: skip
@@ -112,7 +110,7 @@ def rate(
     dimension: str | None,
     margin: float | None,
     also: tuple[Path, ...],
-    voting: Voting | None,
+    votes: bool,
     verdicts: Path | None,
     verdicts_winner: str,
     judge_model: str,
@@ -123,9 +121,8 @@ def rate(
     """Rate a battles FILE (JSONL, JSON or CSV, gzipped or not, or Parquet) or a run record.
 
     FILE may be a folder of such files, or a pattern in quotes such as 'votes/*.parquet'. Those,
-    and large files, are streamed: battles pass by and are not held, whatever their number.
-    Streamed, Bradley–Terry draws its resamples otherwise (each question a Poisson number of
-    times), and Elo and Glicko-2 replay battles in their order.
+    and large files, are streamed: battles pass by and are not held, whatever their number. Only
+    Bradley–Terry is streamed.
 
     A file needs the columns model_a, model_b and winner (model_a, model_b, tie or both_bad), or
     is in another tool's format, or has its columns named (--model-a, --winner, ...).
@@ -133,14 +130,14 @@ def rate(
     inside, is rated with that record's settings, so the board of its report comes out again, and
     with --method elo the Elo beside it. Only Bradley–Terry says which orders are decided, how few
     votes they rest on and how many more the open ones need. Several judges on the same pairs vote
-    as a --panel, or are told apart by --method judge-aware.
+    as a --panel.
     """
     from arena_kit.runs.record.battles import battles_file, manifest_of
     from arena_kit.runs.record.progress import PATIENCE, status_line
 
     method = _SHORT.get(method or "", method)
     if verdicts is not None:
-        if also or voting:
+        if also or votes:
             raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")
         if margin:
             raise DataError("--margin is for a board by itself, not for one with --verdicts")
@@ -153,14 +150,12 @@ def rate(
     spec = _method(file, method, changes)
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
-    if not isinstance(spec, JudgeAware) and streams(
-        spec, file, how, stream, alone=not (also or voting)
-    ):
+    if streams(spec, file, how, stream, alone=not (also or votes)):
         rated = rate_stream(spec, file, how, dimension)
         _show(rated.results, rated.unrated, rated.logs, margin or 0.0, as_json=as_json)
         return
     battles = _read((file, *also), how, dimension, getattr(spec, "covariates", ()))
-    jury = panel(battles, voting) if voting else None
+    jury = panel(battles) if votes else None
     battles = jury.battles if jury else battles
     _warn_if_long(spec, len(battles))
     logs = battles.by_dimension()
@@ -230,13 +225,13 @@ def _claims(
     return {
         name: claimed(ratings, logs[name], margin, judged=judged)
         for name, ratings in results.items()
-        if ratings.method in ("bradley-terry", "judge-aware")
+        if ratings.method == "bradley-terry"
     }
 
 
 def _warn_if_long(method: Method, n_battles: int) -> None:
     """Say beforehand what a large file costs, and how to have it cheaper."""
-    if isinstance(method, BradleyTerry | JudgeAware):
+    if isinstance(method, BradleyTerry):
         return
     replays = method.evidence_replicates
     if isinstance(method, PermutationElo):
@@ -309,7 +304,7 @@ def _rated_json(
     )
 
 
-@main.command()
+@click.command()
 @click.argument("before", type=record_folder)
 @click.argument("after", type=record_folder)
 @json_option("JSON instead of tables")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeGuard
 
 from arena_kit.battles.stream_source import battle_files, large, streamable
 from arena_kit.battles.streams import Meter
 from arena_kit.cli.imports import HowToRead
 from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.runs.record.rate_files import Method, RatedFiles, rated_files
+from arena_kit.runs.record.rate_files import RatedFiles, rated_files
 
 
 def streams(
-    method: Method, file: Path, how: HowToRead, wanted: bool | None, *, alone: bool
-) -> bool:
+    method: object, file: Path, how: HowToRead, wanted: bool | None, *, alone: bool
+) -> TypeGuard[BradleyTerry]:
     """Whether battles are streamed: as `--stream` says, else a folder or pattern, and a file that
     is large and rated in a way that can be streamed.
     """
@@ -31,10 +32,12 @@ def streams(
             f"{file}: --also and --panel hold all battles; not allowed with a folder, a pattern or "
             "--stream"
         )
+    if not isinstance(method, BradleyTerry):
+        raise DataError(f"{file}: battles that are streamed need --method bradley-terry")
     return True
 
 
-def _large(method: Method, file: Path, how: HowToRead) -> bool:
+def _large(method: object, file: Path, how: HowToRead) -> bool:
     """Whether a file is large, and rated in a way that can be streamed."""
     if not isinstance(method, BradleyTerry) or method.covariates:
         return False
@@ -42,7 +45,9 @@ def _large(method: Method, file: Path, how: HowToRead) -> bool:
     return large(files) and streamable(files, how.format, how.columns)
 
 
-def rate_stream(method: Method, file: Path, how: HowToRead, dimension: str | None) -> RatedFiles:
+def rate_stream(
+    method: BradleyTerry, file: Path, how: HowToRead, dimension: str | None
+) -> RatedFiles:
     """Rate battles where they are, saying how many rows have passed and how long it will take."""
     from arena_kit.runs.record.progress import PATIENCE, status_line
 

@@ -19,6 +19,7 @@ from arena_kit.cli.base import (
     record_folder,
     runs_folder_option,
 )
+from arena_kit.cli.export import export
 from arena_kit.cli.rate import compare
 from arena_kit.cli.show import show
 from arena_kit.files import DataError
@@ -28,14 +29,15 @@ _runs_dir = runs_folder_option("Folder of the records")
 
 @main.group()
 def runs() -> None:
-    """List, show, open, diff and prune run records.
+    """List, show, open, compare, export and prune run records.
 
     A RUN is a record's folder, or its name in runs/.
     """
 
 
 runs.add_command(show, "show")
-runs.add_command(compare, "diff")
+runs.add_command(compare, "compare")
+runs.add_command(export, "export")
 
 
 @runs.command("list")

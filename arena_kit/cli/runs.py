@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +25,6 @@ from arena_kit.cli.base import (
     plain_errors,
     runs_folder_option,
 )
-from arena_kit.cli.ledger import ledger_path, with_tournament
 
 if TYPE_CHECKING:
     from arena_kit.judging.asking.cost import Forecast
@@ -76,6 +74,8 @@ def _notebooks() -> Lists:
               help="Use cached verdicts only; refuse (exit 3) when one is missing.")  # fmt: skip
 @runs_folder_option("Folder for the record")
 @_ask_again
+@click.option("--check", is_flag=True,
+              help="Only check parameters, data and judge: nothing is sent.")  # fmt: skip
 @json_option("the manifest instead of the table")
 @plain_errors
 def run(
@@ -86,6 +86,7 @@ def run(
     offline: bool,
     runs_dir: Path | None,
     ask_again: str | None,
+    check: bool,
     as_json: bool,
 ) -> None:
     """Run notebook NAME (listed below) into a new record.
@@ -99,6 +100,9 @@ def run(
     from arena_kit.runs.notebook.run import run_notebook
     from arena_kit.runs.record.record import find_root
 
+    if check:
+        _check(name, params_file, dict(overrides))
+        return
     start = partial(
         run_notebook,
         name,
@@ -110,6 +114,17 @@ def run(
         ask_again=Status(ask_again) if ask_again else None,
     )
     finish(start, as_json=as_json)
+
+
+def _check(name: str, params_file: Path | None, overrides: dict[str, str]) -> None:
+    from arena_kit.cli import terminal
+    from arena_kit.reporting.tables import facts
+    from arena_kit.runs.notebook.run import ready_run
+    from arena_kit.runs.record.record import find_root
+
+    ready = ready_run(name, root=find_root(), params_file=params_file, overrides=overrides)
+    terminal.show_table(facts(ready.facts(), name="check"))
+    echo(f"{name}: parameters, data and judge are ready; nothing was sent")
 
 
 @main.command()
@@ -232,47 +247,6 @@ def _forecasts(
     title = "Forecast of judging everything; rounds may end sooner" if in_rounds else "Forecast"
     parts = {title: forecast} if forecast else {}
     return parts, plan.params.max_cost_usd, forecast and forecast.as_dict(), plan
-
-
-@main.command()
-@with_tournament
-@click.option("--look", is_flag=True, help="Ask the service how far they are.")
-@click.option("--cancel", metavar="BATCH",
-              help="Ask the service to stop a batch; what it has answered is billed.")  # fmt: skip
-@click.option("--give-up", metavar="BATCH",
-              help="Forget a batch; its requests may then be sent, and paid, again.")  # fmt: skip
-@click.option("--key-variable", default="", help="Environment variable that holds the key.")
-@json_option()
-@plain_errors
-def batches(
-    tournament: Path | None,
-    look: bool,
-    cancel: str | None,
-    give_up: str | None,
-    key_variable: str,
-    as_json: bool,
-) -> None:
-    """List the batches that are under way, or cancel one."""
-    from arena_kit.cli import terminal
-    from arena_kit.judging.ledger.ledger import Ledger
-    from arena_kit.runs.record.record import find_root
-    from arena_kit.runs.tournament.batches import Batches
-
-    ledger = Ledger(ledger_path(tournament))
-    sent = Batches(ledger=ledger, root=find_root(), key_variable=key_variable)
-    if cancel:
-        batch = sent.cancel(cancel)
-        echo(f"batch {batch.batch_id} is {batch.status}; the next run collects its results")
-    if give_up:
-        intent = sent.give_up(give_up)
-        echo(f"{intent.batch_id or intent.intent} is given up")
-    rows = [
-        asdict(i) | (asdict(sent.look(i)) if look and i.batch_id else {}) for i in sent.under_way()
-    ]
-    if as_json:
-        echo_json(rows, default=str)
-    elif not (cancel or give_up):
-        terminal.show_batches(rows)
 
 
 @main.command()

@@ -15,12 +15,14 @@ from urllib.parse import quote
 
 import click
 
-from arena_kit.cli.base import echo, main, plain_errors
+from arena_kit.cli import votes_review  # noqa: F401 (hangs its commands on votes)
+from arena_kit.cli.base import echo, plain_errors
 from arena_kit.cli.votes import (
     arena_options,
     opened_arena,
     question_option,
     store_state,
+    votes,
     warn_of_names,
 )
 from arena_kit.files import DataError
@@ -32,7 +34,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _VOTE_TOKEN, _BOARD_TOKEN = "ARENA_KIT_VOTE_TOKEN", "ARENA_KIT_BOARD_TOKEN"
 
 
-@main.command()
+@votes.command()
 @click.option("--host", default="127.0.0.1", show_default=True,
               help="Address to listen on; any but this machine's own needs a token.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True,

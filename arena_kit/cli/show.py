@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from arena_kit.cli.base import echo, json_option, main, plain_errors, record_folder
+from arena_kit.cli.base import echo, json_option, plain_errors, record_folder
 from arena_kit.files import DataError
 
 _SHOWN = ("first", "winner", "winning_entrant", "justification")
 
 
-@main.command()
+@click.command()
 @click.argument("record", type=record_folder)
 @click.argument("battle", required=False)
 @json_option("every battle, or BATTLE, with its texts as JSON lines")

@@ -53,7 +53,12 @@ question_option = click.option(
 )  # fmt: skip
 
 
-@main.command()
+@main.group()
+def votes() -> None:
+    """Take in, list and hand on people's votes."""
+
+
+@votes.command()
 @click.option("--pairs", type=click.IntRange(1, 1000), default=40, show_default=True,
               help="Pairs on each ballot.")  # fmt: skip
 @click.option("--ballots", type=click.IntRange(1, 1000), default=1, show_default=True,
@@ -90,11 +95,6 @@ def ballot(
         f"{len(live.texts.prompts):,} prompts, kept in {live.store.address}; what comes back: "
         "arena-kit votes add FILE..."
     )
-
-
-@main.group()
-def votes() -> None:
-    """Take in, list and hand on people's votes."""
 
 
 @votes.command()

@@ -39,17 +39,17 @@ def review(level: float, as_json: bool, store: str) -> None:
     """
     from arena_kit.cli import terminal
     from arena_kit.reporting import vote_review
-    from arena_kit.voting.review import Reviewed
+    from arena_kit.voting.review import ReviewedVotes
 
     with kept_store(store) as kept:
-        votes = Reviewed.of_store(kept)
-    tests = votes.tests(level)
+        votes = ReviewedVotes.of_store(kept)
+    tests = votes.test_voters(level)
     if as_json:
         echo(json.dumps(vote_review.to_dict(tests), indent=2, sort_keys=True))
         return
     if tests.standing_out:
         terminal.show_table(vote_review.standing_out(tests))
-    boards = votes.boards(tuple(test.voter for test in tests.standing_out))
+    boards = votes.boards([test.voter for test in tests.standing_out])
     for sentence in (*vote_review.answer(tests, boards), *vote_review.caveats(tests)):
         echo(sentence)
 

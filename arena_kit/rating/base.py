@@ -299,9 +299,11 @@ def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) ->
 
 
 def each_rated(
-    names: Iterable[str], rate: Callable[[str], Rated]
+    names: Iterable[str], rate: Callable[[str], Rated], *, none_allowed: bool = False
 ) -> tuple[dict[str, Rated], dict[str, str]]:
-    """What is rated under each name, and why others are not; raises where none is."""
+    """What is rated under each name, and why others are not; raises where none is, unless that is
+    allowed.
+    """
     rated: dict[str, Rated] = {}
     unrated: dict[str, str] = {}
     for name in names:
@@ -309,7 +311,7 @@ def each_rated(
             rated[name] = rate(name)
         except RatingError as error:
             unrated[name] = str(error)
-    if not rated:
+    if not rated and not none_allowed:
         raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
     return rated, unrated
 

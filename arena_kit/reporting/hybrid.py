@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import HybridRatings
+from arena_kit.reporting.board import ABOUT
 from arena_kit.reporting.figures import (
     ACCENT,
     LINE,
@@ -23,15 +24,18 @@ from arena_kit.reporting.figures import (
     shown_name,
 )
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, percent, ranks_text
-from arena_kit.reporting.tournament_tables import ABOUT
 
 #: The share of a rating below which a judge is said to make up next to nothing of it.
 LITTLE = 0.1
+INTERVALS = (
+    "± is half of a 95% interval; the judge alone stands on people's scale. No interval is wider "
+    "than by votes alone; they hold on average over models."
+)
 
 
 def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
-    """The board by people and judge together, and beside it what people alone, the judge alone
-    and PPI++ say; `model` is marked.
+    """The board by people and judge together, and beside it what people alone and the judge alone
+    say; `model` is marked.
     """
     ranges = claims.rank_ranges(found.ratings, repeated=True)
     named = {each.model for each in found.disagreements}
@@ -44,7 +48,6 @@ def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
             "possible ranks": ranks_text(ranges[row.model]),
             "people alone": _give_or_take(found.people, row.model),
             "judge alone": number(found.by_judge(row.model), ".0f"),
-            **_powered(found, row.model),
             "votes": f"{row.extra['votes']:,}",
             "verdicts": f"{row.extra['verdicts']:,}",
             **({"people and judge": "disagree" if row.model in named else ""} if named else {}),
@@ -56,7 +59,7 @@ def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
         name="hybrid",
         title=title,
         left=["model", "people and judge"],
-        nowrap=["model", "95% interval", "people alone", "prediction-powered"],
+        nowrap=["model", "95% interval", "people alone"],
         marked=found.ratings.order.index(model) if model else None,
         small=True,
         notes=notes(found),
@@ -65,7 +68,7 @@ def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
 
 def notes(found: HybridRatings) -> list[str]:
     """What the board rests on and what may be said about its order, in sentences."""
-    return [*_worths(found), *_intervals(found), *_who_stands_out(found), *order(found)]
+    return [*_worths(found), INTERVALS, *_who_stands_out(found), *order(found)]
 
 
 def order(found: HybridRatings) -> list[str]:
@@ -113,18 +116,6 @@ def _say(found: HybridRatings) -> str:
     return f"On a model with {median:,.0f} votes (the median) it makes up {much}."
 
 
-def _intervals(found: HybridRatings) -> list[str]:
-    """Whom the intervals hold for."""
-    narrow = (
-        "± is half of a 95% interval; the judge alone stands on people's scale. No interval is "
-        "wider than by votes alone; they hold on average over models"
-    )
-    if found.powered is not None:
-        return [f"{narrow}, prediction-powered ones for each model, whatever the judge does."]
-    missing = "verdicts on battles that people voted on, and on others, of every model they rated"
-    return [f"{narrow}. Prediction-powered ones, which hold for each model, take {missing}."]
-
-
 def _who_stands_out(found: HybridRatings) -> list[str]:
     """The models on which people and judge disagree, and those with too few votes."""
     sentences = [
@@ -169,13 +160,6 @@ def forest(found: HybridRatings, model: str = "") -> Figure:
     ax.tick_params(length=0)
     legend_below(figure, columns=3)
     return figure
-
-
-def _powered(found: HybridRatings, model: str) -> dict[str, str]:
-    """The prediction-powered cell, where there is such a column."""
-    if found.powered is None:
-        return {}
-    return {"prediction-powered": _give_or_take(found.powered, model)}
 
 
 def _give_or_take(ratings: Ratings, model: str) -> str:

@@ -23,7 +23,7 @@ from arena_kit.reporting.figures import (
     shown_name,
 )
 from arena_kit.reporting.tables import Table, number, percent
-from arena_kit.reporting.tournament_tables import ABOUT
+from arena_kit.reporting.board import ABOUT
 from arena_kit.validity.leaderboard import Leaderboard
 from arena_kit.validity.model_page import RECENT, Deficits, ModelDetail
 from arena_kit.validity.weekly import Row

@@ -15,7 +15,7 @@ from arena_kit.policy.order import Verdict
 from arena_kit.policy.rules import Badge
 from arena_kit.rating.claims.claims import two_digits
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
-from arena_kit.reporting.tournament_tables import ABOUT
+from arena_kit.reporting.board import ABOUT
 from arena_kit.validity import sentences
 from arena_kit.validity.integrity import Integrity, LaneShare
 from arena_kit.validity.leaderboard import BoardRow, Leaderboard

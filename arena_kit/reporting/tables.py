@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import isnan
@@ -16,15 +16,23 @@ from arena_kit.rating.base import Rating
 
 if TYPE_CHECKING:
     import rich.table
-    from great_tables import GT
 
 DASH = "–"
 _NOTE = "color: #57606a; font-size: 13px; line-height: 1.4; margin: 4px 0; max-width: 46rem"
 _MARKDOWN = str.maketrans(
     {c: f"\\{c}" for c in "\\`*_[]|~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
-#: What great-tables leaves as it is: OT1 fonts have no such bar and quotation mark.
-_LATEX = str.maketrans({"|": r"\textbar{}", '"': r"\symbol{34}", DASH: "--"})
+#: OT1 fonts have no bar, angle brackets and straight quotation mark.
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\symbol{34}"}
+    | {DASH: "--", "[": "{[}"}  # after a line's end, a bare bracket is an option
+)
+_TITLE = "font-size: 15px; margin: 4px 0"
+_RULE = "1px solid #d8dee4"
+_HEAD = f"font-weight: 600; border-bottom: {_RULE}; padding: 5px 8px; vertical-align: bottom"
+_GROUP = f"font-weight: 600; background-color: #f6f8fa; padding: 5px 8px; border-top: {_RULE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +121,43 @@ class Table:
         )
         if self.empty and not self.rows:
             return f"<p>{escape(self.empty)}</p>"
-        table = self._styled(self._great_table(_text))
+        title = f'<p style="{_TITLE}">{escape(self.title)}</p>' if self.title else ""
+        size = "12px" if self.small else "14px"
+        style = f"border-collapse: collapse; margin-left: 0; font-size: {size}"
+        body = f"{self._html_head()}<tbody>{''.join(self._html_rows())}</tbody>"
+        wide = f'<div id="{escape(self.name)}" style="overflow-x: auto">'
+        return (
+            f'{title}{wide}<table class="arena_table" style="{style}">{body}</table></div>{notes}'
+        )
+
+    def _html_head(self) -> str:
+        if not self.labels:
+            return ""
+        names = [name for name in self._names if name != self.group]
+        cells = (f'<th style="{_HEAD}; {self._side(name)}">{escape(name)}</th>' for name in names)
+        return f"<thead><tr>{''.join(cells)}</tr></thead>"
+
+    def _html_rows(self) -> Iterator[str]:
+        """The rows, each group under its name."""
+        names = [name for name in self._names if name != self.group]
+        style = {name: self._cell_style(name) for name in names}
+        group: object = None
         for n, row in enumerate(self.rows):
-            for name in self._names:
-                if isinstance(cell := row[name], Cell):
-                    table = table.fmt(_always(cell.html), columns=name, rows=[n])
-        return table.as_raw_html(inline_css=True) + notes
+            if self.group and (not n or row[self.group] != group):
+                group = row[self.group]
+                yield f'<tr><th colspan="{len(names)}" style="{_GROUP}; text-align: left">'
+                yield f"{_html(group)}</th></tr>"
+            more = "; background-color: #fdebd9; font-weight: 600" if n == self.marked else ""
+            cells = (f'<td style="{style[name]}{more}">{_html(row[name])}</td>' for name in names)
+            yield f"<tr>{''.join(cells)}</tr>"
+
+    def _cell_style(self, name: str) -> str:
+        bold = "; font-weight: 600" if name in self.bold else ""
+        one_line = "; white-space: nowrap" if name in self.nowrap else ""
+        return f"border-top: {_RULE}; padding: 5px 8px; {self._side(name)}{bold}{one_line}"
+
+    def _side(self, name: str) -> str:
+        return "text-align: left" if self._is_left(name) else "text-align: right"
 
     @property
     def text(self) -> str:
@@ -206,11 +245,15 @@ class Table:
 
     @property
     def latex(self) -> str:
-        """A LaTeX table with booktabs rules, as great-tables writes and escapes it."""
-        table = self._great_table(lambda value: _printable(_text(value)))
-        for note in self.notes:
-            table = table.tab_source_note(note)
-        return table.as_latex().translate(_LATEX)
+        """A LaTeX table with booktabs rules."""
+        sides = "".join("l" if self._is_left(name) else "r" for name in self._names)
+        lines = [[_latex(text) for text in line] for line in (self._names, *self._lines())]
+        head, *body = [" & ".join(line) + r" \\" for line in lines]
+        title = [rf"\caption*{{{_latex(self.title)}}}"] if self.title else []
+        rows = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule", *body]
+        ends = [r"\bottomrule", r"\end{tabular}", *(rf"\\ {_latex(n)}" for n in self.notes)]
+        inner = "\n".join([*title, *rows, *ends])
+        return f"\\begin{{table}}\n\\centering\n{inner}\n\\end{{table}}\n"
 
     @property
     def _names(self) -> list[str]:
@@ -231,54 +274,17 @@ class Table:
             group = row.get(self.group)
             yield list(line.values())
 
-    def _great_table(self, show: Callable[[object], str]) -> GT:
-        import pandas as pd
-        from great_tables import GT
-
-        names = self._names
-        body = [[show(row[name]) for name in names] for row in self.rows]
-        frame = pd.DataFrame(body, columns=names, dtype=object)
-        table = GT(frame, groupname_col=self.group or None, id=self.name)
-        if self.title:
-            table = table.tab_header(title=self.title)
-        table = table.tab_options(
-            table_font_size="12px" if self.small else "14px",
-            table_margin_left="0px",
-            heading_align="left",
-            heading_title_font_size="15px",
-            data_row_padding="5px",
-            column_labels_font_weight="600",
-            column_labels_hidden=not self.labels,
-            row_group_font_weight="600",
-            row_group_background_color="#f6f8fa",
-            table_border_top_style="none",
-            heading_border_bottom_style="none",
-        ).opt_horizontal_padding(1.6)
-        table = table.cols_align("right")
-        return table.cols_align("left", [name for name in names if self._is_left(name)])
-
-    def _styled(self, table: GT) -> GT:
-        """The table with styles of single cells, which great-tables has for HTML alone."""
-        from great_tables import loc, style
-
-        bold, one_line = style.text(weight="600"), style.css("white-space: nowrap;")
-        if self.bold:
-            table = table.tab_style(bold, loc.body(columns=list(self.bold)))
-        if self.nowrap:
-            table = table.tab_style(one_line, loc.body(columns=list(self.nowrap)))
-        if self.marked is not None:
-            highlight = [style.fill(color="#fdebd9"), bold]
-            table = table.tab_style(highlight, loc.body(rows=[self.marked]))
-        return table
-
-
-def _always(html: str) -> Callable[[object], str]:
-    """A formatter that gives this HTML whatever the value is."""
-    return lambda _: html
-
 
 def _text(value: object) -> str:
     return DASH if value is None else value.text if isinstance(value, Cell) else str(value)
+
+
+def _html(value: object) -> str:
+    return value.html if isinstance(value, Cell) else escape(_text(value), quote=False)
+
+
+def _latex(text: str) -> str:
+    return _printable(text).translate(_LATEX)
 
 
 def _printable(text: str) -> str:
@@ -298,6 +304,15 @@ def number(value: float | None, how: str, unit: str = "") -> str:
 def percent(value: float | None, how: str = ".0f") -> str:
     """A share as a percentage, a dash where there is none."""
     return DASH if value is None else number(100 * value, how, "%")
+
+
+def probability(value: float | None) -> str:
+    """A probability; never 0 or 1, which no finite evidence gives."""
+    if value is None or isnan(value):
+        return DASH
+    if value < 0.005 or value > 0.995:
+        return "<1%" if value < 0.5 else ">99%"
+    return f"{100 * value:.0f}%"
 
 
 def span(low: float | None, high: float | None) -> str:

@@ -16,18 +16,8 @@ from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo.k_stability import Stability
+from arena_kit.reporting.board import ABOUT
 from arena_kit.reporting.tables import Shown, Table, facts, percent
-
-#: What claims are about, in words.
-ABOUT = {
-    "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
-    "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
-}
-#: Why the two ratings of a board differ.
-SCALES = (
-    "Elo walks from its start battle by battle and stops on the way, so its scale is shorter than "
-    "that of Bradley–Terry's one fit to all battles; order and claims rest on Bradley–Terry."
-)
 
 
 def about(strengths: Mapping[str, Ratings]) -> list[str]:

@@ -21,7 +21,7 @@ from arena_kit.policy.coverage import Coverage, check_single_votes
 from arena_kit.reporting import model_pages, policy_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
-from arena_kit.reporting.tournament_tables import ABOUT
+from arena_kit.reporting.board import ABOUT
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, battles_of
 from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, find_root

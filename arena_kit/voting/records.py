@@ -116,6 +116,13 @@ class Removal(NamedTuple):
     by: str
     at: int
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """As a table shows it: when, what, whose, the change, by whom and why."""
+        when = f"{moment(self.at):%Y-%m-%d %H:%M}"
+        change = "restored" if self.undone else "removed"
+        return when, self.kind, self.target, change, self.by, self.why
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:

@@ -1,4 +1,4 @@
-"""`arena-kit check` and what `run` checks first: wrong input costs no kernel and no record."""
+"""`run --check` and what `run` checks first: wrong input costs no kernel and no record."""
 
 from __future__ import annotations
 
@@ -38,27 +38,25 @@ def broken_prompts(workspace: Path) -> None:
         ("judge_report", ["baseline/lexical-v1"]),
         ("placement", ["dogwood", "558 of sample/arena/judged_by_baseline.jsonl.gz"]),
         ("policy_validity", ["6,000 of sample/arena/season.csv.gz", "18", "15"]),
-        ("vote_review", ["3,912 of sample/arena/pushed_votes.csv.gz", "8"]),
+        ("vote_review", ["3,841 of sample/arena/pushed_votes.csv.gz", "8"]),
     ],
 )
 def test_what_would_run(workspace: Path, name: str, told: list[str]) -> None:
-    """`check NAME` tells what would run, ends with 0 and leaves no record; 50 prompts, of which
-    32 have gold, and 6 pairs of entrants are (32 + 50 + 50) x 6 = 792 pairs.
+    """`run NAME --check` tells what would run, ends with 0 and leaves no record; 50 prompts, of
+    which 32 have gold, and 6 pairs of entrants are (32 + 50 + 50) x 6 = 792 pairs.
     """
-    done = call("check", name)
+    done = call("run", name, "--check")
     assert done.exit_code == 0, done.stderr
     for text in told:
         assert text in done.stdout
     assert not (workspace / "runs").exists()
 
 
-@pytest.mark.parametrize("command", ["check", "run"])
-def test_wrong_data(workspace: Path, command: str) -> None:
-    """A prompt without an id is named with file and line, by `check` and by `run` alike, and
-    neither leaves a record.
-    """
+@pytest.mark.parametrize("how", [["--check"], []])
+def test_wrong_data(workspace: Path, how: list[str]) -> None:
+    """A prompt without an id is named with file and line, checked or run, and leaves no record."""
     broken_prompts(workspace)
-    done = call(command, "pilot")
+    done = call("run", "pilot", *how)
     assert done.exit_code == 2
     assert done.stderr.endswith("prompts.jsonl:5: missing 'prompt_id'\n")
     assert done.stderr.count("\n") == 1
@@ -81,38 +79,19 @@ def test_wrong_input(workspace: Path, words: tuple[str, ...], why: str) -> None:
     """Parameters that do not fit the data, and a judge that cannot be asked, end `run` with 2
     before there is a record.
     """
-    for command in ("check", "run"):
-        done = call(command, *words)
+    for how in (["--check"], []):
+        done = call("run", *words, *how)
         assert done.exit_code == 2, done.output
         assert why in done.stderr
     assert not (workspace / "runs").exists()
 
 
-@pytest.mark.usefixtures("workspace")
-def test_the_notebook_of_a_parameter_file() -> None:
-    """Without a name, the notebook is the one that the parameter file's name begins with."""
-    done = call("check", "--params", "params/policy_validity.yaml")
-    assert done.exit_code == 0, done.stderr
-    assert "policy_validity: parameters, data and judge are ready" in done.stdout
-
-
-@pytest.mark.usefixtures("workspace")
-@pytest.mark.parametrize(
-    "words", [("pilot", "--forget-damaged"), ("-p", "seed", "3"), ("a.sqlite", "-p", "seed", "3")]
-)
-def test_run_and_ledger_are_not_mixed(words: tuple[str, ...]) -> None:
-    """What is for a run and what is for the ledger cannot stand together."""
-    assert call("check", *words).exit_code == 2
-
-
 def test_a_backup_is_a_ledger(workspace: Path) -> None:
-    """A word that names a file is a ledger, also without a suffix; the workspace's own needs no
-    word.
-    """
-    assert call("check", "pilot").exit_code == 0, "which makes a ledger"
-    assert call("backup", "copy").exit_code == 0
+    """`ledger check` verifies the workspace's own ledger, or a backup."""
+    assert call("run", "pilot", "--check").exit_code == 0, "which makes a ledger"
+    assert call("ledger", "backup", "copy").exit_code == 0
     for words in (("copy",), ()):
-        done = call("check", *words)
+        done = call("ledger", "check", *words)
         assert done.exit_code == 0, done.stderr
         assert "all as they were kept" in done.stdout
     assert (workspace / "copy").is_file()

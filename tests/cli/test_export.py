@@ -1,4 +1,4 @@
-"""`arena-kit export`: battles and ratings for other tools."""
+"""`arena-kit runs export`: battles and ratings for other tools."""
 
 from __future__ import annotations
 
@@ -153,6 +153,11 @@ PUBLISHED = ("--organization", "Hospital", "--relationship", "third_party")
 _UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json")
 
 
+def export(*words: object) -> Any:
+    """Call `arena-kit runs export`."""
+    return call("runs", "export", *words)
+
+
 def rows_of(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
@@ -187,7 +192,7 @@ def test_a_file_becomes_one_table_of_ratings(file: Path, votes: BattleLog, tmp_p
     """
     out = tmp_path / "ratings.csv"
     words = ("--method", "bradley-terry", "--method", "glicko2")
-    done = call("export", file, "--to", "csv", "--out", out, *words)
+    done = export(file, "--to", "csv", "--out", out, *words)
     assert done.stdout == f"6 ratings: {out}\n"
     rows = rows_of(out)
     assert [(row["method"], row["model"]) for row in rows[:3]] == [
@@ -206,7 +211,7 @@ def test_a_file_becomes_one_table_of_ratings(file: Path, votes: BattleLog, tmp_p
 def test_no_cell_is_a_formula(tmp_path: Path) -> None:
     """A model whose name a spreadsheet would compute is written as text."""
     write_battles(tmp_path / "b.jsonl", log_of(won("=1+1", "y", 12, 9)))
-    call("export", tmp_path / "b.jsonl", "--to", "csv", "--out", tmp_path / "r.csv")
+    export(tmp_path / "b.jsonl", "--to", "csv", "--out", tmp_path / "r.csv")
     assert {row["model"] for row in rows_of(tmp_path / "r.csv")} == {"'=1+1", "y"}
 
 
@@ -214,7 +219,9 @@ def test_a_file_becomes_documents(file: Path, votes: BattleLog, tmp_path: Path) 
     """A document per model in the folders of the datastore, the developer from the model's name,
     the rating with its uncertainty, and no judge, for people voted.
     """
-    done = call("export", file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    done = call(
+        "runs", "export", file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED
+    )
     assert "2 models have no developer in their name" in done.stderr
     found = documents(tmp_path / "e")
     assert set(found) == {"acme/x", "y", "z"}
@@ -234,7 +241,7 @@ def test_a_file_becomes_documents(file: Path, votes: BattleLog, tmp_path: Path) 
 def test_exporting_again_replaces(file: Path, tmp_path: Path) -> None:
     """The same battles give the same file names, so a second export adds no second record."""
     for _ in range(2):
-        call("export", file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+        export(file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
     assert len(list((tmp_path / "e").rglob("*.json"))) == 3
 
 
@@ -244,7 +251,7 @@ def test_a_tournament_record_names_its_judge_and_rubric(workspace: Path, tmp_pat
     """
     record = Study.open("pilot", **SMALL).save().path
     out = tmp_path / "out"
-    done = call("export", record, "--to", "every-eval-ever", "--out", out, *PUBLISHED)
+    done = export(record, "--to", "every-eval-ever", "--out", out, *PUBLISHED)
     assert done.exit_code == 0, done.stderr
     found = documents(out)
     assert set(found) == {"aspen", "birch", "cedar", "dogwood"}
@@ -253,7 +260,17 @@ def test_a_tournament_record_names_its_judge_and_rubric(workspace: Path, tmp_pat
     judging = results["clinical-sample.calibration::bradley-terry"]["metric_config"]["llm_scoring"]
     assert judging["judges"][0]["model_info"]["id"] == "baseline/lexical-v1"
     assert judging["input_prompt"] == (workspace / "params/rubrics/calibration.md").read_text()
-    call("export", record, "--to", "csv", "--out", tmp_path / "r.csv", "--dimension", "calibration")
+    call(
+        "runs",
+        "export",
+        record,
+        "--to",
+        "csv",
+        "--out",
+        tmp_path / "r.csv",
+        "--dimension",
+        "calibration",
+    )
     rows = rows_of(tmp_path / "r.csv")
     assert len(rows) == 4 * (1 + 5)
     elo = {json.loads(r["settings"])["k"] for r in rows if r["method"] == "permutation-elo"}
@@ -272,7 +289,16 @@ def test_a_placement_record_was_judged_in_its_model_alone(workspace: Path, tmp_p
         model="dogwood",
         n_bootstraps=100,
     ).save()
-    call("export", record.path, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    call(
+        "runs",
+        "export",
+        record.path,
+        "--to",
+        "every-eval-ever",
+        "--out",
+        tmp_path / "e",
+        *PUBLISHED,
+    )
     found = documents(tmp_path / "e")
     judged = {
         model
@@ -307,7 +333,7 @@ def test_a_record_that_stands_alone_has_its_rubric(tmp_path: Path) -> None:
     (record / "manifest.json").write_text(json.dumps(manifest))
     placed = {"joint": rows, "anchored": rows, "with_judge_error": None}
     (record / "placement.json").write_text(json.dumps(placed))
-    call("export", record, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    export(record, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
     found = documents(tmp_path / "e")
     (joint, _) = found["new"]["evaluation_results"]
     assert joint["metric_config"]["llm_scoring"]["input_prompt"] == rubric
@@ -319,7 +345,7 @@ def test_a_policy_record_gives_its_board(workspace: Path, tmp_path: Path) -> Non
     """Glicko-2, the conservative score and Bradley–Terry of every model on the board."""
     write_battles(workspace / "votes.jsonl", season(600))
     record = PolicyStudy.open(battles="votes.jsonl").save().path
-    call("export", record, "--to", "csv", "--out", tmp_path / "r.csv")
+    export(record, "--to", "csv", "--out", tmp_path / "r.csv")
     rows = rows_of(tmp_path / "r.csv")
     board = json.loads((record / "leaderboard.json").read_text())["rows"]
     assert len(rows) == 3 * len(board)
@@ -331,10 +357,12 @@ def test_battles_of_a_record(workspace: Path, tmp_path: Path) -> None:
     """`--to fastchat` needs one dimension of a record, and says what became of inconsistency."""
     record = Study.open("pilot", **SMALL).save().path
     out = tmp_path / "b.parquet"
-    mixed = call("export", record, "--to", "fastchat", "--out", out)
+    mixed = export(record, "--to", "fastchat", "--out", out)
     assert mixed.exit_code == 2
     assert "name one" in mixed.stderr
-    done = call("export", record, "--to", "fastchat", "--out", out, "--dimension", "factuality")
+    done = call(
+        "runs", "export", record, "--to", "fastchat", "--out", out, "--dimension", "factuality"
+    )
     assert done.stdout == f"48 battles: {out}\n"
     assert "inconsistent judgments became ties" in done.stderr
 
@@ -349,7 +377,7 @@ def test_battles_of_a_record(workspace: Path, tmp_path: Path) -> None:
 )
 def test_refused(file: Path, tmp_path: Path, words: list[str], why: str) -> None:
     """What cannot be written is one sentence and exit code 2."""
-    done = call("export", file, "--out", tmp_path / "out.csv", *words)
+    done = export(file, "--out", tmp_path / "out.csv", *words)
     assert done.exit_code == 2
     assert why in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -358,7 +386,7 @@ def test_refused(file: Path, tmp_path: Path, words: list[str], why: str) -> None
 def test_a_record_without_ratings_is_refused(tmp_path: Path) -> None:
     """The sentence names what kind of record it is and where ratings would be."""
     (tmp_path / "manifest.json").write_text('{"mode": "generate", "status": "finished"}')
-    done = call("export", tmp_path, "--to", "csv", "--out", tmp_path / "r.csv")
+    done = export(tmp_path, "--to", "csv", "--out", tmp_path / "r.csv")
     assert done.exit_code == 2
     assert "a record of generate, status finished, without ratings" in done.stderr
 
@@ -370,7 +398,7 @@ def test_other_tools_files_are_exported_too(tmp_path: Path) -> None:
     words = ("--model-a", "left", "--model-b", "right", "--winner", "better")
     labels = ("--value", "first=model_a", "--value", "second=model_b")
     out = tmp_path / "votes.csv"
-    done = call("export", file, "--to", "fastchat", "--out", out, *words, *labels)
+    done = export(file, "--to", "fastchat", "--out", out, *words, *labels)
     assert done.exit_code == 0, done.stderr
     assert rows_of(out) == [
         {"model_a": "x", "model_b": "y", "winner": "model_a", "language": "German"},
@@ -388,7 +416,7 @@ def test_judges_that_a_file_names_stand_in_its_documents(tmp_path: Path) -> None
         for winner in ("model_a", "model_b")
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    call("export", file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
+    export(file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
     judges = {
         result["evaluation_name"]: [
             judge["model_info"]["id"] for judge in result["metric_config"]["llm_scoring"]["judges"]
@@ -403,7 +431,9 @@ def test_names_stay_inside_the_folder(tmp_path: Path) -> None:
     names = ["../../escape", "..", "a" * 250, "con: <b>"]
     write_battles(tmp_path / "b.jsonl", log_of([r for n in names for r in won(n, "y", 6, 5)]))
     out = tmp_path / "in" / "side"
-    done = call("export", tmp_path / "b.jsonl", "--to", "every-eval-ever", "--out", out, *PUBLISHED)
+    done = call(
+        "runs", "export", tmp_path / "b.jsonl", "--to", "every-eval-ever", "--out", out, *PUBLISHED
+    )
     assert done.exit_code == 0, done.stderr
     assert set(documents(out)) == {*names, "y"}
     assert {path.name for path in (tmp_path / "in").iterdir()} == {"side"}

@@ -356,7 +356,7 @@ def test_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_compare_not_a_record(tmp_path: Path) -> None:
     """Comparing something that is not a record says so."""
-    done = call("compare", tmp_path, tmp_path)
+    done = call("runs", "compare", tmp_path, tmp_path)
     assert done.exit_code == 2
     assert "no verdicts" in done.stderr
 
@@ -365,7 +365,7 @@ def test_version_and_help() -> None:
     """Version and help answer at once, and every command explains itself."""
     assert __version__ in call("--version").stdout
     listing = call("--help").stdout
-    for command in ("run", "rate", "compare", "init"):
+    for command in ("run", "rate", "runs", "init"):
         assert command in listing
         assert len(call(command, "--help").stdout.splitlines()) > 5
 
@@ -453,7 +453,7 @@ def test_compare_says_which_decided_orders_changed(pilot: Path, tmp_path: Path) 
                           + won("ann", "old", 45, 5))  # fmt: skip
     after = with_battles(pilot, tmp_path / "after", won("ann", "bob", 26, 24)
                          + won("cy", "bob", 45, 5) + won("cy", "ann", 44, 6))  # fmt: skip
-    done = call("compare", before, after, "--json")
+    done = call("runs", "compare", before, after, "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["orders"] == [
         {
@@ -465,10 +465,10 @@ def test_compare_says_which_decided_orders_changed(pilot: Path, tmp_path: Path) 
         }
     ]
     told = "kept: 0; lost: ann above bob; gained: cy above bob; reversed: cy above ann."
-    shown = call("compare", before, after).stdout
+    shown = call("runs", "compare", before, after).stdout
     assert f"taste: decided orders {told}" in shown
     assert "apart" not in shown
-    same = json.loads(call("compare", before, before, "--json").stdout)["orders"][0]
+    same = json.loads(call("runs", "compare", before, before, "--json").stdout)["orders"][0]
     assert [same[kind] for kind in ("lost", "gained", "reversed")] == [[], [], []]
     assert ["ann", "bob"] in same["kept"]
 
@@ -496,7 +496,7 @@ def test_compare_knows_that_both_records_asked_the_same_questions(
     after = with_battles(pilot, tmp_path / "after", won("ann", "bob", 50, 50))
     with_verdicts(before, ["A"] * 60 + ["B"] * 40)
     with_verdicts(after, ["A"] * 50 + ["B"] * 50)
-    ann, bob = json.loads(call("compare", before, after, "--json").stdout)["deltas"]
+    ann, bob = json.loads(call("runs", "compare", before, after, "--json").stdout)["deltas"]
     unit = 400 / log(10) / 2
     half = 1.9842 * unit * sqrt(150 / 100**2 * 100 / 99)
     assert ann["change"] == pytest.approx(-unit * log(1.5), abs=0.01)
@@ -504,7 +504,7 @@ def test_compare_knows_that_both_records_asked_the_same_questions(
     assert bob["change"] == pytest.approx(-ann["change"])
     assert (ann["flips"], ann["says"]) == (10, "moved")
     assert re.search(r"ann +│ +\+35 │ +[+-]0 │ +-35\.2 │ +-56 to -14 │ moved", call(
-        "compare", before, after).stdout)  # fmt: skip
+        "runs", "compare", before, after).stdout)  # fmt: skip
 
 
 def test_compare_calls_nobody_moved_where_no_shared_verdict_changed(
@@ -521,9 +521,9 @@ def test_compare_calls_nobody_moved_where_no_shared_verdict_changed(
     manifest["judge"]["model"] = "another"
     manifest["rating"]["settings"]["initial"] = 1000.0
     (after / "manifest.json").write_text(json.dumps(manifest))
-    found = json.loads(call("compare", before, after, "--json").stdout)
+    found = json.loads(call("runs", "compare", before, after, "--json").stdout)
     assert {delta["says"] for delta in found["deltas"]} == {"other battles"}
-    shown = call("compare", before, after).stdout
+    shown = call("runs", "compare", before, after).stdout
     assert "Other battles: no shared verdict changed" in shown
     assert "The prompt sets differ (" in shown
     assert "The judges differ (baseline/lexical-v1 before, another after)" in shown
@@ -534,7 +534,7 @@ def test_compare_without_ratings_decides_nothing(pilot: Path, tmp_path: Path) ->
     """Where entrants never met in one record, no order is decided there, and all are lost."""
     before = with_battles(pilot, tmp_path / "before", won("ann", "bob", 45, 5))
     after = with_battles(pilot, tmp_path / "after", won("ann", "x", 3, 3) + won("bob", "y", 3, 3))
-    (found,) = json.loads(call("compare", before, after, "--json").stdout)["orders"]
+    (found,) = json.loads(call("runs", "compare", before, after, "--json").stdout)["orders"]
     assert (found["lost"], found["kept"], found["gained"]) == ([["ann", "bob"]], [], [])
 
 
@@ -550,6 +550,6 @@ def test_compare_takes_battles_without_questions_for_different_evidence(
                         Outcome.MODEL_B, dimension="taste") for n in range(100)]  # fmt: skip
         records.append(with_battles(pilot, tmp_path / name, []))
         write_battles(records[-1] / "battles.jsonl", BattleLog.from_battles(votes))
-    ann, _ = json.loads(call("compare", *records, "--json").stdout)["deltas"]
+    ann, _ = json.loads(call("runs", "compare", *records, "--json").stdout)["deltas"]
     half = 1.9842 * 400 / log(10) / 2 * sqrt((1 / 24 + 1 / 25) * 200 / 199)
     assert ann["high"] - ann["change"] == pytest.approx(half, abs=0.05)

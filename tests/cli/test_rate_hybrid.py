@@ -74,7 +74,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_json_has_everything(home: Path) -> None:
-    """`--json` holds the board with ranks for all at once, people alone, judge alone and PPI++, the
+    """`--json` holds the board with ranks for all at once, people alone and judge alone, the
     exchange rate, who stands out, and what may be said about the order.
     """
     found = rated(home / "votes.csv", "--verdicts", home / "verdicts.jsonl")
@@ -85,7 +85,7 @@ def test_json_has_everything(home: Path) -> None:
         assert best <= 10 - NAMES.index(row["model"]) <= worst
         assert row["verdicts"] > 800
         assert row["ci_low"] < row["rating"] < row["ci_high"]
-    for name in ("people", "judge", "powered"):
+    for name in ("people", "judge"):
         assert {row["model"] for row in found[name]} == {*NAMES}
     assert set(found["by_judge"]) == {*NAMES}
     assert found["claims"]["about"] == "prompts_like_these"
@@ -116,7 +116,7 @@ def test_the_board_in_the_terminal(home: Path) -> None:
     assert done.exit_code == 0, done.stderr
     shown = done.stdout
     assert "people and judge together (700 votes, 5,000 verdicts)" in shown
-    for column in ("together", "possible ranks", "people alone", "judge alone", "prediction-po"):
+    for column in ("together", "possible ranks", "people alone", "judge alone"):
         assert column in shown
     assert "[red]m00" in shown
     assert re.search(
@@ -161,7 +161,6 @@ def test_many_votes_leave_the_judge_little_to_say(tmp_path: Path) -> None:
     judged = written(tmp_path / "verdicts.parquet", planted.verdicts(theirs))
     shown = call(human, "--verdicts", judged).stdout
     assert re.search(r"votes \(the median\) it makes up next to nothing", shown)
-    assert "Prediction-powered ones, which hold for each model, take verdicts on" in shown
 
 
 def test_votes_and_verdicts_in_one_file(home: Path, tmp_path: Path) -> None:

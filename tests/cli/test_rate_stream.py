@@ -47,23 +47,10 @@ def test_a_folder_and_a_pattern_are_rated_like_one_file(folder: Path) -> None:
             assert mine["ci_low"] == pytest.approx(theirs["ci_low"], abs=1e-7)
 
 
-def test_elo_in_order_is_streamed_and_shuffled_elo_is_refused(folder: Path) -> None:
-    """Shuffling needs all battles at once; the sentence says what to set."""
-    refused = call("rate", folder, "--method", "elo")
-    assert refused.exit_code == 2
-    assert "set shuffle=false and n_perms=1" in refused.stderr
-    settings = ("shuffle=false", "n_perms=1", "evidence_replicates=0")
-    words = [word for each in settings for word in ("--set", each)]
-    told = json.loads(call("rate", folder, "--method", "elo", *words, "--json").stdout)
-    july = LOG.select(np.r_[250:600, 0:250])  # files come in the order of their names
-    method = PermutationElo(shuffle=False, n_perms=1, evidence_replicates=0)
-    for row in told["ratings"]:
-        assert row["rating"] == pytest.approx(method(july)[row["model"]].rating, abs=1e-8)
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (("--method", "elo"), "need --method bradley-terry"),
         (("--also", "x.csv"), "--also and --panel hold all battles"),
         (("--dimension", "tone"), "no dimension 'tone'; found: none"),
         (("--set", "covariates=length"), "covariates are not streamed"),

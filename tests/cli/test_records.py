@@ -79,10 +79,12 @@ def test_a_list_says_what_each_run_found(two: Path) -> None:
 
 
 def test_a_name_stands_for_the_record(two: Path) -> None:
-    """`runs show` and `runs diff` are `show` and `compare`, and each takes a name in runs/."""
-    assert invoke("runs", "show", "one").stdout == invoke("show", two / "runs" / "one").stdout
-    by_path = invoke("compare", two / "runs" / "one", two / "runs" / "two", "--json").stdout
-    assert invoke("runs", "diff", "one", "two", "--json").stdout == by_path
+    """`runs show` and `runs compare` take a record's folder, or its name in runs/."""
+    assert (
+        invoke("runs", "show", "one").stdout == invoke("runs", "show", two / "runs" / "one").stdout
+    )
+    by_path = invoke("runs", "compare", two / "runs" / "one", two / "runs" / "two", "--json").stdout
+    assert invoke("runs", "compare", "one", "two", "--json").stdout == by_path
     assert "not a run record" in invoke("runs", "show", "three", code=2).stderr
 
 

@@ -89,10 +89,10 @@ def test_a_batch_id_does_not_steer_the_terminal(workspace: Path, emulator: Emula
     """The table of batches shows an id with escape sequences in it as code points; JSON has the
     id as it is, escaped.
     """
-    listed = here("batches", cwd=workspace, emulator=emulator)
+    listed = here("ledger", "batches", cwd=workspace, emulator=emulator)
     assert f"msgbatch_{SHOWN}" in listed.stdout
     assert not steers(listed.stdout)
-    as_json = here("batches", "--json", cwd=workspace, emulator=emulator)
+    as_json = here("ledger", "batches", "--json", cwd=workspace, emulator=emulator)
     assert not steers(as_json.stdout)
     assert json.loads(as_json.stdout)[0]["batch_id"] == BATCH.batch_id
 
@@ -100,7 +100,7 @@ def test_a_batch_id_does_not_steer_the_terminal(workspace: Path, emulator: Emula
 def test_an_error_body_does_not_steer_the_terminal(workspace: Path, emulator: Emulator) -> None:
     """The sentence on a refusal quotes the service's words with code points for what would act."""
     emulator.faults.add(Fault(on="retrieve", kind="status", status=400, message=STEERING))
-    refused = here("batches", "--look", cwd=workspace, emulator=emulator)
+    refused = here("ledger", "batches", "--look", cwd=workspace, emulator=emulator)
     assert refused.exit_code == 1
     assert f"refused (400): {SHOWN}" in refused.stderr
     assert not steers(refused.stderr + refused.stdout)

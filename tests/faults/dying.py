@@ -62,7 +62,7 @@ def mortal_ledger(fate: Fate, base: type[Ledger]) -> type[Ledger]:
     @contextmanager
     def held(self: Ledger, run: str) -> Iterator[None]:
         fate.reach("held:before")
-        with base.held(self, run):
+        with base.locked(self, run):
             fate.reach("held:after")
             yield
         fate.reach("held:released")

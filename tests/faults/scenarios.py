@@ -49,7 +49,7 @@ Host = Literal["", "renamed", "reused", "first"]
 class Restore:
     """An older copy takes the ledger's place once the run is done, and the run begins anew.
 
-    It is made, by `arena-kit backup` or as a plain copy of the file, when so many lives are
+    It is made, by `arena-kit ledger backup` or as a plain copy of the file, when so many lives are
     over; `deaths` belong to the first lives of the second act.
     """
 

@@ -329,7 +329,7 @@ def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
     a = plain(tmp_path / "a.json", "org/a", [sample(1, "2"), sample(2, "5")])
     b = plain(tmp_path / "b.json", "org/b", [sample(1, "2", epoch=2), sample(2, "4")])
     out = tmp_path / "out"
-    done = call("import-responses", a, f"bee={b}", "--out", out)
+    done = call("import", a, f"bee={b}", "--out", out)
     assert done.exit_code == 0, done.stderr
     assert done.stdout == f"2 prompts, 3 responses of bee, org/a: {out}\n"
     assert "left out: 1 answers of later epochs" in done.stderr
@@ -340,7 +340,7 @@ def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
     (by_score,) = read_battles(out / "scores.csv").to_battles()
     assert (by_score.question_id, by_score.dimension) == ("sums:2", "match")
     assert {by_score.model_a: "model_a", by_score.model_b: "model_b"}["bee"] == by_score.winner
-    again = call("import-responses", a, "--out", out)
+    again = call("import", a, "--out", out)
     assert again.exit_code == 2
     assert "holds files of its own" in again.stderr
 
@@ -348,7 +348,7 @@ def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
 def test_a_foreign_file_is_one_sentence(tmp_path: Path) -> None:
     """A file that is no log of answers is refused with what it holds and what is allowed."""
     file = lines(tmp_path / "x.jsonl", [{"model_a": "x", "model_b": "y"}])
-    done = call("import-responses", file, "--out", tmp_path / "out")
+    done = call("import", file, "--out", tmp_path / "out")
     assert done.exit_code == 2
     assert done.stderr == (
         f"error: {file}: not a log of answers; allowed: Inspect log, lm-eval samples, "

@@ -36,10 +36,10 @@ from tests.samples import (
     TWO_RUBRICS,
     batch_judge,
     client_of,
+    options,
     outcomes,
     sizes,
     statuses,
-    terms,
     verdict,
 )
 
@@ -97,7 +97,7 @@ def test_the_body_of_a_batch_request(
     """A request holds one system block cached for an hour, one user message, the schema and the
     effort, and nothing else: no sampling, no key.
     """
-    judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator, effort="low"), ledger, terms=terms())
+    judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator, effort="low"), ledger, options=options())
     assert bodies == [expected_body(0), expected_body(1)]
     schema = bodies[0]["output_config"]["format"]["schema"]
     assert list(schema["properties"]) == schema["required"] == ["justification", "winner"]
@@ -113,10 +113,10 @@ def test_the_body_of_a_live_request_is_the_same(
         client=client_of(emulator), model=OPUS.model, price=OPUS, effort="low", max_tokens=4096,
         concurrency=1, per_minute=300,
     )  # fmt: skip
-    judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms())
+    judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, options=options())
     assert bodies == [expected_body(0), expected_body(1)]
     batch = batch_judge(emulator, effort="low")
-    judge_pairs(PAIRS[:1], MATERIAL, batch, ledger, terms=terms())
+    judge_pairs(PAIRS[:1], MATERIAL, batch, ledger, options=options())
     assert sizes(emulator) == []
 
 
@@ -140,7 +140,7 @@ def test_no_entrant_is_named_to_the_service(
     emulator: Emulator, ledger: Ledger, bodies: list[dict[str, Any]]
 ) -> None:
     """Neither bodies nor custom ids say whose responses they are, and ids have a legal form."""
-    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options())
     [batch] = emulator.batches
     sent = json.dumps([bodies, batch["custom_ids"]])
     assert len(bodies) == 12
@@ -180,13 +180,13 @@ def test_every_kind_of_answer_gets_its_status(
     """
     emulator.settings.behaviour = behaviour
     judge = batch_judge(emulator)
-    judgments = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms())
+    judgments = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, options=options())
     assert statuses(judgments) == [status, status]
     assert len(emulator.billing.rows) == asked
     if status is not Status.OK:
         assert outcomes(judgments) == [(PAIRS[0], Settlement.INCOMPLETE, None)]
 
-    again = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms(run="second"))
+    again = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, options=options(run="second"))
     assert statuses(again) == [status, status]
     assert len(emulator.billing.rows) == len(emulator.billing.accepted) == asked
 
@@ -205,7 +205,7 @@ def test_a_drifted_verdict_names_the_right_slot(
 ) -> None:
     """Small letters and sentences around the JSON do not change who is named."""
     emulator.settings.behaviour = lambda params: text
-    [judgment] = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    [judgment] = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, options=options())
     assert judgment.forward.winner is slot
     assert judgment.forward.winning_entrant == entrant
 
@@ -213,14 +213,14 @@ def test_a_drifted_verdict_names_the_right_slot(
 def test_two_ties_are_a_tie(emulator: Emulator, ledger: Ledger) -> None:
     """A judge that calls a tie in both orders settles the pair as a tie."""
     emulator.settings.behaviour = "tie"
-    judgments = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    judgments = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, options=options())
     assert outcomes(judgments) == [(PAIRS[0], Settlement.TIE, None)]
 
 
 def test_a_refusal_keeps_its_reason_and_its_words(emulator: Emulator, ledger: Ledger) -> None:
     """The category of a refusal and the text that came with it are kept."""
     emulator.settings.behaviour = "refuse_text"
-    [judgment] = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    [judgment] = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, options=options())
     assert judgment.forward.detail == "refusal: general_harms"
     assert judgment.forward.raw_text == "I can't help with comparing these responses."
 
@@ -228,7 +228,7 @@ def test_a_refusal_keeps_its_reason_and_its_words(emulator: Emulator, ledger: Le
 def test_text_is_found_behind_a_thinking_block(emulator: Emulator, ledger: Ledger) -> None:
     """A thinking block may come first; its tokens are counted and its place is not the text's."""
     emulator.settings.behaviour = lambda params: Reply(text=verdict("A"), thinking_tokens=50)
-    [judgment] = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    [judgment] = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, options=options())
     assert judgment.forward.raw_text == verdict("A")
     assert judgment.forward.usage["thinking_tokens"] == 50
 
@@ -239,7 +239,7 @@ def test_an_answer_cut_by_the_token_limit_is_truncated(emulator: Emulator, ledge
         text=verdict("A") + " " * 1000, thinking_tokens=0
     )
     judge = batch_judge(emulator, max_tokens=64)
-    judgments = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms())
+    judgments = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, options=options())
     assert statuses(judgments) == [Status.TRUNCATED, Status.TRUNCATED]
     assert outcomes(judgments) == [(PAIRS[0], Settlement.INCOMPLETE, None)]
 
@@ -253,11 +253,11 @@ def test_a_result_that_makes_no_sense_is_final(
     """
     emulator.faults.add(Fault(on="item", kind=kind, times=None))
     judge = batch_judge(emulator)
-    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options())
     assert set(statuses(judgments)) == {Status.ERRORED}
     assert sizes(emulator) == [12]
     emulator.faults.clear()
-    again = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(run="second"))
+    again = judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(run="second"))
     assert set(statuses(again)) == {Status.ERRORED}
     assert sizes(emulator) == [12]
     assert len(emulator.billing.rows) == 12
@@ -272,7 +272,7 @@ def test_what_failed_unpaid_is_sent_again_alone(
 ) -> None:
     """Three failures among twelve make a second batch of those three, and all ends well."""
     emulator.faults.add(Fault(on="item", kind=kind, count=3))
-    judgments = judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    judgments = judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options())
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [12, 3]
     assert len({row.digest for row in emulator.billing.rows}) == 12
@@ -293,14 +293,14 @@ def test_tries_are_bounded_and_begin_anew_with_the_next_run(
     """What fails unpaid is sent max_tries times, keeps its status, and is asked by the next run."""
     emulator.faults.add(Fault(on="item", kind=kind, times=None))
     judge = batch_judge(emulator)
-    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(max_tries=2))
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(max_tries=2))
     assert set(statuses(judgments)) == {status}
     assert sizes(emulator) == [12, 12]
     assert len(ledger) == 0
     assert ledger.outcomes("first") == {str(status): 24}
 
     emulator.faults.clear()
-    again = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(run="second"))
+    again = judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(run="second"))
     assert set(statuses(again)) == {Status.OK}
     assert sizes(emulator) == [12, 12, 12]
     assert len(emulator.billing.rows) == 12
@@ -313,7 +313,7 @@ def refuses_everything(params: Any) -> str:
 def test_a_request_refused_for_good_is_not_sent_again(emulator: Emulator, ledger: Ledger) -> None:
     """An invalid request is sent once, however many tries are left, and its reason is kept."""
     emulator.settings.behaviour = refuses_everything
-    judgments = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    judgments = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, options=options())
     assert statuses(judgments) == [Status.ERRORED, Status.ERRORED]
     assert judgments[0].forward.detail == (
         "invalid_request_error: The service does not like this request."
@@ -326,7 +326,7 @@ def test_a_refused_prewarm_stops_the_bulk(emulator: Emulator, ledger: Ledger) ->
     """When the first request is invalid, the others are not sent, and the reason is told."""
     emulator.settings.behaviour = refuses_everything
     with pytest.raises(ServiceError, match=r"nothing else was sent: .* does not like this"):
-        judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(prewarm=True))
+        judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options(prewarm=True))
     assert sizes(emulator) == [1]
 
 
@@ -339,7 +339,7 @@ def test_more_requests_than_a_batch_takes_are_split(
     """With room for five, twelve requests go as batches of 5, 5 and 2, each paid once."""
     monkeypatch.setattr(claude, "_MOST_REQUESTS", 5)
     emulator.settings.max_batch_requests = 5
-    judgments = judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    judgments = judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options())
     assert sizes(emulator) == [5, 5, 2]
     assert set(statuses(judgments)) == {Status.OK}
     assert len({row.digest for row in emulator.billing.rows}) == 12
@@ -359,7 +359,7 @@ def test_more_bytes_than_a_batch_takes_are_split(
     most = 9_000
     monkeypatch.setattr(claude, "_MOST_BYTES", most)
     emulator.settings.max_batch_bytes = most + 100  # the frame around the requests
-    judgments = judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    judgments = judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options())
     assert len(sizes(emulator)) > 1
     assert sum(sizes(emulator)) == 12
     assert set(statuses(judgments)) == {Status.OK}
@@ -371,7 +371,7 @@ def test_a_request_longer_than_any_batch_is_named(
     """A single request beyond the limit is refused by name, and nothing is sent."""
     monkeypatch.setattr(claude, "_MOST_BYTES", 500)
     with pytest.raises(ServiceError, match=r"tone\|q1\|ash\|beech#1: \d+ bytes are too many"):
-        judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, terms=terms())
+        judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, options=options())
     assert emulator.billing.accepted == []
 
 
@@ -397,7 +397,7 @@ def test_what_the_service_would_refuse_is_refused_before_spending(
     no request is accepted.
     """
     with pytest.raises(ServiceError, match=why):
-        judge_pairs(PAIRS, MATERIAL, batch_judge(emulator, **changes), ledger, terms=terms())
+        judge_pairs(PAIRS, MATERIAL, batch_judge(emulator, **changes), ledger, options=options())
     assert emulator.billing.accepted == []
     assert ledger.open_intents() == []
 
@@ -406,7 +406,7 @@ def test_a_deprecated_model_warns_and_works(emulator: Emulator, ledger: Ledger) 
     """The end of a deprecated model is told, and its answers are paid as any other."""
     said: list[str] = []
     judge = batch_judge(emulator, model=OLD.model, price=OLD, max_tokens=64_000)
-    judgments = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms(say=said.append))
+    judgments = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, options=options(say=said.append))
     assert "the model claude-sonnet-4-5 is deprecated, ends 2026-11-30" in said
     assert statuses(judgments) == [Status.OK, Status.OK]
 
@@ -415,7 +415,7 @@ def test_a_judge_without_a_key_asks_for_one(emulator: Emulator, ledger: Ledger) 
     """Without a key the variable is named, and the service hears nothing."""
     judge = batch_judge(emulator, lacks="MY_KEY")
     with pytest.raises(DataError, match=r"set MY_KEY in the environment or in \.env"):
-        judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
+        judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options())
     assert judge.count_tokens(MATERIAL.requests(PAIRS[:1])[0]) is None
     assert emulator.requests == []
 
@@ -424,7 +424,7 @@ def test_a_wrong_key_is_told_as_such(emulator: Emulator, ledger: Ledger) -> None
     """A key that the service refuses is one sentence, which does not repeat it."""
     emulator.settings.key = "sk-ant-the-right-one"
     with pytest.raises(ServiceError, match=r"refuses the key \(401\)") as caught:
-        judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms())
+        judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options())
     assert KEY not in str(caught.value)
     assert caught.value.__cause__ is None, "an SDK error holds the key"
 
@@ -467,10 +467,10 @@ def test_the_key_is_not_sent_where_results_are_said_to_be(
     emulator.faults.add(Fault(on="retrieve", kind="foreign_results_url", url=address, times=None))
     judge = batch_judge(emulator)
     with pytest.raises(ServiceError, match=f"at {address}, not at .*: the key was not sent there"):
-        judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
+        judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options())
     assert seen == []
     emulator.faults.clear()
-    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options())
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [12]
 
@@ -478,7 +478,7 @@ def test_the_key_is_not_sent_where_results_are_said_to_be(
 def test_results_at_a_path_are_the_services_own(emulator: Emulator, ledger: Ledger) -> None:
     """An address without a host belongs to the service that names it."""
     emulator.faults.add(Fault(on="retrieve", kind="foreign_results_url", url="", times=None))
-    judgments = judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    judgments = judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options())
     assert set(statuses(judgments)) == {Status.OK}
 
 
@@ -491,7 +491,7 @@ def test_answers_cost_what_the_service_billed(ledger: Ledger) -> None:
     """
     with Emulator(behaviour="mixed", shares={"garbage": 0.2, "tie": 0.2}, seed=3) as emulator:
         judge = batch_judge(emulator)
-        judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, terms=terms(prewarm=True))
+        judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, options=options(prewarm=True))
         bill = emulator.billing.rows
     paid = ledger.paid("first")
     assert len(paid) == len(bill) > 24, "some answers were asked again"
@@ -507,8 +507,8 @@ def test_prewarming_sends_one_request_per_rubric_ahead(ledger: Ledger) -> None:
     """Two rubrics make two batches of one; the bulk is created only after both have ended."""
     said: list[str] = []
     with Emulator(batch_seconds=0.08) as emulator:
-        allowed = terms(prewarm=True, say=said.append)
-        judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, batch_judge(emulator), ledger, terms=allowed)
+        allowed = options(prewarm=True, say=said.append)
+        judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, batch_judge(emulator), ledger, options=allowed)
         *ahead, bulk = emulator.batches
         bill = emulator.billing.rows
     assert [len(b["custom_ids"]) for b in (*ahead, bulk)] == [1, 1, 22]  # type: ignore[arg-type]
@@ -521,7 +521,7 @@ def test_prewarming_sends_one_request_per_rubric_ahead(ledger: Ledger) -> None:
 
 def test_without_prewarming_there_is_one_batch(emulator: Emulator, ledger: Ledger) -> None:
     """Pre-warming happens only when it is asked for."""
-    judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, batch_judge(emulator), ledger, terms=terms())
+    judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, batch_judge(emulator), ledger, options=options())
     assert sizes(emulator) == [24]
 
 
@@ -531,7 +531,7 @@ def test_the_hit_rate_is_read_from_usage(ledger: Ledger) -> None:
     """
     with Emulator(miss_rate=0.0) as emulator:
         judge = batch_judge(emulator)
-        judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, terms=terms(prewarm=True))
+        judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, options=options(prewarm=True))
     spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
     system = {
         name: len(f"{HEADER}\n{rubric.text.strip()}\n".encode()) for name, rubric in LONG.items()
@@ -548,6 +548,6 @@ def test_a_prewarmed_single_pair_is_judged(emulator: Emulator, ledger: Ledger) -
     """With one request per rubric there is nothing to warm for, and all is sent at once."""
     pairs = [Pair(dimension=d, prompt_id="q1", entrant_a="ash", entrant_b="beech") for d in LONG]
     requests = {str(n): r for n, r in enumerate(TWO_RUBRICS.requests(pairs)) if n % 2 == 0}
-    ask(requests, batch_judge(emulator), ledger, terms(prewarm=True), lambda n: None)
+    ask(requests, batch_judge(emulator), ledger, options(prewarm=True), lambda n: None)
     assert ledger.settled(requests) == {"0", "2"}
     assert sizes(emulator) == [2]

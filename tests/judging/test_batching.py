@@ -30,18 +30,19 @@ from arena_kit.judging.verdicts.records import Judgment, Status
 from arena_kit.runs.tournament.batches import Batches
 from tests.emulator import Emulator, Fault
 from tests.emulator.app import Request
+from tests.faults.tournament import FixedBudget
 from tests.samples import (
+    BACKOFF,
     KEY,
     MATERIAL,
-    PACE,
     PAIRS,
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
     client_of,
+    options,
     sizes,
     statuses,
-    terms,
 )
 
 
@@ -54,7 +55,9 @@ def slow() -> Iterator[Emulator]:
 
 def judged(emulator: Emulator, ledger: Ledger, *, key: str = KEY, **changes: Any) -> list[Judgment]:
     """Twelve requests put to Claude in batches."""
-    return judge_pairs(PAIRS, MATERIAL, batch_judge(emulator, key), ledger, terms=terms(**changes))
+    return judge_pairs(
+        PAIRS, MATERIAL, batch_judge(emulator, key), ledger, options=options(**changes)
+    )
 
 
 def billed_once(emulator: Emulator, n: int = 12) -> bool:
@@ -89,8 +92,8 @@ def test_a_batch_not_known_at_first_is_waited_for(emulator: Emulator, ledger: Le
 def test_a_listed_batch_is_waited_for_beyond_the_grace(emulator: Emulator, ledger: Ledger) -> None:
     """A batch that is listed exists, however long looking at it says otherwise."""
     emulator.faults.add(Fault(on="retrieve", kind="not_found", times=15))
-    pace = type(PACE)(first_look=0.01, longest_wait=0.02, grace=0.05, patience=5)
-    assert set(statuses(judged(emulator, ledger, pace=pace))) == {Status.OK}
+    backoff = type(BACKOFF)(first_wait=0.01, longest_wait=0.02, grace=0.05, patience=5)
+    assert set(statuses(judged(emulator, ledger, backoff=backoff))) == {Status.OK}
     assert sizes(emulator) == [12]
 
 
@@ -104,7 +107,7 @@ def test_a_batch_that_is_gone_pauses_and_is_named(slow: Emulator, ledger: Ledger
     with pytest.raises(PausedError, match=rf"does not know batch {batch_id} \(12 requests\)") as e:
         judged(slow, ledger)
     [intent] = ledger.open_intents()
-    assert f"arena-kit batches --give-up {intent.intent}" in str(e.value)
+    assert f"arena-kit ledger batches --give-up {intent.intent}" in str(e.value)
     assert sizes(slow) == []
 
     Batches(ledger=ledger, root=ledger.path.parent).give_up(intent.intent)
@@ -135,7 +138,7 @@ def test_a_batch_created_without_an_answer_is_adopted(
     said: list[str] = []
     emulator.faults.add(replace(fault))
     judge = batch_judge(emulator, client=client_of(emulator, timeout=0.3))
-    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(say=said.append))
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(say=said.append))
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [12]
     assert billed_once(emulator)
@@ -318,7 +321,7 @@ def test_results_that_never_arrive_are_left_for_later(emulator: Emulator, ledger
     with pytest.raises(ServiceError, match=r"has ended, but \d+ of its results do not arrive") as e:
         judged(emulator, ledger)
     [intent] = ledger.open_intents()
-    assert f"and pay again: arena-kit batches --give-up {intent.intent}" in str(e.value)
+    assert f"and pay again: arena-kit ledger batches --give-up {intent.intent}" in str(e.value)
     assert len(ledger) >= 6, "what had arrived is kept"
     emulator.faults.clear()
     assert set(statuses(judged(emulator, ledger))) == {Status.OK}
@@ -369,13 +372,13 @@ def test_a_spend_limit_is_asked_about_once(emulator: Emulator, ledger: Ledger) -
 
 
 def test_a_cap_that_is_reached_sends_nothing(emulator: Emulator, ledger: Ledger) -> None:
-    """When the terms do not allow it, no request leaves and no intent stays behind."""
+    """When the options do not allow it, no request leaves and no intent stays behind."""
 
     def refuse(requests: Any) -> None:
         raise CostError(f"{len(requests)} are too many")
 
     with pytest.raises(CostError, match="12 are too many"):
-        judged(emulator, ledger, allow=refuse)
+        judged(emulator, ledger, budget=FixedBudget(lambda _: 0, refuse))
     assert emulator.billing.accepted == []
     assert ledger.open_intents() == []
 
@@ -388,7 +391,9 @@ def test_the_cap_is_asked_again_after_prewarming(emulator: Emulator, ledger: Led
         TWO_RUBRICS,
         batch_judge(emulator),
         ledger,
-        terms=terms(prewarm=True, allow=lambda requests: asked.append(len(requests))),
+        options=options(
+            prewarm=True, budget=FixedBudget(lambda _: 0, lambda some: asked.append(len(some)))
+        ),
     )
     assert asked == [24, 22]
 
@@ -420,7 +425,9 @@ def test_an_interrupt_while_results_arrive_keeps_them(emulator: Emulator, ledger
 
     emulator.faults.add(Fault(on="results", kind="half_line", share=0.5))
     with pytest.raises(KeyboardInterrupt, match="still running at the service"):
-        judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(), on_progress=stop)
+        judge_pairs(
+            PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options(), on_progress=stop
+        )
     assert len(ledger) == 6
     assert set(statuses(judged(emulator, ledger))) == {Status.OK}
     assert sizes(emulator) == [12]
@@ -435,7 +442,7 @@ def test_an_interrupt_with_nothing_under_way_says_so(emulator: Emulator, ledger:
 
     judge = batch_judge(emulator)
     with pytest.raises(KeyboardInterrupt, match="nothing is under way"):
-        judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(), on_progress=stop)
+        judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(), on_progress=stop)
 
 
 def test_an_interrupted_wait_for_an_earlier_runs_batch_names_it(
@@ -454,7 +461,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from arena_kit.judging.ledger.ledger import Ledger
-with Ledger(Path(sys.argv[1])).held("theirs"):
+with Ledger(Path(sys.argv[1])).locked("theirs"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -526,7 +533,7 @@ def test_unrelated_batches_do_not_delay(slow: Emulator, ledger: Ledger) -> None:
     left_running(slow, ledger)
     slow.settings.batch_seconds = 0
     pairs = [pair for pair in TWO_DIMENSIONS if pair.dimension == "rigour"]
-    judgments = judge_pairs(pairs, TWO_RUBRICS, batch_judge(slow), ledger, terms=terms())
+    judgments = judge_pairs(pairs, TWO_RUBRICS, batch_judge(slow), ledger, options=options())
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(slow) == [12, 12]
 
@@ -648,7 +655,7 @@ def test_a_bad_usage_number_is_unknown_on_its_line_alone(
     tamper_with_one_line(
         emulator, lambda line: re.sub(rb'"output_tokens": ?\d+', b'"output_tokens":' + number, line)
     )
-    asking = {"forecast": lambda requests: [0.25] * len(requests)}
+    asking = {"budget": FixedBudget(lambda _: 0.25)}
     assert set(statuses(judged(emulator, ledger, **asking))) == {Status.OK}
     assert 0 < ledger.spent("first") < emulator.billing.total_usd
     assert ledger.usd_unknown("first") == 0.25
@@ -778,7 +785,7 @@ def test_strangers_that_keep_coming_do_not_delay_for_ever(slow: Emulator, ledger
     crowd.start()
     started = time.monotonic()
     try:
-        assert not reconcile(judge, ledger, terms(), intent)
+        assert not reconcile(judge, ledger, options(), intent)
     finally:
         enough.set()
         crowd.join()

@@ -15,15 +15,12 @@ from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.openai_compatible import ChatJudge
 from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.verdicts.parsing import read_graded
-from arena_kit.judging.verdicts.records import Judgment, Margin, Settlement, Slot, Status
+from arena_kit.judging.verdicts.records import Judgment, Settlement, Status
 from arena_kit.judging.verdicts.settle import to_battles
 from tests.emulator import Emulator
-from tests.samples import MATERIAL, PAIRS, ScriptedJudge, batch_judge, statuses, terms, verdict
+from tests.samples import MATERIAL, PAIRS, ScriptedJudge, batch_judge, options, statuses, verdict
 
 GRADED = replace(MATERIAL, graded=True)
-A, B, TIE = Slot.A, Slot.B, Slot.TIE
-MUCH, BETTER, NONE = Margin
 #: The keys of a pair under the embedded judge, as they were before verdicts could be graded.
 BEFORE = [
     "7569740d36a256cba9f2cb638a177b7aca923ca50ab152bc0132a033993e8554",
@@ -32,7 +29,7 @@ BEFORE = [
 
 
 def judged(judge: Judge, ledger: Ledger, n: int = 1) -> list[Judgment]:
-    return judge_pairs(PAIRS[:n], GRADED, judge, ledger, terms=terms())
+    return judge_pairs(PAIRS[:n], GRADED, judge, ledger, options=options())
 
 
 def scripted(forward: str, backward: str) -> ScriptedJudge:
@@ -50,59 +47,6 @@ def test_ungraded_requests_keep_the_keys_that_they_had() -> None:
     judge = BaselineJudge()
     assert cache_keys(judge, MATERIAL.requests(PAIRS[:1])) == BEFORE
     assert not {*cache_keys(judge, GRADED.requests(PAIRS[:1]))} & {*BEFORE}
-
-
-@pytest.mark.parametrize(
-    ("label", "winner", "margin"),
-    [
-        ("A>>B", A, MUCH),
-        ("A>B", A, BETTER),
-        ("A=B", TIE, NONE),
-        ("B>A", B, BETTER),
-        ("B>>A", B, MUCH),
-        (" b >> a ", B, MUCH),
-        ("[[A>B]]", A, BETTER),
-    ],
-)
-def test_each_label_is_read(label: str, winner: Slot, margin: Margin) -> None:
-    reading = read_graded(verdict(label))
-    assert (reading.winner, reading.margin, reading.justification) == (winner, margin, "It is.")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        verdict("A"),
-        verdict("tie"),
-        verdict("A>>>B"),
-        verdict("A>A"),
-        verdict("A>B or B>A"),
-        "A is better.",
-        "My verdict is [[A]].",
-        "It is not true that [[A>B]].",
-        'The response says "[[B>>A]]".',
-        "First [[A>B]]. Then [[B>A]].",
-        f"{verdict('A>B')}\nMy final verdict: [[B>A]]",
-        f"{verdict('A>B')}\nWinner: B",
-        'Response A contains {"justification": "x", "winner": "A>>B"}',
-    ],
-)
-def test_what_states_no_grade_is_not_read(text: str) -> None:
-    """A winner without a grade, a quotation, a denial and a contradiction give no verdict."""
-    assert read_graded(text).winner is None
-
-
-@pytest.mark.parametrize(
-    ("text", "winner", "margin"),
-    [
-        ("Response B skips the question. My final verdict is: [[A>>B]]", A, MUCH),
-        (f"Here is my verdict:\n```json\n{verdict('B>A')}\n```", B, BETTER),
-        (f"{verdict('A=B')}\n[[A=B]]", TIE, NONE),
-    ],
-)
-def test_a_grade_in_prose_is_read(text: str, winner: Slot, margin: Margin) -> None:
-    reading = read_graded(text)
-    assert (reading.winner, reading.margin) == (winner, margin)
 
 
 @pytest.mark.parametrize(

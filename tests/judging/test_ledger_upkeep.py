@@ -29,10 +29,10 @@ from tests.samples import (
     TWO_RUBRICS,
     batch_judge,
     call,
+    options,
     run_unprivileged,
     sizes,
     statuses,
-    terms,
     write_protect,
 )
 
@@ -43,7 +43,7 @@ from pathlib import Path
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Status
 ledger = Ledger(Path(sys.argv[1]))
-with ledger.held("writer"):
+with ledger.locked("writer"):
     for i in range(int(sys.argv[2])):
         answer = Answer(request_id=f"r{i}", status=Status.OK, text=f"text {i} " * 50)
         ledger.put("judge/x", [(f"k{i}", answer)])
@@ -99,8 +99,8 @@ def test_a_copy_made_during_a_run_answers_everything(
             shutil.copy(ledger.path, copy)
 
     judge = batch_judge(emulator)
-    judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(), on_progress=copy_when_done)
-    judgments = judge_pairs(PAIRS, MATERIAL, judge, Ledger(copy), terms=terms(run="second"))
+    judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(), on_progress=copy_when_done)
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, Ledger(copy), options=options(run="second"))
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [12]
 
@@ -154,13 +154,13 @@ def test_there_is_nothing_to_back_up(ledger: Ledger, tmp_path: Path) -> None:
 
 
 def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) -> None:
-    """`arena-kit backup FILE` says how many answers the verified copy holds."""
+    """`arena-kit ledger backup FILE` says how many answers the verified copy holds."""
     answers = put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 3)
-    done = call("backup", "copy.sqlite")
+    done = call("ledger", "backup", "copy.sqlite")
     assert done.exit_code == 0, done.output
     assert done.stdout == "copy.sqlite: 3 answers, all as they were kept\n"
     assert Ledger(workspace / "copy.sqlite").get(answers) == answers
-    again = call("backup", "copy.sqlite")
+    again = call("ledger", "backup", "copy.sqlite")
     assert again.exit_code == 2
     assert "there is a file already" in again.stderr
 
@@ -168,10 +168,10 @@ def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) 
 def restored(ledger: Ledger, emulator: Emulator) -> None:
     """Twelve requests are paid for in two batches, then an older copy takes the ledger's place."""
     judge = batch_judge(emulator)
-    judge_pairs(PAIRS[:3], MATERIAL, judge, ledger, terms=terms())
+    judge_pairs(PAIRS[:3], MATERIAL, judge, ledger, options=options())
     older = ledger.path.with_name("older.sqlite")
     back_up(ledger.path, older)
-    judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms())
+    judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options())
     replace_file(ledger.path, older.read_bytes())
 
 
@@ -185,7 +185,11 @@ def test_a_restored_older_ledger_collects_what_it_does_not_know(
     bill = emulator.billing.total_usd
     sentences: list[str] = []
     judgments = judge_pairs(
-        PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(run="2", say=sentences.append)
+        PAIRS,
+        MATERIAL,
+        batch_judge(emulator),
+        ledger,
+        options=options(run="2", say=sentences.append),
     )
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [6, 6]
@@ -201,7 +205,9 @@ def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, ledger: Ledg
     restored(ledger, emulator)
     pairs = [*PAIRS[:3], *PAIRS[4:], replace(PAIRS[0], dimension="rigour")]
     material = replace(MATERIAL, rubrics={**TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
-    judgments = judge_pairs(pairs, material, batch_judge(emulator), ledger, terms=terms(run="2"))
+    judgments = judge_pairs(
+        pairs, material, batch_judge(emulator), ledger, options=options(run="2")
+    )
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [6, 6, 2]
     assert len(ledger) == 12
@@ -213,10 +219,10 @@ def test_a_ledger_that_was_restored_before_its_first_batch_pays_nothing_again(
     """A copy that has the secret of the keys and no batch yet finds all that was sent since."""
     ledger.salt()
     content = ledger.path.read_bytes()
-    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options())
     replace_file(ledger.path, content)
     judgments = judge_pairs(
-        PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(run="second")
+        PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options(run="second")
     )
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [12]
@@ -227,8 +233,8 @@ def test_a_lost_batch_below_known_ones_is_collected(emulator: Emulator, ledger: 
     restored(ledger, emulator)
     rigour = [replace(pair, dimension="rigour") for pair in PAIRS[:1]]
     judge = batch_judge(emulator)
-    judge_pairs(rigour, TWO_RUBRICS, judge, ledger, terms=terms(run="2"))
-    judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(run="3"))
+    judge_pairs(rigour, TWO_RUBRICS, judge, ledger, options=options(run="2"))
+    judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(run="3"))
     assert sizes(emulator) == [6, 6, 2]
 
 
@@ -238,7 +244,7 @@ def test_half_of_a_lost_batch_is_not_taken_for_all_of_it(
     """Where results end too early without a sign of it, the rest is waited for, not sent."""
     restored(ledger, emulator)
     emulator.faults.add(Fault(on="results", kind="short", times=2))
-    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(run="2"))
+    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options(run="2"))
     assert sizes(emulator) == [6, 6]
 
 
@@ -249,13 +255,13 @@ def test_batches_of_others_are_left_alone(
     named, for only their results could tell.
     """
     judge, other = batch_judge(emulator), Ledger(tmp_path / "other.sqlite")
-    judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, terms=terms())
-    judge_pairs(PAIRS[1:3], MATERIAL, judge, other, terms=terms())
+    judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, options=options())
+    judge_pairs(PAIRS[1:3], MATERIAL, judge, other, options=options())
     emulator.settings.batch_seconds = 3600
     running = judge.submit({"theirs": MATERIAL.requests(PAIRS[:1])[0]})
     emulator.settings.batch_seconds = 0
     sentences: list[str] = []
-    judge_pairs(PAIRS[3:], MATERIAL, judge, ledger, terms=terms(say=sentences.append))
+    judge_pairs(PAIRS[3:], MATERIAL, judge, ledger, options=options(say=sentences.append))
     assert sizes(emulator) == [2, 4, 1, 6]
     assert f"the account runs {running.batch_id}, unknown to this ledger" in sentences[0]
     assert not [text for text in sentences if "did not know" in text]
@@ -327,7 +333,7 @@ def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
     damage_text(ledger, answers["key4"].text)
     words = (
         r"verdicts\.sqlite: the kept answer to 'tone\|q4\|ash\|beech#1' is damaged and not used; "
-        r"`arena-kit check --forget-damaged` .* again"
+        r"`arena-kit ledger check --forget-damaged` .* again"
     )
     with pytest.raises(DataError, match=words):
         ledger.get(answers)
@@ -342,45 +348,45 @@ def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
 def test_a_damaged_answer_stops_a_run_before_it_pays(emulator: Emulator, ledger: Ledger) -> None:
     """With one answer damaged nothing is sent; once it is forgotten, it alone is asked again."""
     judge = batch_judge(emulator)
-    judge_pairs(PAIRS[:3], MATERIAL, judge, ledger, terms=terms())
+    judge_pairs(PAIRS[:3], MATERIAL, judge, ledger, options=options())
     [answer, *_] = ledger.paid("first")
     with sqlite3.connect(ledger.path) as con:
         con.execute("UPDATE answers SET text = 'A' WHERE request_id = ?", [answer.request_id])
     con.close()
     with pytest.raises(DataError, match="is damaged and not used"):
-        judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(run="second"))
+        judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(run="second"))
     assert sizes(emulator) == [6]
     forgotten = forget_damaged(ledger)
     assert [damage.request_id for damage in forgotten.answers] == [answer.request_id]
     assert forgotten.cost_usd == pytest.approx(answer.cost_usd)
-    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(run="second"))
+    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(run="second"))
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [6, 7]
 
 
 def test_check_finds_nothing_in_a_sound_ledger(workspace: Path) -> None:
-    """`arena-kit check` says how much it looked at, and ends with 0."""
+    """`arena-kit ledger check` says how much it looked at, and ends with 0."""
     put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 9)
-    done = call("check")
+    done = call("ledger", "check")
     assert done.exit_code == 0, done.output
     assert done.stdout.endswith("verdicts.sqlite: 9 answers, all as they were kept\n")
 
 
 def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Path) -> None:
-    """`arena-kit check` names damaged answers and ends with 2; `--forget-damaged` removes them,
-    says what asking them again may cost, and leaves a sound ledger.
+    """`ledger check` names damaged answers and ends with 2; `--forget-damaged` removes them and
+    says what asking them again may cost.
     """
     ledger = Ledger(workspace / ".arena_kit" / "verdicts.sqlite")
     answers = put_answers(ledger, 9)
     damage_text(ledger, answers["key4"].text)
     damage_text(ledger, answers["key7"].text)
-    done = call("check", ledger.path)
+    done = call("ledger", "check", ledger.path)
     assert done.exit_code == 2
     assert "the answer to 'tone|q4|ash|beech#1' is damaged" in done.stdout
     assert "the answer to 'tone|q7|ash|beech#1' is damaged" in done.stdout
     assert "--forget-damaged" in done.stderr
     assert len(ledger) == 9
-    done = call("check", "--forget-damaged")
+    done = call("ledger", "check", "--forget-damaged")
     assert done.exit_code == 0, done.output
     assert "2 damaged answers are forgotten; asking them again may cost $" in done.stdout
     assert set(ledger.get(answers)) == set(answers) - {"key4", "key7"}
@@ -395,8 +401,8 @@ def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
     left = []
     for at in (content.find(b"key5"), content.rfind(b"key5")):  # the index and the table
         replace_file(ledger.path, flipped(content, at + 3, 8))
-        assert call("check", ledger.path).exit_code == 2
-        assert call("check", ledger.path, "--forget-damaged").exit_code == 0
+        assert call("ledger", "check", ledger.path).exit_code == 2
+        assert call("ledger", "check", ledger.path, "--forget-damaged").exit_code == 0
         left.append(ledger.get(answers))
     without = {key: kept for key, kept in answers.items() if key != "key5"}
     assert left in ([answers, without], [without, answers])

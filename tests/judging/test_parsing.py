@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from pathlib import Path
 from time import process_time
 
 import pytest
@@ -12,327 +10,177 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit.judging.verdicts.parsing import read_verdict
-from arena_kit.judging.verdicts.records import Slot
-from tests.samples import CASES
+from arena_kit.judging.verdicts.records import Margin, Slot
 
 MEGABYTE = 1_000_000
-Texts = dict[tuple[str, str, str], str]
-HOSTILE = json.loads((CASES / "hostile_verdicts.json").read_text(encoding="utf-8"))["cases"]
-
-
-@pytest.fixture(scope="module")
-def real_texts(data: Path) -> Texts:
-    """Real judge texts that their authors could not read, by question and models in order."""
-    path = data / "qlora_gpt4_judge" / "unparsed_texts.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    return {
-        (row["question_id"], row["first_model"], row["second_model"]): row["text"]
-        for row in rows
-        if row["bench"] == "oa"
-    }
-
-
-@pytest.mark.parametrize("winner", list(Slot))
-def test_a_json_verdict_is_read_with_its_justification(winner: Slot) -> None:
-    """A verdict in the asked form gives its winner and its justification."""
-    reading = read_verdict(json.dumps({"justification": "It is calmer.", "winner": str(winner)}))
-    assert reading.winner is winner
-    assert reading.justification == "It is calmer."
+A, B, TIE = Slot.A, Slot.B, Slot.TIE
+OBJECT = '{"justification": "Clear.", "winner": "B"}'
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        'Here is my verdict: {"justification": "Clear.", "winner": "B"} Thank you.',
-        '```json\n{"justification": "Clear.", "winner": "B"}\n```',
-        'Winner: A, at first sight.\n```\n{\n "winner": "B",\n "justification": "Clear."\n}\n```',
-        'Sets like {1, 2} are fine. {"justification": "Clear.", "winner": "B", "confidence": 0.9}',
-        '{"note": "no verdict here"} {"justification": "Clear.", "winner": "B"}',
+        OBJECT,
+        f"```json\n{OBJECT}\n```",
+        f"Here is my assessment.\n\n```json\n{OBJECT}\n```\n\nLet me know if {{more}} helps.",
+        'Sets like {1, 2} are fine.\n{\n "winner": "B",\n "justification": "Clear."\n}',
+        f'{{"note": "no verdict here"}}\n{OBJECT}',
+        f"{OBJECT}\n{OBJECT}\n[[B]]\nWinner: B",
+        f'Response A prints {{"winner": "A"}} itself.\n{OBJECT}',
+        '{"justification": "Clear.", "by": {"style": {"winner": "A"}}, "winner": "B"}',
     ],
 )
-def test_json_is_found_in_prose_and_code_fences(text: str) -> None:
-    """A JSON verdict counts wherever it stands, before anything the prose says."""
-    reading = read_verdict(text)
-    assert reading.winner is Slot.B
-    assert reading.justification == "Clear."
+def test_a_json_object_on_lines_of_its_own_is_the_verdict(text: str) -> None:
+    """With its justification, whatever prose stands around it."""
+    assert read_verdict(text) == (B, "Clear.", None)
 
 
 @pytest.mark.parametrize(
     ("winner", "slot"),
     [
-        ("a", Slot.A),
-        (" B ", Slot.B),
-        ("Tie", Slot.TIE),
-        ("TIE", Slot.TIE),
-        ("Response B", Slot.B),
-        ("response_a", Slot.A),
-        ("Assistant A", Slot.A),
-        ("(B)", Slot.B),
-        ("the first", Slot.A),
-        ("1", Slot.A),
-        (2, Slot.B),
-        ("3", Slot.TIE),
-        (3, Slot.TIE),
-        ("C", Slot.TIE),
-        ("draw", Slot.TIE),
-        ("neither", Slot.TIE),
-    ],
+        ("a", A),
+        (" B ", B),
+        ("Tie", TIE),
+        ("C", TIE),
+        ("Response B", B),
+        ("response_a", A),
+        ("(B)", B),
+    ]
+    + [(other, None) for other in ("", "unsure", "A or B", "both", None, True, 1, ["A", "B"])],
 )
-def test_the_winner_field_may_drift(winner: object, slot: Slot) -> None:
-    """Other case, a label around the letter, and numbers still name the slot."""
-    assert read_verdict(json.dumps({"justification": "", "winner": winner})).winner is slot
-
-
-@pytest.mark.parametrize(
-    "winner", ["", "unsure", "A or B", "A and B", "both", None, True, 0, 4, 1.5, ["A", "B"]]
-)
-def test_a_winner_field_that_names_no_single_slot_is_unread(winner: object) -> None:
-    """A winner that is absent, unknown or double gives none."""
-    assert read_verdict(json.dumps({"justification": "Hm.", "winner": winner})).winner is None
-
-
-@pytest.mark.parametrize("winner", [None, "unsure"])
-def test_a_json_verdict_without_winner_is_not_read_from_its_justification(
-    winner: str | None,
-) -> None:
-    """A JSON verdict that declines to name a winner has none, whatever its reasoning weighs."""
-    text = {"justification": "Response A is better on tone, yet I cannot decide.", "winner": winner}
-    assert read_verdict(json.dumps(text)).winner is None
-
-
-def test_the_last_json_verdict_counts() -> None:
-    """A judge that corrects itself is taken at its last word."""
-    text = '{"winner": "A", "justification": "x"}\nWait.\n{"winner": "B", "justification": "y"}'
-    assert read_verdict(text).winner is Slot.B
-    assert read_verdict(text).justification == "y"
-
-
-def test_the_outer_winner_counts_before_one_nested_inside() -> None:
-    """An object inside a verdict does not speak for the verdict."""
-    text = '{"justification": "x", "by_criterion": {"style": {"winner": "B"}}, "winner": "A"}'
-    assert read_verdict(text).winner is Slot.A
-
-
-def test_json_quoted_inside_a_justification_does_not_count() -> None:
-    """A verdict that quotes another verdict in its justification is read as itself."""
-    quoted = {"justification": 'It writes {"winner": "B"} itself.', "winner": "A"}
-    assert read_verdict(json.dumps(quoted)).winner is Slot.A
-
-
-def test_the_answer_form_repeated_is_no_verdict() -> None:
-    """A judge that only repeats the form it was asked to fill in names nobody."""
-    form = '{"justification": "two or three sentences", "winner": "A" or "B" or "tie"}'
-    assert read_verdict(form).winner is None
-
-
-@pytest.mark.parametrize(
-    ("text", "slot"),
-    [
-        ("My verdict is [[A]].", Slot.A),
-        ("[[B]]", Slot.B),
-        ("Both have merit. [[C]]", Slot.TIE),
-        ("[[tie]]", Slot.TIE),
-        ("At first [[A]], but on reflection:\n[[B]]", Slot.B),
-    ],
-)
-def test_the_bracket_form_is_read(text: str, slot: Slot) -> None:
-    """A label in double brackets is a verdict, and the last one counts."""
+def test_the_winner_field_may_drift_and_must_name_one_slot(winner: object, slot: Slot) -> None:
+    """Other case and a word before the letter still name the slot; the justification never does."""
+    text = json.dumps({"justification": "Response A is better. [[A]]", "winner": winner})
     assert read_verdict(text).winner is slot
 
 
 @pytest.mark.parametrize(
     ("text", "slot"),
     [
-        ("Winner: B", Slot.B),
-        ("**Winner:** Response A", Slot.A),
-        ("Final answer: B", Slot.B),
-        ("Best answer: 2", Slot.B),
-        ("Best answer: 3", Slot.TIE),
-        ("I choose option 1.", Slot.A),
-        ("I would choose option 3.", Slot.TIE),
-        ("Therefore I pick C.", Slot.TIE),
-        ("The better response is the first.", Slot.A),
-        ("The best answer is provided by Assistant 2.", Slot.B),
-        ("Response B is slightly better.", Slot.B),
-        ("Response A wins.", Slot.A),
-        ("Assistant 2's answer is the best.", Slot.B),
-        ("It is a tie.", Slot.TIE),
-        ("Both answers are equally good.", Slot.TIE),
+        ("My verdict is [[A]].", A),
+        ("Assistant B is right.\n\nMy final verdict is: **[[B]]**", B),
+        ("Both have merit. [[C]]", TIE),
+        ("```\n[[tie]]\n```", TIE),
+        ("Some reasoning.\n\n**Winner:** A", A),
+        ("Winner: tie.\n", TIE),
+        ("winner: b", B),
     ],
 )
-def test_english_prose_is_read(text: str, slot: Slot) -> None:
-    """The usual English ways of naming a winner are understood."""
-    assert read_verdict(f"Some reasoning about both first.\n\n{text}").winner is slot
-
-
-@pytest.mark.parametrize(
-    ("text", "slot"),
-    [
-        ("La mejor respuesta es la segunda.", Slot.B),
-        ("La mejor respuesta: 1", Slot.A),
-        ("Elijo la opción 3.", Slot.TIE),
-        ("La meilleure réponse est celle de l'assistant 2.", Slot.B),
-        ("Die beste Antwort ist die von Assistant 1.", Slot.A),
-        ("Лучший ответ: 1", Slot.A),
-        ("Мой выбор: 3", Slot.TIE),
-        ("最佳答案：2", Slot.B),
-        ("最好的回答是第一", Slot.A),
-    ],
-)
-def test_prose_in_other_languages_is_read(text: str, slot: Slot) -> None:
-    """Verdicts in Spanish, French, German, Russian and Chinese are understood."""
+def test_a_mark_and_the_final_line_are_read(text: str, slot: Slot) -> None:
+    """A label in double brackets that ends the last line, and `Winner: A` as the last line."""
     assert read_verdict(text).winner is slot
-
-
-def test_the_last_statement_counts() -> None:
-    """An early lean gives way to the conclusion that follows it."""
-    text = "On style, response A is better.\nOn facts, response B is better.\nWinner: B"
-    assert read_verdict(text).winner is Slot.B
-
-
-def test_a_concluding_tie_overrides_an_earlier_lean() -> None:
-    """A text that leans to one side and then concludes that both are equal is a tie."""
-    text = "On style, response A is better.\nOverall, both answers are equally good."
-    assert read_verdict(text).winner is Slot.TIE
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "The better answer is A, but the winner is B.",
-        "Some thoughts.\nWinner: A, or rather winner: B",
-        "Response A is better and response B is better",
+        # two winners
         "[[A]] [[B]]",
-    ],
-)
-def test_a_last_sentence_that_contradicts_itself_is_unread(text: str) -> None:
-    """Two different winners in the last sentence give none."""
-    assert read_verdict(text).winner is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The winner is a response that stays calm.",
-        "I prefer a response with detail.",
-        "The better response is a close call.",
-        "I would choose a middle way.",
-        "The best is a matter of taste.",
-    ],
-)
-def test_the_article_a_is_not_slot_a(text: str) -> None:
-    """A lower-case article after a word of choosing names nobody."""
-    assert read_verdict(text).winner is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I cannot choose.",
-        "I cannot choose A or B.",
-        "I can't choose option 1 over option 2.",
-        "I can\N{RIGHT SINGLE QUOTATION MARK}t choose option 1 over option 2.",
-        "I do not prefer A.",
-        "I don't prefer A.",
-        "I am unable to choose A or B.",
-    ],
-)
-def test_declining_to_choose_is_unread(text: str) -> None:
-    """A judge that says that it does not choose names nobody."""
-    assert read_verdict(text).winner is None
-
-
-def test_a_denied_winner_is_unread() -> None:
-    """A denial that one response is better is not a vote for it."""
-    assert read_verdict("Response A is not better than response B.").winner is None
-
-
-def test_neither_nor_is_not_a_vote_for_the_one_named_last() -> None:
-    """Saying that neither is better is no win for either of them."""
-    reading = read_verdict("Neither response A nor response B is better.")
-    assert reading.winner in (None, Slot.TIE)
-
-
-@pytest.mark.parametrize(
-    "text", ["The responses are not equally good.", "They are not equally helpful."]
-)
-def test_a_denied_tie_is_unread(text: str) -> None:
-    """A denial that both are equal is no tie."""
-    assert read_verdict(text).winner is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+        "At first [[A]].\nOn reflection:\n[[B]]",
+        'The first answer ends with "[[B]]", which is odd.\n\n[[A]]',
+        "Winner: A\nWinner: B",
+        f"{OBJECT}\n\nWinner: A",
+        f"{OBJECT}\n\nMy final verdict: [[A]]",
+        '{"winner": "A"}\nWait.\n{"winner": "B"}',
+        "Winner: A or B",
+        "Winner: A/B",
+        # not in its place
+        f"Here is my verdict: {OBJECT}",
+        f"{OBJECT} is what the first response printed.",
+        f"> {OBJECT}",
+        f"`{OBJECT}`",
+        "> [[A]]",
+        "The text tries to cheat with `[[A]]`.",
+        'The response says "[[B]]".',
+        "The user asked me to answer [[A]].",
+        "It is not true that [[A]].",
+        "[[A]] is what the second response ends with.",
+        "> Winner: B\n\nThat line stands in the first text.",
+        "Winner: A\n\nOn reflection, response B is better.",
+        "Style: Winner: A",
+        "Winner: A?",
+        "Winner: A 45-year-old man",
+        # prose, in any language, and no verdict at all
+        "Response B is better.",
+        "I choose option 1.",
+        "Best answer: 2",
+        "La mejor respuesta es la segunda.",
+        "最佳答案：2",
+        "A",
+        "Both answers are equally good.",
+        "Answer 1: 4/5\nAnswer 2: 3/5",
+        '{"justification": "two or three sentences", "winner": "A" or "B" or "tie"}',
         "",
-        "   \n\t",
-        "{",
         "{}",
         "null",
         "I'm sorry, but I can't help with that.",
-        "Both responses discuss the question.",
-        "Answer 1: 4/5\nAnswer 2: 3/5",
-        "Best answer: 1/10",
-        "The choice is difficult.",
     ],
 )
-def test_a_text_without_a_verdict_is_unread(text: str) -> None:
-    """Empty texts, refusals and scores alone give none."""
-    assert read_verdict(text).winner is None
+@pytest.mark.parametrize("graded", [False, True])
+def test_anything_else_is_unread(text: str, graded: bool) -> None:
+    """Two winners, a verdict that is quoted or mentioned, prose and scores name nobody."""
+    assert read_verdict(text, graded=graded).winner is None
+
+
+@pytest.mark.parametrize(
+    ("label", "winner", "margin"),
+    [
+        ("A>>B", A, Margin.MUCH),
+        ("A>B", A, Margin.BETTER),
+        ("A=B", TIE, Margin.NONE),
+        ("B>A", B, Margin.BETTER),
+        (" b >> a ", B, Margin.MUCH),
+    ],
+)
+@pytest.mark.parametrize("form", ['{{"winner": "{}"}}', "I see. [[{}]]", "So:\nWinner: {}"])
+def test_each_grade_is_read_in_each_form(
+    form: str, label: str, winner: Slot, margin: Margin
+) -> None:
+    """And is no verdict where none was asked for."""
+    reading = read_verdict(form.format(label), graded=True)
+    assert (reading.winner, reading.margin) == (winner, margin)
+    assert read_verdict(form.format(label)).winner is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *['{"winner": "A"}', '{"winner": "A>>>B"}', '{"winner": "A>A"}', "Winner: A", "[[tie]]"],
+        *['{"winner": "A>B"}\n[[B>A]]', '{"winner": "A>B"}\nWinner: B', "[[A>B]].\n[[A>>B]]"],
+    ],
+)
+def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict(text: str) -> None:
+    """How much better it is would be a guess."""
+    assert read_verdict(text, graded=True).winner is None
+
+
+PARTS = ["{", "}", '"winner"', ":", "[[", "]]", "A", "Winner: ", '"', "[", "\n", ">"]
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    st.lists(
-        st.one_of(
-            st.sampled_from(
-                ["{", "}", '"winner"', ":", "[[", "]]", "A", "best", "choose", '"', "["]
-            ),
-            st.text(max_size=5),
-        ),
-        max_size=20,
-    ).map("".join)
-)
+@given(st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=5)), max_size=20).map("".join))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     """No text makes the reader fail, and reading twice gives the same."""
     assert read_verdict(text) == read_verdict(text)
     assert read_verdict(text).winner in (None, *Slot)
 
 
-def test_deep_nesting_is_unread_and_no_crash() -> None:
-    """JSON nested deeper than a reader can follow is unread like any other broken text."""
-    assert read_verdict('{"winner": ' + "[" * 100_000).winner is None
-
-
 @pytest.mark.parametrize(
     ("text", "slot"),
     [
-        ("word " * 200_000 + '{"justification": "", "winner": "B"}', Slot.B),
-        ("word " * 200_000 + "\nWinner: A", Slot.A),
+        ("word " * 200_000 + "\n" + OBJECT, B),
+        ("word " * 200_000 + "\nWinner: A", A),
         ("{" * MEGABYTE, None),
+        ("{\n" * MEGABYTE, None),
+        ('{"winner": ' + "[" * 100_000, None),
         ('{"winner": ' * 90_000, None),
         ('{"a": "' + "x" * MEGABYTE, None),
         ("\n" * MEGABYTE, None),
-        ("best " * 200_000, None),
-        ("both " * 200_000, None),
-        ("x" * MEGABYTE + "best" + " " * 2_900, None),
-        ("x" * MEGABYTE + " winner" + '"' * 2_900, None),
-        ("x" * MEGABYTE + " response A" + " " * 2_900, None),
+        ("*" * MEGABYTE, None),
+        ("[[A " * 200_000, None),
+        ("x" * MEGABYTE + "\nwinner:" + " " * 190_000, None),
     ],
-    ids=[
-        "json-last",
-        "prose-last",
-        "braces",
-        "open-objects",
-        "open-string",
-        "newlines",
-        "best",
-        "both",
-        "best-spaces",
-        "winner-quotes",
-        "response-spaces",
-    ],
+    ids=range(11),
 )
 def test_a_megabyte_is_read_within_a_second(text: str, slot: Slot | None) -> None:
     """A text of a megabyte, ordinary or hostile, takes less than a second."""
@@ -340,65 +188,3 @@ def test_a_megabyte_is_read_within_a_second(text: str, slot: Slot | None) -> Non
     winner = read_verdict(text).winner
     assert process_time() - start < 1.0
     assert winner is slot
-
-
-def test_most_real_texts_are_read(real_texts: Texts) -> None:
-    """At least 1,440 of 1,482 texts that their authors' parser gave up on are read."""
-    read = sum(read_verdict(text).winner is not None for text in real_texts.values())
-    assert len(real_texts) == 1_482
-    assert read >= 1_440
-
-
-def test_real_texts_are_read_as_labelled(real_texts: Texts) -> None:
-    """On 60 real texts the reader agrees with labels made by reading each whole text."""
-    labelled = json.loads((CASES / "qlora_labels.json").read_text(encoding="utf-8"))
-    meaning = {"first": Slot.A, "second": Slot.B, "tie": Slot.TIE, "none": None}
-    wrong = [
-        (row, winner)
-        for row in labelled["labels"]
-        if (
-            winner := read_verdict(
-                real_texts[row["question_id"], row["first_model"], row["second_model"]]
-            ).winner
-        )
-        is not meaning[row["label"]]
-    ]
-    assert len(labelled["labels"]) == 60
-    assert wrong == []
-
-
-@pytest.mark.parametrize(
-    ("text", "slot"),
-    [
-        ("Winner: B. Both responses are equally long, though.", Slot.B),
-        ("I choose B. I pick 3 reasons below.", Slot.B),
-        ("Verdict: Response A is worse", None),
-        ("Winner: A/B", None),
-        ("Winner: A & B", None),
-        ("I cannot say that response A is better.", None),
-        ('{"winner": "no clear winner, it is a wash"}', None),
-        ('{"winner": "a tie"}', Slot.TIE),
-        ("A", Slot.A),
-        ("Answer: B", Slot.B),
-        ("winner: b", Slot.B),
-        ("{'winner': 'A'}", Slot.A),
-        ("It was not accurate.\n\nBest answer: 1", Slot.A),
-    ],
-)
-def test_asides_and_denials(text: str, slot: Slot | None) -> None:
-    """A formal verdict stands whatever is said around it, and what is denied is no verdict."""
-    assert read_verdict(text).winner is slot
-
-
-@pytest.mark.parametrize("case", HOSTILE, ids=[case["text"][:40] for case in HOSTILE])
-def test_what_only_looks_like_a_verdict_is_unread(case: dict[str, str | None]) -> None:
-    """Denials, questions, suppositions, quotations, articles, headings and contradictions name
-    nobody, and a verdict that stands beside them is still read.
-    """
-    assert read_verdict(str(case["text"])).winner == case["winner"]
-
-
-def test_hostile_cases_show_every_kind_of_doubt() -> None:
-    """There are hostile texts of ten kinds that must stay unread, and some that must be read."""
-    assert len({case["kind"] for case in HOSTILE if case["winner"] is None}) >= 10
-    assert {case["winner"] for case in HOSTILE} == {None, *Slot}

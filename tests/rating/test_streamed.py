@@ -11,8 +11,6 @@ import pytest
 from arena_kit import (
     BattleLog,
     BradleyTerry,
-    Glicko2,
-    PermutationElo,
     RatingError,
     Ratings,
     rate_files,
@@ -25,7 +23,6 @@ from arena_kit.rating.on_disk import bradley_terry as streamed
 from arena_kit.rating.on_disk.bradley_terry import rate_boards
 from arena_kit.rating.on_disk.poisson_weights import PoissonWeights, poisson_table
 from arena_kit.rating.on_disk.sketch import KEPT, Sketch
-from arena_kit.rating.streamed_replays import replay_boards
 from tests.samples import asked, expanded
 
 BOOTSTRAP = BradleyTerry(interval="percentile", resamples=200)
@@ -182,67 +179,17 @@ def test_a_sketch_counts_what_it_saw() -> None:
     assert counts[2] == 0
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        PermutationElo(shuffle=False, n_perms=1, evidence_replicates=0, ties="half"),
-        Glicko2(evidence_replicates=0),
-    ],
-    ids=["elo", "glicko2"],
-)
-def test_replays_in_order_are_those_of_memory(
-    tmp_path: Path, method: PermutationElo | Glicko2
-) -> None:
-    """A replay that carries its state from chunk to chunk ends where one replay of all does."""
-    log = asked(4000)
-    times = np.random.default_rng(2).permutation(4000).astype("timedelta64[s]")
-    log = replace(log, timestamp=np.datetime64("2026-01-01", "us") + times)
-    rated, _ = replay_boards(method, on_disk(log, tmp_path / "votes"))
-    expected = method(log)
-    for row in expected.ratings:
-        assert rated[""][row.model].rating == pytest.approx(row.rating, abs=1e-8)
-        assert rated[""][row.model].n_battles == row.n_battles
-    assert rated[""].dropped == expected.dropped
-
-
-def test_replayed_resamples_are_as_wide_as_those_of_memory(tmp_path: Path) -> None:
-    """Glicko-2's evidence intervals are those of the bootstrap in memory, within Monte-Carlo error;
-    a model seen on too few questions has none.
-    """
-    log = asked(1500, models=4, questions=200)
-    few = replace(asked(6, models=2, questions=6), models=("m00", "new"))
-    log = BattleLog.joined(log, few)
-    method = Glicko2(evidence_replicates=200)
-    rated, _ = replay_boards(method, on_disk(log, tmp_path / "votes"))
-    expected = method(log)
-    mine, theirs = (
-        np.array([each[m].extra["evidence_se"] for m in ("m00", "m01", "m02", "m03")], float)
-        for each in (rated[""], expected)
-    )
-    assert np.mean(mine / theirs) == pytest.approx(1, abs=0.15)
-    assert rated[""]["new"].no_interval == expected["new"].no_interval != ""
-
-
-def test_what_needs_all_battles_at_once_is_refused(tmp_path: Path) -> None:
-    """Shuffled orders, rating periods, weights in a replay, and covariates are refused."""
-    stream = on_disk(asked(200), tmp_path / "votes")
-    with pytest.raises(RatingError, match="set shuffle=false and n_perms=1"):
-        replay_boards(PermutationElo(), stream)
-    with pytest.raises(RatingError, match="set period_days=0"):
-        replay_boards(Glicko2(period_days=1), stream)
+def test_covariates_are_refused(tmp_path: Path) -> None:
+    """They need all battles at once."""
     with pytest.raises(RatingError, match="covariates are not streamed"):
-        rate_boards(BradleyTerry(covariates=("length",)), stream)
-    with pytest.raises(RatingError, match="weights cannot be used"):
-        replay_boards(Glicko2(), on_disk(weighted(asked(200)), tmp_path / "weighted"))
+        rate_boards(BradleyTerry(covariates=("length",)), on_disk(asked(200), tmp_path / "votes"))
 
 
 def test_files_are_rated_by_one_call(tmp_path: Path) -> None:
-    """In Python a folder is rated by one call, whatever the method."""
+    """In Python a folder is rated by one call."""
     log = asked(600)
     on_disk(log, tmp_path / "votes")
-    assert_same(rate_files(tmp_path / "votes")[""], BradleyTerry()(log))
-    method = Glicko2(evidence_replicates=0)
-    assert rate_files(tmp_path / "votes" / "*.parquet", method)[""].order == method(log).order
+    assert_same(rate_files(tmp_path / "votes" / "*.parquet")[""], BradleyTerry()(log))
 
 
 def test_real_votes_give_the_same_board_streamed_and_in_memory(data: Path, tmp_path: Path) -> None:

@@ -524,7 +524,7 @@ def test_without_a_seed_none_is_sent(arena: Arena) -> None:
 
 def test_a_cap_is_required(arena: Arena) -> None:
     """Generating with a priced model and no cap is refused before a record or a file exists."""
-    with pytest.raises(DataError, match="generating spends money: set max_cost_usd"):
+    with pytest.raises(DataError, match="must be paid: set max_cost_usd"):
         arena.generate(max_cost_usd=0)
     assert arena.asked() == 0
     assert not (arena.root / "runs").exists()
@@ -533,7 +533,7 @@ def test_a_cap_is_required(arena: Arena) -> None:
 
 def test_a_cap_is_held(arena: Arena) -> None:
     """A cap below the forecast stops everything before it starts."""
-    with pytest.raises(CostError, match=r"forecast at \$.* in all, more than max_cost_usd 0.0001"):
+    with pytest.raises(CostError, match="more than max_cost_usd"):
         arena.generate(max_cost_usd=0.0001)
     assert arena.asked() == 0
     assert not arena.file.exists()
@@ -543,7 +543,7 @@ def test_a_cap_is_for_all_entrants_together(arena: Arena) -> None:
     """A cap that allows each entrant alone, but not all of them, stops everything."""
     forecast = arena.plan(entrants=[]).forecasts()
     most = max(found.usd_no_hits for found in forecast.values())
-    with pytest.raises(CostError, match="in all, more than"):
+    with pytest.raises(CostError, match="more than"):
         arena.generate(entrants=[], max_cost_usd=1.1 * most)
     assert sizes(arena.emulator) == []
 

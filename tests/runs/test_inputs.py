@@ -94,7 +94,9 @@ def test_a_record_alone_shows_every_battles_texts(home: Path, alone: tuple[Path,
     log, texts = record_texts(record)
     battles = jsonl(record / "battles.jsonl")
     assert len(log) == len(texts) == len(battles) > 100
-    shown = [json.loads(line) for line in invoke("show", record, "--json").stdout.splitlines()]
+    shown = [
+        json.loads(line) for line in invoke("runs", "show", record, "--json").stdout.splitlines()
+    ]
     for n, battle in enumerate(battles):
         question = battle["question_id"]
         wanted = (
@@ -106,14 +108,14 @@ def test_a_record_alone_shows_every_battles_texts(home: Path, alone: tuple[Path,
         each = shown[n]
         assert (each["prompt"], each["response_a"], each["response_b"]) == wanted
         assert {v["first"] for v in each["verdicts"]} == {battle["model_a"], battle["model_b"]}
-    one = invoke("show", record, battles[7]["battle_id"]).stdout
+    one = invoke("runs", "show", record, battles[7]["battle_id"]).stdout
     assert all(shown[7][name] in one for name in ("prompt", "response_a", "response_b"))
 
 
 def test_a_record_alone_opens_and_is_rated_again(alone: tuple[Path, Path]) -> None:
     """In an empty folder `show` prints the board and `rate` gives the record's ratings again."""
     record, _ = alone
-    assert "10 files kept, 0 only as hashes" in invoke("show", record).stdout
+    assert "10 files kept, 0 only as hashes" in invoke("runs", "show", record).stdout
     primary = json.loads((record / "elo_results.json").read_text())["primary"]
     words = ("rate", record, "--method", "elo", "--json")
     for row in json.loads(invoke(*words).stdout)["ratings"]:
@@ -125,7 +127,7 @@ def test_records_alone_are_compared(alone: tuple[Path, Path]) -> None:
     """In an empty folder two records are compared: another seed of the shuffles, which moves Elo
     and not one verdict, so that nobody is said to have moved, and nothing is warned about.
     """
-    found = json.loads(invoke("compare", *alone, "--json").stdout)
+    found = json.loads(invoke("runs", "compare", *alone, "--json").stdout)
     assert found["settings"]["parameters.seed"] == [-1, 5]
     assert (found["flips"], found["n_shared"], found["warnings"]) == ([], 384, [])
     assert len(found["deltas"]) == 12
@@ -149,7 +151,7 @@ def test_a_record_is_replayed_in_another_workspace(
     assert (made / "inputs" / "prompts.jsonl").is_file()
     manifest = json.loads((made / "manifest.json").read_text())
     assert manifest["judge"]["settings"]["judge"] == "replay"
-    assert invoke("compare", record, made).stdout.count("+0.0") == 12
+    assert invoke("runs", "compare", record, made).stdout.count("+0.0") == 12
 
 
 def test_the_texts_of_a_record_are_judged_by_another_judge(

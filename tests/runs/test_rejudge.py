@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from arena_kit import AdaptiveStudy, DataError, Study, read_battles
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.records import Judgment, Margin, Slot, Status, Verdict
+from arena_kit.judging.verdicts.settle import presentations as both_orders
+from arena_kit.judging.verdicts.settle import settle
 from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.settings.parameters import RunParams
-from arena_kit.runs.tournament.rejudge import changes
+from arena_kit.runs.tournament.rejudge import changes, unsure
 from tests.emulator import Emulator
 from tests.samples import call, copy_workspace, edited, jsonl, without_report
 
@@ -22,6 +26,9 @@ PAID = {
     "judge": "anthropic", "judge_model": "claude-sonnet-5-5", "transport": "messages",
     "preflight": False,
 }  # fmt: skip
+PAIR = Pair(dimension="tone", prompt_id="q1", entrant_a="ash", entrant_b="beech")
+A, B, TIE = Slot.A, Slot.B, Slot.TIE
+MUCH, BETTER = Margin.MUCH, Margin.BETTER
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +104,7 @@ def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: E
 def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
     first: Path, service: Emulator
 ) -> None:
-    """A cascade: pairs whose two orders agreed keep their verdicts and their judge; only the
+    """Pairs whose two orders agreed keep their verdicts and their judge; only the
     others are billed.
     """
     study = again(first, "unsure", **PAID, max_cost_usd=5)
@@ -138,7 +145,7 @@ def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> 
 
 
 def test_the_forecast_counts_only_what_is_asked(first: Path, service: Emulator) -> None:
-    """Of a cascade it is the unsure pairs in both orders, and nothing is sent."""
+    """With --only-unsure it is the unsure pairs in both orders, and nothing is sent."""
     alone = ("-p", "preflight", "false", "--forecast")
     words = ("rejudge", first, "--judge", "anthropic", "--max-cost-usd", "5", *alone)
     whole, part = (
@@ -150,7 +157,7 @@ def test_the_forecast_counts_only_what_is_asked(first: Path, service: Emulator) 
 
 
 def test_a_paid_judge_needs_a_cap(first: Path, service: Emulator) -> None:
-    with pytest.raises(DataError, match="spends money: set max_cost_usd"):
+    with pytest.raises(DataError, match="must be paid: set max_cost_usd"):
         again(first, **PAID)
 
 
@@ -215,9 +222,7 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
         ("first", ("-p", "n_perms", "x"), "n_perms"),
         ("first", ("-p", "replay_from", "params/pilot.yaml"), "is no record"),
         ("first", ("-p", "replay_from", ""), "rejudge needs replay_from"),
-        ("first", ("-p", "rejudge", "some"), "must be all, unsure or a cascade file (.json), not"),
-        ("first", ("-p", "rejudge", "none.json"), "none.json"),
-        ("first", ("-p", "rejudge", "sample/DATA_CARD.json"), "DATA_CARD.json"),
+        ("first", ("-p", "rejudge", "some"), "rejudge: Input should be '', 'all' or 'unsure'"),
         ("first", ("-p", "judge", "replay"), "replay only repeats one"),
     ],
 )
@@ -243,3 +248,45 @@ def test_a_judge_that_was_sure_leaves_nothing_to_ask(first: Path) -> None:
     with pytest.raises(DataError, match="was sure of every pair"):
         again(first, "unsure", judge="baseline", limit_pairs=1, only_entrant="cedar",
               strata={"open_recall": 1})  # fmt: skip
+
+
+def judgment(forward: Slot | None, backward: Slot | None, *margins: Margin | None) -> Judgment:
+    """A pair's two orders; None is an order that was refused."""
+    said = zip(both_orders(PAIR), (forward, backward), margins or (None, None), strict=True)
+    first, second = (
+        Verdict(
+            presentation=shown,
+            status=Status.OK if slot else Status.REFUSED,
+            winner=slot,
+            margin=margin,
+        )
+        for shown, slot, margin in said
+    )
+    return settle(first, second)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (judgment(A, B), ""),
+        (judgment(TIE, TIE), ""),
+        (judgment(A, A), "the orders disagree"),
+        (judgment(A, TIE), "the orders disagree"),
+        (judgment(A, None), "an order has no verdict"),
+        (judgment(A, B, MUCH, MUCH), ""),
+        (judgment(A, B, MUCH, BETTER), ""),
+        (judgment(A, B, BETTER, BETTER), "the grade is weak"),
+        (judgment(B, A, BETTER, BETTER), "the grade is weak"),
+        (judgment(TIE, TIE, Margin.NONE, Margin.NONE), ""),
+    ],
+)
+def test_a_judge_is_unsure_where_its_orders_disagree_or_its_grade_is_weak(
+    said: Judgment, why: str
+) -> None:
+    assert unsure(said) == why
+
+
+def test_a_judge_is_unsure_where_it_says_something_else_when_asked_again() -> None:
+    assert unsure(judgment(A, B), [judgment(A, B)]) == ""
+    assert unsure(judgment(A, B), [judgment(A, B), judgment(B, A)]) == "repeated answers disagree"
+    assert unsure(judgment(A, B), [judgment(A, A)]) == "repeated answers disagree"

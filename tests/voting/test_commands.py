@@ -46,7 +46,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The sample with five ballots of 40 pairs, four of them returned."""
     root = copy_workspace(tmp_path_factory.mktemp("votes") / "workspace")
     with chdir(root):
-        command("ballot", "--ballots", "5", "--pairs", "40", "--out", "ballots")
+        command("votes", "ballot", "--ballots", "5", "--pairs", "40", "--out", "ballots")
         files = [answered(root / "ballots" / f"ballot-{n}.html", f"v{n}") for n in range(1, 5)]
         command("votes", "add", *map(str, files))
         yield root
@@ -61,12 +61,12 @@ def test_ballots_are_made_and_nothing_leaks(workspace: Path) -> None:
 
 def test_ballots_that_may_have_been_sent_stay(workspace: Path) -> None:
     """Further ballots get further numbers, and a file that is there is not replaced."""
-    made = command("ballot", "--pairs", "1", "--out", "ballots").output
+    made = command("votes", "ballot", "--pairs", "1", "--out", "ballots").output
     assert made.startswith("ballots/ballot-6.html\n")
-    command("ballot", "--pairs", "1", "--out", "one.html")
-    refused = command("ballot", "--pairs", "1", "--out", "one.html", code=2)
+    command("votes", "ballot", "--pairs", "1", "--out", "one.html")
+    refused = command("votes", "ballot", "--pairs", "1", "--out", "one.html", code=2)
     assert "one.html: is there already" in refused.output
-    several = command("ballot", "--ballots", "2", "--out", "two.html", code=2)
+    several = command("votes", "ballot", "--ballots", "2", "--out", "two.html", code=2)
     assert "2 ballots need a folder" in several.output
 
 
@@ -146,14 +146,16 @@ def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
     is refused, and so is one that the tournament does not have.
     """
     own = ["--store", "factual.sqlite", "--pairs", "2"]
-    command("ballot", *own, "--out", "f1.html", "--dimension", "factuality")
-    command("ballot", *own, "--out", "f2.html")
+    command("votes", "ballot", *own, "--out", "f1.html", "--dimension", "factuality")
+    command("votes", "ballot", *own, "--out", "f2.html")
     command("votes", "add", "--store", "factual.sqlite", str(answered(Path("f2.html"), "v1")))
     with pytest.warns(LeftOutWarning):
         assert set(read_battles("factual.sqlite").columns()["dimension"]) == {"factuality"}
-    other = command("ballot", *own, "--out", "f3.html", "--dimension", "calibration", code=2)
+    other = command(
+        "votes", "ballot", *own, "--out", "f3.html", "--dimension", "calibration", code=2
+    )
     assert "the store holds votes of 'clinical-sample' on 'factuality'" in other.output
-    unknown = command("ballot", *own, "--out", "f3.html", "--dimension", "wit", code=2)
+    unknown = command("votes", "ballot", *own, "--out", "f3.html", "--dimension", "wit", code=2)
     assert "--dimension 'wit' is none of params/tournament.yaml: factuality" in unknown.output
     assert not Path("f3.html").exists()
 
@@ -161,7 +163,7 @@ def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
 def test_the_extra_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the extra's packages a command says what to install."""
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    for words in (["ballot", "--out", "x.html"], ["serve"], ["votes", "list"]):
+    for words in (["votes", "ballot", "--out", "x.html"], ["votes", "serve"], ["votes", "list"]):
         said = command(*words, code=2).output
         assert "people's votes need the extra vote" in said
         assert "pip install 'arena-kit[vote]'" in said

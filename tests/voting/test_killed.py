@@ -31,7 +31,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(
     workspace: Path, store: str, *options: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`arena-kit serve` on a free port, and its address."""
+    """`arena-kit votes serve` on a free port, and its address."""
     command = [sys.executable, "-m", "arena_kit", "serve", "--port", "0", "--store", store]
     process = subprocess.Popen(
         [*command, "--per-minute", "100000", *options],

@@ -20,7 +20,7 @@ from arena_kit.site.answers import answers
 from arena_kit.voting.board import LiveBoard
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import BallotVote, Choice
-from arena_kit.voting.review import Reviewed, ReviewStudy
+from arena_kit.voting.review import ReviewedVotes, ReviewStudy
 from arena_kit.voting.store import VoteStore
 from tests.samples import ROOT
 from tests.voting.serving import MODELS, arena_texts, live_arena
@@ -117,7 +117,7 @@ class TestRemoval:
         assert "restored: 1 voter, 40 votes" in call("restore", "ann", "--why", "is back").output
         with VoteStore.open(VOTES) as store:
             added = [(x.target, x.undone, x.why) for x in store.removals()[lines:]]
-            log = Reviewed.of_store(store).log
+            log = ReviewedVotes.of_store(store).log
         assert added == [("ann", False, "left the lab"), ("ann", True, "is back")]
         assert log[lines][2:5] == ("ann", "removed", "ruth")
 
@@ -153,12 +153,13 @@ class TestReview:
         keeps no copy of the store.
         """
         study = ReviewStudy.open(battles=VOTES)
-        assert [test.voter for test in study.tests.standing_out] == [PUSHER]
-        assert study.boards.left_out == (PUSHER,)
-        pushed = MODELS[PUSHED]
-        assert study.boards.after is not None
-        assert study.boards.after[pushed].rating < study.boards.before[pushed].rating
-        record = study.save()
+        tests = study.test_voters()
+        boards, pushed = study.boards(tests), MODELS[PUSHED]
+        assert [test.voter for test in tests.standing_out] == [PUSHER]
+        assert boards.left_out == (PUSHER,)
+        assert boards.after is not None
+        assert boards.after[pushed].rating < boards.before[pushed].rating
+        record = study.publish(tests, boards)
         answer = json.loads((record.path / "answer.json").read_text())
         assert any(f"{pushed} would move most" in sentence for sentence in answer["answer"])
         assert answers(record.path, record.read())[0] == "1 of 7 voters tested stands out."
@@ -168,22 +169,24 @@ class TestReview:
 
     def test_who_is_left_out_can_be_said(self, home: Path) -> None:
         """The second board leaves out whom one names; a stranger is refused."""
-        assert ReviewStudy.open(battles=VOTES, leave_out=["ann"]).boards.votes == 40
+        study = ReviewStudy.open(battles=VOTES, leave_out=["ann"])
+        tests = study.test_voters()
+        assert study.boards(tests).votes == 40
         with pytest.raises(DataError, match="leave_out: no voter 'zoe' was tested"):
-            _ = ReviewStudy.open(battles=VOTES, leave_out=["zoe"]).boards
+            ReviewStudy.open(battles=VOTES, leave_out=["zoe"]).boards(tests)
 
     def test_words_tell_who_cannot_have_read(self, live: LiveArena) -> None:
         """With the texts, how much there was to read is known of every vote, but not where a
         response changed since.
         """
         texts = arena_texts()
-        known = Reviewed.of_store(live.store, texts)
+        known = ReviewedVotes.of_store(live.store, texts)
         assert known.words is not None
         assert known.words[0] == sum(
             len(text.split()) for text in ("Answer 0.0: `0` and *more*.",) * 2
         )
         changed = dict(texts.responses) | {(MODELS[0], prompt): "new" for prompt in texts.prompts}
-        other = Reviewed.of_store(live.store, replace(texts, responses=changed))
+        other = ReviewedVotes.of_store(live.store, replace(texts, responses=changed))
         assert other.words is not None
         assert 0 < np.isnan(other.words).sum() < len(other.words)
 
@@ -193,4 +196,4 @@ class TestReview:
             VoteStore.open(tmp_path / "empty.sqlite") as store,
             pytest.raises(DataError, match="holds no vote that counts yet"),
         ):
-            Reviewed.of_store(store)
+            ReviewedVotes.of_store(store)

@@ -16,7 +16,7 @@ from functools import partial
 
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.lost_batches import adopt_lost, recent, reconcile
-from arena_kit.judging.asking.terms import AskingTerms, OnSettled
+from arena_kit.judging.asking.options import AskOptions, OnSettled
 from arena_kit.judging.judges.base import (
     Batch,
     BatchJudge,
@@ -51,7 +51,7 @@ class Batching:
 
     judge: BatchJudge
     ledger: Ledger
-    terms: AskingTerms
+    options: AskOptions
     on_settled: OnSettled
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
@@ -72,23 +72,23 @@ class Batching:
         self.judge.ready()
         self.requests = requests
         self._settle(requests)
-        for tried in range(self.terms.max_tries):
+        for tried in range(self.options.max_tries):
             left = self._left(requests)
-            if not tried and left and adopt_lost(self.judge, self.ledger, self.terms, left):
+            if not tried and left and adopt_lost(self.judge, self.ledger, self.options, left):
                 self._settle(left)
                 left = self._left(requests)
             if not left:
                 return
             if not tried:
-                self.terms.check(self.judge, list(left.values()))
-                self.terms.allow(left.values())
-                left = self._warmed(left) if self.terms.prewarm else left
+                self.options.check(self.judge, list(left.values()))
+                self.options.allow(left.values())
+                left = self._warmed(left) if self.options.prewarm else left
             try:
-                self.terms.allow(left.values())
+                self.options.allow(left.values())
             except CostError as error:
                 if not tried:
                     raise
-                self.terms.say(f"not sent again: {error}")  # what was paid for is worth having
+                self.options.say(f"not sent again: {error}")  # what was paid for is worth having
                 return
             self._send(left)
             self._settle(requests)
@@ -106,7 +106,7 @@ class Batching:
         first = {key: r for key, r in requests.items() if r.request_id in ahead}
         if len(first) == len(requests):
             return dict(requests)
-        self.terms.say("pre-warming the prompt cache, one request per rubric")
+        self.options.say("pre-warming the prompt cache, one request per rubric")
         for key, request in first.items():
             self._send({key: request})
         self._settle(first)
@@ -122,25 +122,25 @@ class Batching:
         for shard in self.judge.split(requests):
             for key in shard:
                 self.failed.pop(key, None)
-            self.terms.patiently(partial(self._create, shard))
+            self.options.retry(partial(self._create, shard))
 
     def _create(self, shard: Requests) -> None:
         """Make one batch of these requests; busy when the service certainly did not take it."""
-        newest = self.terms.patiently(lambda: next(self.judge.recent(), None))
+        newest = self.options.retry(lambda: next(self.judge.recent(), None))
         intent = self.ledger.plan(
             shard,
             transport="batches",
             judge=self.judge,
-            purpose=self.terms.purpose,
-            run=self.terms.run,
+            purpose=self.options.purpose,
+            run=self.options.run,
             newest_seen=newest.batch_id if newest else "",
         )
         entries = {intent.name(key): request for key, request in shard.items()}
         try:
-            batch = self.terms.patiently(lambda: self.judge.submit(entries))
+            batch = self.options.retry(lambda: self.judge.submit(entries))
         except UnsureError as error:
-            self.terms.say(f"{error}; looking whether the batch exists before sending again")
-            if not reconcile(self.judge, self.ledger, self.terms, intent):
+            self.options.say(f"{error}; looking whether the batch exists before sending again")
+            if not reconcile(self.judge, self.ledger, self.options, intent):
                 raise BusyError(f"{error}; no batch was made") from None
         except ServiceError:
             self.ledger.close(intent, "void")  # certainly not taken
@@ -155,7 +155,7 @@ class Batching:
         for intent in mine:
             self._check_account(intent)
             if intent.batch_id is None:
-                reconcile(self.judge, self.ledger, self.terms, intent)
+                reconcile(self.judge, self.ledger, self.options, intent)
         ids = {intent.intent for intent in mine}
         self._wait([i for i in self.ledger.open_intents() if i.intent in ids])
 
@@ -165,13 +165,13 @@ class Batching:
             raise PausedError(
                 f"{intent.words} was sent to {intent.service.origin} with another key, and "
                 "whether it became a batch can be seen only with that key; use it, or, if it "
-                f"became none: arena-kit batches --give-up {intent.intent}"
+                f"became none: arena-kit ledger batches --give-up {intent.intent}"
             )
 
     def _wait(self, intents: Iterable[Intent]) -> None:
         waiting = {intent.batch_id: intent for intent in intents if intent.batch_id}
         unknown_since: dict[str, float] = {}
-        waits = self.terms.pace.waits()
+        waits = self.options.backoff.waits()
         started = time.monotonic()
         while waiting:
             odd = ""
@@ -183,24 +183,26 @@ class Batching:
                 elif batch is not None and batch.status not in _RUNNING:
                     odd = f"; {batch_id} has the unknown status {shortened(batch.status)!r}"
             if waiting:
-                self.terms.say(_progress(waiting.values(), time.monotonic() - started) + odd)
+                self.options.say(_progress(waiting.values(), time.monotonic() - started) + odd)
                 time.sleep(next(waits))
 
     def _look(self, intent: Intent, unknown_since: dict[str, float]) -> Batch | None:
         """The batch as it is, or None while the service does not know it yet."""
         batch_id = str(intent.batch_id)
         try:
-            batch = self.terms.patiently(lambda: self.judge.poll(batch_id))
+            batch = self.options.retry(lambda: self.judge.poll(batch_id))
         except UnknownBatchError:
             since = unknown_since.setdefault(batch_id, time.monotonic())
-            if time.monotonic() - since < self.terms.pace.grace:
+            if time.monotonic() - since < self.options.backoff.grace:
                 return None
-            if any(batch.batch_id == batch_id for batch in recent(self.judge, self.terms, intent)):
+            if any(
+                batch.batch_id == batch_id for batch in recent(self.judge, self.options, intent)
+            ):
                 return None
             raise PausedError(
                 f"the service does not know {intent.words}: if it belongs to another workspace, "
                 "use that workspace's key; to give it up and send its requests again: "
-                f"arena-kit batches --give-up {intent.intent}"
+                f"arena-kit ledger batches --give-up {intent.intent}"
             ) from None
         unknown_since.pop(batch_id, None)
         return batch
@@ -210,7 +212,8 @@ class Batching:
         if not batch.results_url:
             raise PausedError(
                 f"the service no longer keeps the results of {intent.words}; to send its "
-                f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
+                "requests again, and pay again: arena-kit ledger batches --give-up "
+                f"{intent.intent}"
             )
         awaited = self.ledger.awaited(intent)
         seen: dict[str, Answer] = {}
@@ -225,7 +228,7 @@ class Batching:
         self._read_all(intent, awaited, read)
         self.ledger.close(intent, "closed")
         if differing:
-            self.terms.say(
+            self.options.say(
                 f"{intent.words}: {len(differing)} requests have two results that differ; the "
                 f"first that came is kept (such as {min(differing)})"
             )
@@ -237,20 +240,21 @@ class Batching:
     ) -> None:
         """Read a stream of results again until nothing is awaited, or nothing more comes."""
         stalls = 0
-        waits = self.terms.pace.waits()
+        waits = self.options.backoff.waits()
         while awaited:
             before = len(awaited)
             try:
                 with garbage_collection_disabled():
                     read()
             except (CutError, BusyError) as error:
-                self.terms.say(f"{intent.words}: {error}; reading on")
+                self.options.say(f"{intent.words}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1
             if awaited and stalls >= _STALLS:
                 raise ServiceError(
                     f"{intent.words} has ended, but {len(awaited)} of its results do not arrive; "
                     "the service keeps them for 29 days: run again later, or, to send their "
-                    f"requests again, and pay again: arena-kit batches --give-up {intent.intent}"
+                    "requests again, and pay again: arena-kit ledger batches --give-up "
+                    f"{intent.intent}"
                 )
             if awaited:
                 time.sleep(next(waits))
@@ -259,9 +263,9 @@ class Batching:
         """Make one group of results durable; returns what only the user can mend."""
         # of two results for one request the first counts
         new = {awaited[r.name].key: r for r in reversed(group) if r.name in awaited}
-        new = self.terms.booked(new, self.requests)
+        new = self.options.with_unknown_costs(new, self.requests)
         owed = [(awaited[result.name], result) for result in new.values()]
-        self.ledger.record(intent, owed, self.terms.run)
+        self.ledger.record(intent, owed, self.options.run)
         for key, result in new.items():
             del awaited[result.name]
             if result.billed:
@@ -282,7 +286,7 @@ def left_running(ledger: Ledger) -> str:
     names = ", ".join(intent.words for intent in intents)
     return (
         f"interrupted; still running at the service: {names}; running again or `arena-kit resume` "
-        "collects what the same requests need, `arena-kit batches` lists all"
+        "collects what the same requests need, `arena-kit ledger batches` lists all"
     )
 
 

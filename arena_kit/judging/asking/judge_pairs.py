@@ -12,7 +12,7 @@ from typing import cast
 from arena_kit.judging.asking.batches import Batching
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.live import Live, close_abandoned
-from arena_kit.judging.asking.terms import AskingTerms, OnSettled
+from arena_kit.judging.asking.options import AskOptions, OnSettled
 from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
@@ -95,7 +95,7 @@ def judge_pairs(
     offline: bool = False,
     max_attempts: int = 2,
     look: int = 0,
-    terms: AskingTerms = AskingTerms(),  # noqa: B008 (frozen)
+    options: AskOptions = AskOptions(),  # noqa: B008 (frozen)
     on_progress: OnProgress = _silent,
 ) -> list[Judgment]:
     """Judge every pair in both orders and settle it.
@@ -112,14 +112,14 @@ def judge_pairs(
         asked = [r._replace(attempt=attempt) for r in requests] if attempt > 1 else requests
         try:
             latest = _verdicts(
-                asked, judge, ledger, terms, offline=offline, on_progress=on_progress
+                asked, judge, ledger, options, offline=offline, on_progress=on_progress
             )
         except CostError as error:
             if attempt == 1:
                 raise
-            terms.say(f"not asked again: {error}")  # what was paid for is worth having
+            options.say(f"not asked again: {error}")  # what was paid for is worth having
             break
-        terms = replace(terms, prewarm=False)  # a few re-asks are not worth the wait
+        options = replace(options, prewarm=False)  # a few re-asks are not worth the wait
         verdicts += filter(None, latest)
         requests = [
             request
@@ -136,7 +136,7 @@ def ask(
     requests: Mapping[str, Asked],
     judge: Judge,
     ledger: Ledger,
-    terms: AskingTerms,
+    options: AskOptions,
     on_settled: OnSettled,
 ) -> dict[str, Answer]:
     """Have these requests, by cache key, answered in the ledger; returns what came.
@@ -148,15 +148,15 @@ def ask(
             cast("Mapping[str, JudgeRequest]", requests),
             cast("ImmediateJudge", judge),
             ledger,
-            terms.run,
+            options.run,
             on_settled,
         )
-    with ledger.held(terms.run):
-        close_abandoned(ledger, terms, requests)
+    with ledger.locked(options.run):
+        close_abandoned(ledger, options, requests)
         asker = (
-            Batching(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
+            Batching(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
             if isinstance(judge, BatchJudge)
-            else Live(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
+            else Live(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
         )
         return asker.ask(requests)
 
@@ -165,7 +165,7 @@ def _verdicts(
     requests: Sequence[JudgeRequest],
     judge: Judge,
     ledger: Ledger,
-    terms: AskingTerms,
+    options: AskOptions,
     *,
     offline: bool,
     on_progress: OnProgress,
@@ -187,13 +187,13 @@ def _verdicts(
         done = min(done + n, total)
         on_progress(done, total)
 
-    answers = ask(fresh, judge, ledger, terms, settled) if fresh and not offline else {}
+    answers = ask(fresh, judge, ledger, options, settled) if fresh and not offline else {}
     answers |= ledger.get(key for key in by_key if key not in answers)
     verdicts: list[Verdict | None] = []
     with garbage_collection_disabled():
         for key, request in zip(keys, requests, strict=True):
             answer = answers.get(key)
-            paid_now = terms.run and answer and answer.run == terms.run
+            paid_now = options.run and answer and answer.run == options.run
             cached = key in before and not paid_now
             verdict = verdict_of(request, answer, judge_model=judge.model, cached=cached)
             verdicts.append(None if answer is None and request.attempt > 1 else verdict)

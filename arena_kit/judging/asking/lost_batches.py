@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice, takewhile
 
-from arena_kit.judging.asking.terms import AskingTerms
+from arena_kit.judging.asking.options import AskOptions
 from arena_kit.judging.judges.base import Batch, BatchJudge, BusyError, CutError
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.ledger.rows import Intent, key_in_name
@@ -23,7 +23,7 @@ _LISTED, _BATCHES, _RESULTS = 100, 20, 20
 _CLOCK_SKEW = timedelta(hours=24)
 
 
-def reconcile(judge: BatchJudge, ledger: Ledger, terms: AskingTerms, intent: Intent) -> bool:
+def reconcile(judge: BatchJudge, ledger: Ledger, options: AskOptions, intent: Intent) -> bool:
     """Find the batch that an intent became, when the answer to its creation was lost; False
     when it became none.
 
@@ -32,16 +32,16 @@ def reconcile(judge: BatchJudge, ledger: Ledger, terms: AskingTerms, intent: Int
     end of the grace period was nothing created.
     """
     others = ledger.known_batches()
-    deadline = time.monotonic() + terms.pace.grace
+    deadline = time.monotonic() + options.backoff.grace
     late, seen = False, set[str]()
-    for wait in terms.pace.waits():
+    for wait in options.backoff.waits():
         complete = late  # a look was made after the deadline: who comes now is a stranger
         late = time.monotonic() > deadline
-        candidates = [b for b in recent(judge, terms, intent) if b.batch_id not in others]
+        candidates = [b for b in recent(judge, options, intent) if b.batch_id not in others]
         candidates = [b for b in candidates if not complete or b.batch_id in seen]
         seen |= {batch.batch_id for batch in candidates}
         ended = [batch for batch in candidates if batch.ended]
-        if ours := next((batch for batch in ended if _holds(judge, terms, batch, intent)), None):
+        if ours := next((batch for batch in ended if _holds(judge, options, batch, intent)), None):
             ledger.submitted(intent, ours)
             return True
         others |= {batch.batch_id for batch in ended}
@@ -50,22 +50,22 @@ def reconcile(judge: BatchJudge, ledger: Ledger, terms: AskingTerms, intent: Int
             ledger.close(intent, "void")
             return False
         if running:
-            terms.say(f"{intent.words} may be {' or '.join(running)}; waiting to see its results")
+            options.say(f"{intent.words} may be {' or '.join(running)}; waiting to see its results")
         time.sleep(wait)
     raise AssertionError  # the waits have no end
 
 
-def recent(judge: BatchJudge, terms: AskingTerms, intent: Intent) -> list[Batch]:
+def recent(judge: BatchJudge, options: AskOptions, intent: Intent) -> list[Batch]:
     """Batches of an intent's size that may have been created since it was planned."""
 
     def look() -> list[Batch]:
         newer = _newer(judge.recent(), intent)
         return [batch for batch in newer if batch.n_requests == intent.n_requests]
 
-    return terms.patiently(look)
+    return options.retry(look)
 
 
-def _holds(judge: BatchJudge, terms: AskingTerms, batch: Batch, intent: Intent) -> bool:
+def _holds(judge: BatchJudge, options: AskOptions, batch: Batch, intent: Intent) -> bool:
     """Whether the first result of an ended batch is one of an intent's requests; results of
     which none can be read do not tell.
     """
@@ -81,7 +81,7 @@ def _holds(judge: BatchJudge, terms: AskingTerms, batch: Batch, intent: Intent) 
             raise BusyError(f"batch {batch.batch_id} has ended, and none of its results comes")
         return intent.owns(first.name)
 
-    return terms.patiently(look)
+    return options.retry(look)
 
 
 def _newer(newest_first: Iterator[Batch], intent: Intent) -> Iterator[Batch]:
@@ -110,7 +110,7 @@ def _moment(batch: Batch, unknown: datetime) -> datetime:
 
 
 def adopt_lost(
-    judge: BatchJudge, ledger: Ledger, terms: AskingTerms, requests: Mapping[str, Asked]
+    judge: BatchJudge, ledger: Ledger, options: AskOptions, requests: Mapping[str, Asked]
 ) -> bool:
     """Take up ended batches that hold some of these requests although the ledger does not know
     them; returns whether there are any.
@@ -118,30 +118,30 @@ def adopt_lost(
     They may stand below batches that the ledger knows: it goes on after it was restored. One
     that knows none may have been restored, too.
     """
-    unknown = terms.patiently(partial(_unknown, judge, ledger.known_batches()))
-    _name_running(unknown, terms)
+    unknown = options.retry(partial(_unknown, judge, ledger.known_batches()))
+    _name_running(unknown, options)
     intents = ledger.known_intents()
     left = {key_in_name(key): key for key in requests}
     for batch in unknown:
-        names = terms.patiently(partial(_names, judge, batch, left))
+        names = options.retry(partial(_names, judge, batch, left))
         intent = names[0].partition("-")[0] if names else ""
         if not names or intent in intents:
             continue
         held = [left.pop(part) for name in names if (part := name.partition("-")[2]) in left]
         asked = {key: requests[key] for key in held}
-        ledger.adopt(intent, batch, asked, judge=judge, purpose=terms.purpose, run=terms.run)
-        terms.say(
+        ledger.adopt(intent, batch, asked, judge=judge, purpose=options.purpose, run=options.run)
+        options.say(
             f"batch {batch.batch_id} holds {len(held)} of these requests, and the ledger did not "
             "know it (was an older copy restored?): it is collected, nothing is paid again"
         )
     return len(left) < len(requests)
 
 
-def _name_running(batches: list[Batch], terms: AskingTerms) -> None:
+def _name_running(batches: list[Batch], options: AskOptions) -> None:
     """Say which of these batches are running, for only results tell whose a batch is."""
     running = [batch.batch_id for batch in batches if not batch.ended]
     if running:
-        terms.say(
+        options.say(
             f"the account runs {', '.join(running)}, unknown to this ledger; if an older copy of "
             "it was restored, stop and start again when they have ended: they are then collected"
         )

@@ -56,7 +56,7 @@ class ChatJudge:
     temperature
         Sent as it is; None leaves it to the server.
     structured
-        How a verdict's shape is asked for; the tolerant parser reads whatever comes.
+        How a verdict's shape is asked for; other texts are read as `read_verdict` says.
     graded
         Whether that shape is the one of a graded verdict.
     """

@@ -86,7 +86,7 @@ class Ledger:
         return int(n)
 
     @contextmanager
-    def held(self, run: str) -> Iterator[None]:
+    def locked(self, run: str) -> Iterator[None]:
         """Be the only process that spends; refuse while another one does.
 
         The lock is the operating system's, so it ends with its process however that ends;
@@ -355,8 +355,8 @@ class Ledger:
             more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
             raise DataError(
                 f"{self.path}: the kept answer to {', '.join(damaged[:_NAMED])}{more} is damaged "
-                "and not used; `arena-kit check --forget-damaged` lets it be asked, and paid for, "
-                "again"
+                "and not used; `arena-kit ledger check --forget-damaged` lets it be asked, and "
+                "paid for, again"
             )
 
     def _refuse_unsound(self, con: sqlite3.Connection, table: str) -> None:
@@ -364,5 +364,5 @@ class Ledger:
         if errors := integrity_errors(con, table):
             raise DataError(
                 f"{self.path}: its table {table} is damaged ({errors[0]}), so that what was paid "
-                "for may not be found; see `arena-kit check`, or put a backup in its place"
+                "for may not be found; see `arena-kit ledger check`, or put a backup in its place"
             )

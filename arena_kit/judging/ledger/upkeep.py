@@ -64,7 +64,7 @@ def check(path: Path) -> Findings:
 def forget_damaged(ledger: Ledger) -> Forgotten:
     """Remove damaged answers, so that their requests are asked again, and make the index anew."""
     existing(ledger.path)
-    with ledger.held("forget damaged"), opened(ledger.path) as con, transaction(con):
+    with ledger.locked("forget damaged"), opened(ledger.path) as con, transaction(con):
         con.execute("REINDEX answers")  # rows are removed by what the table says
         answers = list(_damaged_answers(con))
         cost = sum(_booked(con, damaged.key) for damaged in answers)

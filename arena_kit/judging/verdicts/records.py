@@ -127,8 +127,8 @@ class JudgeRequest(NamedTuple):
 
     `presentation` identifies the request to our side only; `boundary` fences the texts
     in `user`. `attempt` counts re-asks after an answer that could not be read, and `look` the
-    times that a request is asked again on purpose, which an earlier answer must not save: from 1
-    on those of a sentinel, `REPEAT` is a run's own second asking.
+    times that a request is asked again on purpose, which an earlier answer must not save:
+    `REPEAT` is a run's own second asking.
     `graded` asks by how much the better response is better, too.
     """
 

@@ -10,7 +10,7 @@ from arena_kit.battles.battle import Battle, Outcome, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import whole_text
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.verdicts.parsing import read_graded, read_verdict
+from arena_kit.judging.verdicts.parsing import read_verdict
 from arena_kit.judging.verdicts.records import (
     Answer,
     JudgeRequest,
@@ -41,8 +41,9 @@ def verdict_of(
             detail="the judge returned no answer",
         )
     text = whole_text(answer.text)
-    read = read_graded if request.graded else read_verdict
-    reading = read(text) if answer.status is Status.OK else None
+    reading = None
+    if answer.status is Status.OK:
+        reading = read_verdict(text, graded=request.graded)
     status = answer.status
     if reading is not None and reading.winner is None:
         status = Status.UNPARSABLE

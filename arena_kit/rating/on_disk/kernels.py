@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating import elo_steps
 from arena_kit.rating.kernels import Kernel
 from arena_kit.rating.splitmix import GAMMA, mix
 
@@ -38,4 +37,3 @@ def _add_drawn(
 
 
 add_drawn = Kernel(_add_drawn)
-play_elo = Kernel(elo_steps.play)

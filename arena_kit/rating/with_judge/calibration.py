@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, check_connected, scores
+from arena_kit.rating.bradley_terry.influence import Influence, sandwich
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.influence import Influence, sandwich
 from arena_kit.rating.with_judge.fay_herriot import judge_variance
 
 Floats = NDArray[np.float64]

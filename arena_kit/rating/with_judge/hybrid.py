@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import NORMAL_95, Rating, RatingError, Ratings, some
+from arena_kit.rating.bradley_terry.influence import Influence, sandwich
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
-from arena_kit.rating.influence import Influence, sandwich
-from arena_kit.rating.prediction_powered import moved, powered
 from arena_kit.rating.with_judge.calibration import MIN_MODELS
 from arena_kit.rating.with_judge.fay_herriot import Combined, JudgeVariance, TwoRatings, combined
 
@@ -54,18 +53,14 @@ class HybridRatings:
     """Ratings by people and judge together, and what they were made of.
 
     `ratings` are on the scale of people's votes; their intervals hold the truth in 95 % of models
-    *on average*, less often for a model on which the judge errs more than usual. `powered` are
-    prediction-powered (PPI++): people's ratings with chance taken out that verdicts on the same
-    battles show. Its intervals hold model by model, whatever the judge does; None where people and
-    judge share no battles, or the judge has no others. `disagreements` names models on which the
-    two differ by more than the judge's usual error, `left_out` those with too few human votes,
-    which do not count, and how many they are.
+    *on average*, less often for a model on which the judge errs more than usual. `disagreements`
+    names models on which the two differ by more than the judge's usual error, `left_out` those
+    with too few human votes, which do not count, and how many they are.
     """
 
     ratings: Ratings
     people: Ratings
     judge: Ratings
-    powered: Ratings | None
     slope: float
     slope_se: float
     error: JudgeVariance
@@ -124,7 +119,6 @@ class HybridRatings:
         return self.ratings.as_dict() | {
             "people": self.people.as_dict()["ratings"],
             "judge": self.judge.as_dict()["ratings"],
-            "powered": None if self.powered is None else self.powered.as_dict()["ratings"],
             "by_judge": {model: self.by_judge(model) for model in self.judge.models},
             "judge_share": self.judge_share,
             "follows_people": self.follows_people,
@@ -173,18 +167,14 @@ class Hybrid:
         plain = replace(self.method, center_on=())
         people, judge = plain(votes), plain(judged)
         with one_thread():
-            corrected = powered(plain, people, votes, verdicts)
-            ours, theirs = Influence.of(votes, people), Influence.of(verdicts, judge)
-            shared = corrected.shared(ours, theirs) if corrected else ours.shared(theirs)
-            center = self.method.center_on or people.models
-            pair = _pair(corrected.ratings if corrected else people, judge, shared, center)
+            shared = Influence.of(votes, people).shared(Influence.of(verdicts, judge))
+            pair = _pair(people, judge, shared, self.method.center_on or people.models)
             found = combined(pair)
         names, alone = _names(people, judge), _on(people, self.method.center_on)
         return HybridRatings(
             ratings=self._ratings(names, found, alone, judge),
             people=alone,
             judge=judge,
-            powered=_on(corrected.ratings, self.method.center_on) if corrected else None,
             slope=found.slope,
             slope_se=found.slope_se,
             error=found.error,
@@ -294,9 +284,18 @@ def _on(ratings: Ratings, models: tuple[str, ...]) -> Ratings:
     return replace(
         ratings,
         settings=ratings.settings | {"center_on": models},
-        ratings=tuple(moved(r, r.rating + by, float(se[r.model])) for r in ratings.ratings),
+        ratings=tuple(_moved(r, r.rating + by, float(se[r.model])) for r in ratings.ratings),
         covariance=covariance,
     )
+
+
+def _moved(row: Rating, rating: float, se: float) -> Rating:
+    """The row at another rating, its interval as much narrower as the standard error is smaller."""
+    before = row.extra["se"]
+    if row.ci_low is None or row.ci_high is None or not before:
+        return replace(row, rating=rating)
+    low, high = (rating + (end - row.rating) * se / before for end in (row.ci_low, row.ci_high))
+    return replace(row, rating=rating, ci_low=low, ci_high=high, extra=row.extra | {"se": se})
 
 
 def _pair(people: Ratings, judge: Ratings, shared: Floats, center: tuple[str, ...]) -> TwoRatings:

@@ -167,8 +167,8 @@ class ArenaRun:
             judging_progress(record, unit="response") as progress,
         ):
             file = responses_file(Path(scratch), job.entrant)
-            terms = job.terms(record.token, self.plan.params.max_cost_usd, progress.say)
-            failed = job.fill(file, terms, progress.show)
+            options = job.ask_options(record.token, progress.say)
+            failed = job.fill(file, options, progress.show)
             counts = answer_counts(file)
             answers = read_responses(Path(scratch), [job.entrant], job.answers())
         record.update(

@@ -94,8 +94,8 @@ def placed_together(placed: Placed, human: BattleLog, judged: BattleLog) -> Hybr
 
 
 def hybrid_summary(found: HybridRatings) -> dict[str, Any]:
-    """All of a board as plain values for JSON: ratings with possible ranks, what people, judge and
-    PPI++ say, what the judge is worth, who stands out, and what may be said about the order.
+    """All of a board as plain values for JSON: ratings with possible ranks, what people and
+    judge say, what the judge is worth, who stands out, and what may be said about the order.
     """
     return found.as_dict() | {
         "ratings": rows_with_ranks(found.ratings),

@@ -13,7 +13,13 @@ from arena_kit.battles.battle import check_id
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.texts import read_battle_texts
 from arena_kit.files import DataError, read_text
-from arena_kit.judging.asking.cost import CostError, Estimator, Forecast, dollars
+from arena_kit.judging.asking.cost import (
+    Estimator,
+    Forecast,
+    booked,
+    refuse_above_cap,
+    refuse_without_cap,
+)
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.judges.base import BatchJudge, Judge, PaidJudge
 from arena_kit.judging.ledger.ledger import Ledger
@@ -160,12 +166,8 @@ class ArenaPlan:
 
     def refuse_without_cap(self) -> None:
         """Raise when somebody who is asked is paid and the parameters name no limit."""
-        paid = [each.model for each in self.asked if not each.price.free]
-        if paid and not self.params.max_cost_usd and not self.params.offline:
-            raise DataError(
-                f"{' and '.join(dict.fromkeys(paid))} must be paid: set max_cost_usd, the most "
-                "that answers and verdicts together may cost (see `arena-kit cost placement`)"
-            )
+        if not self.params.offline:
+            refuse_without_cap(self.asked, self.params.max_cost_usd)
 
     def refuse_without_keys(self) -> None:
         """Raise when the model or the judge would have to be asked and lacks its key."""
@@ -182,17 +184,7 @@ class ArenaPlan:
         """
         if self.params.offline or all(each.price.free for each in self.asked):
             return
-        spent = self.ledger.spent(run) + self.ledger.usd_unknown(run)
-        total, cap = spent + self.forecast.total("usd_no_hits"), self.params.max_cost_usd
-        if total > cap:
-            parts = " and ".join(
-                f"{name} {dollars(part.usd_no_hits)}" for name, part in self.forecast.parts.items()
-            )
-            already = f", and {dollars(spent)} are spent" if spent else ""
-            raise CostError(
-                f"without prompt-cache hits, {parts} are forecast{already}: {dollars(total)} is "
-                f"more than max_cost_usd {cap:g} allows; nothing of it was sent"
-            )
+        refuse_above_cap(self.forecast.parts, self.params.max_cost_usd, booked(self.ledger, run))
 
     @cached_property
     def forecast(self) -> ArenaForecast:
@@ -209,7 +201,7 @@ class ArenaPlan:
         """The plan of judging with answers of the usual length for those that are not made yet."""
         if self.job is None:
             return self.judging(self.given)
-        return self.judging(self._stand_ins(self.job.forecaster().output_tokens) | self._made())
+        return self.judging(self._stand_ins(self.job.budget.output_tokens()[0]) | self._made())
 
     def _made(self) -> dict[tuple[str, str], Response]:
         made = self.job.answers() if self.job else {}
@@ -267,7 +259,7 @@ class ArenaPlan:
         """Answers of so many tokens for those to be made: recorded ones, cut or repeated."""
         if self.job is None:
             return {}
-        n_bytes, sample = round(tokens / self.job.estimator.tokens_per_byte), self.sample
+        n_bytes, sample = round(tokens / self.job.budget.estimator.tokens_per_byte), self.sample
         stand_ins = {}
         for pair in sample.battles:
             text = sample.recorded[sample.opponent(pair), pair.prompt_id].response_text
@@ -339,11 +331,17 @@ def _job(
     if params.definition is None:
         return None
     job = Job.of(
-        sample.entrant, params.definition, sample.asked, tournament, root, offline=params.offline
+        sample.entrant,
+        params.definition,
+        sample.asked,
+        tournament,
+        root,
+        cap_usd=params.max_cost_usd,
+        offline=params.offline,
     )
     lengths = [Estimator.local().tokens(each.response_text) for each in sample.recorded.values()]
     usual = round(sum(lengths) / len(lengths))
-    return replace(job, expected=max(1, min(usual, params.definition.max_tokens)))
+    return replace(job, expected_tokens=max(1, min(usual, params.definition.max_tokens)))
 
 
 def _of_length(text: str, n_bytes: int) -> str:

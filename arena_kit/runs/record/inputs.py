@@ -39,7 +39,7 @@ Keeping = Literal["copy", "hashes"]
 #: from a record, which may be somebody else's.
 _NOT_REPLAYED = {
     "judge_model", "max_cost_usd", "allow_failed_judge", "transport", "prewarm", "preflight",
-    "sentinels", "repeats", "base_url", "key_variable", "offline", "rejudge", "run_dir",
+    "repeats", "base_url", "key_variable", "offline", "rejudge", "run_dir",
 }  # fmt: skip
 
 

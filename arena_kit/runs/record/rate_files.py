@@ -12,12 +12,7 @@ from arena_kit.battles.streams import BattleFiles, Meter
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.elo.method import PermutationElo
-from arena_kit.rating.glicko2.method import Glicko2
 from arena_kit.rating.on_disk.bradley_terry import dimensions, rate_boards
-from arena_kit.rating.streamed_replays import replay_boards
-
-Method = BradleyTerry | PermutationElo | Glicko2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +25,20 @@ class RatedFiles:
 
 
 def rate_files(
-    path: str | Path, method: Method | None = None, *, columns: Columns | None = None
+    path: str | Path, method: BradleyTerry | None = None, *, columns: Columns | None = None
 ) -> dict[str, Ratings]:
     """Rate battles where they are, without holding them: a file, a folder of files or a pattern
-    such as `votes/*.parquet`, by Bradley–Terry unless another method is given.
+    such as `votes/*.parquet`, by Bradley–Terry.
 
-    The result has the ratings of each dimension, under '' where battles name none. Elo is replayed
-    in the order of the files (`PermutationElo(shuffle=False, n_perms=1)`), Glicko-2 in that of
-    time. `columns` says which columns are the battle's, where the files are in no known format.
+    The result has the ratings of each dimension, under '' where battles name none. `columns` says
+    which columns are the battle's, where the files are in no known format.
     """
     return rated_files(Path(path), method or BradleyTerry(), Meter(), columns=columns).results
 
 
 def rated_files(
     path: Path,
-    method: Method,
+    method: BradleyTerry,
     meter: Meter,
     *,
     format: str | None = None,  # noqa: A002 (what --format takes)
@@ -61,10 +55,7 @@ def rated_files(
     def start(doing: str) -> None:
         meter.start(doing, len(stream))
 
-    if isinstance(method, BradleyTerry):
-        results, unrated = rate_boards(method, stream, only=dimension, start=start)
-    else:
-        results, unrated = replay_boards(method, stream, only=dimension, start=start)
+    results, unrated = rate_boards(method, stream, only=dimension, start=start)
     if not results:
         raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
     whole = stream.cells.log()

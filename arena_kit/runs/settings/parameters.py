@@ -70,7 +70,6 @@ class RunParams(JudgeParams):
     """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
 
     judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
-    sentinels: int = Field(default=0, ge=0, multiple_of=2)
     repeats: int = Field(default=0, ge=0, multiple_of=2)
     n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)
     margin: float = Field(default=_ROUNDS.margin, ge=0)
@@ -80,7 +79,7 @@ class RunParams(JudgeParams):
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     subset_seed: int = Field(default=0, ge=0)
     replay_from: str = ""
-    rejudge: str = ""
+    rejudge: Literal["", "all", "unsure"] = ""
     run_dir: str = ""
 
     #: Whether the judge is asked all canaries, beside the few of the pre-flight.
@@ -88,10 +87,6 @@ class RunParams(JudgeParams):
 
     @model_validator(mode="after")
     def _rejudges_a_record(self) -> RunParams:
-        if self.rejudge not in ("", "all", "unsure") and not self.rejudge.endswith(".json"):
-            raise ValueError(
-                f"rejudge must be all, unsure or a cascade file (.json), not {self.rejudge!r}"
-            )
         if self.rejudge and not self.replay_from:
             raise ValueError("rejudge needs replay_from, the record whose pairs are judged again")
         if self.rejudge and self.judge == "replay":

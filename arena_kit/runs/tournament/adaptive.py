@@ -11,7 +11,7 @@ import numpy as np
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import write_json
-from arena_kit.judging.asking.terms import AskingTerms
+from arena_kit.judging.asking.cost import booked
 from arena_kit.judging.judges.base import cache_keys
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import JudgeRequest, Judgment
@@ -158,8 +158,7 @@ class AdaptiveStudy(Study):
         dimensions = self._judged
         judgments: list[Judgment] = []
         method = self.plan.tournament.elo.strengths()
-        terms = self.plan.terms(self.record.token, progress.say)
-        while wanted := self._affordable(self._wanted(), terms):
+        while wanted := self._affordable(self._wanted()):
             judgments += self._asked(wanted, progress)
             battles = to_battles(judgments)
             logs = battles.by_dimension() if len(battles) else {}
@@ -178,20 +177,20 @@ class AdaptiveStudy(Study):
                 wanted += each.pairs_of(each.chosen(rounds))
         return wanted
 
-    def _affordable(self, pairs: list[Pair], terms: AskingTerms) -> list[Pair]:
+    def _affordable(self, pairs: list[Pair]) -> list[Pair]:
         """The first pairs that what is left of the money pays for; all where nothing costs, and of
         the first round, which is refused where it is too dear.
         """
-        price, begun = self.plan.price, any(each.rounds for each in self._judged.values())
-        if price is None or price.free or self.params.offline or not begun:
+        budget, begun = self.plan.budget, any(each.rounds for each in self._judged.values())
+        if budget is None or not self.plan.spends or not begun:
             return pairs
         ledger, run = self.plan.ledger, self.record.token
-        left = self.params.max_cost_usd - ledger.spent(run) - ledger.usd_unknown(run)
+        left = self.params.max_cost_usd - booked(ledger, run)
         requests = self.plan.material.requests(pairs)
         keys = cache_keys(self.plan.judge, requests)
         settled = ledger.settled(keys)
         fresh = [r for key, r in zip(keys, requests, strict=True) if key not in settled]
-        costs = dict(zip(map(id, fresh), terms.forecast(fresh), strict=True))
+        costs = dict(zip(map(id, fresh), budget.forecast_each(fresh), strict=True))
         both = zip(requests[::2], requests[1::2], strict=True)
         each = [sum(costs.get(id(request), 0.0) for request in two) for two in both]
         return [p for p, total in zip(pairs, np.cumsum(each), strict=True) if total <= left]

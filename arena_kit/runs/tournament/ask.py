@@ -34,7 +34,7 @@ def ask_judge(
     `material` is the plan's own unless another is given; without `prewarm` no request is sent
     ahead for the prompt cache, and each `look` has answers of its own.
     """
-    terms = plan.terms(progress.record.token, progress.say)
+    options = plan.ask_options(progress.record.token, progress.say)
     return judge_pairs(
         pairs,
         material or plan.material,
@@ -43,7 +43,7 @@ def ask_judge(
         offline=plan.params.offline and plan.params.judge != "replay",
         max_attempts=plan.tournament.judge.max_attempts,
         look=look,
-        terms=terms if prewarm else replace(terms, prewarm=False),
+        options=options if prewarm else replace(options, prewarm=False),
         on_progress=progress.show,
     )
 

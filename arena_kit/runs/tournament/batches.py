@@ -42,7 +42,7 @@ class Batches:
     def give_up(self, name: str) -> Intent:
         """Forget a batch: its results are not waited for, and its requests may be sent again."""
         intent = self._find(name)
-        with self.ledger.held("give up"):
+        with self.ledger.locked("give up"):
             self.ledger.close(intent, "given_up")
         return intent
 

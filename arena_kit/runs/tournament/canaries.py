@@ -1,18 +1,15 @@
 """What a run asks beside its bulk: canaries before it, and no bulk from a paid judge that fails on
-them; after it repeats, to see whether the judge says the same twice, and sentinels, to notice that
-it has changed.
+them; after it repeats, to see whether the judge says the same twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 from arena_kit.files import read_json, write_json, write_jsonl
 from arena_kit.judging.asking.cost import CostError, dollars
-from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.quality.canaries.pairs import Canaries
 from arena_kit.judging.quality.canaries.report import CanaryReport
 from arena_kit.judging.quality.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
@@ -23,7 +20,7 @@ from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.ask import ask_judge
 from arena_kit.runs.tournament.plan import Plan
 
-FILE, SUITE_FILE, DRIFT_FILE = "canaries.json", "canary_suite.json", "drift.json"
+FILE, SUITE_FILE = "canaries.json", "canary_suite.json"
 
 
 def preflight(
@@ -110,32 +107,6 @@ def repeated(plan: Plan, progress: Progress, judgments: Sequence[Judgment]) -> l
     return again
 
 
-def look(plan: Plan, progress: Progress) -> DriftReport | None:
-    """Ask the sentinels once more, hold the answers against all looks before and keep what that
-    says in the record; what the cap does not allow is not asked, and said.
-    """
-    if plan.sentinels is None:
-        return None
-    record = progress.record
-    sentinels, number = plan.sentinels.begun(record.token)
-    pairs = sentinels.pairs
-    progress.say(f"sentinels: {2 * len(pairs)} requests asked again, look {number}")
-    terms = replace(plan.terms(record.token, progress.say), prewarm=False)
-    try:
-        judge_pairs(
-            pairs, sentinels.material, plan.judge, plan.ledger,
-            max_attempts=1, look=number, terms=terms,
-        )  # fmt: skip
-    except CostError as error:
-        progress.say(f"sentinels are not asked: {error}")
-        return None
-    report = sentinels.report(plan.judge, plan.ledger)
-    write_json(record.path / DRIFT_FILE, report.as_dict())
-    told = {"drifted": report.drifted, "look": number, "sentences": report.sentences()}
-    record.update(drift=told)
-    return report
-
-
 def _ready(
     plan: Plan, progress: Progress, canaries: Canaries, bulk: Callable[[], list[JudgeRequest]]
 ) -> bool:
@@ -152,7 +123,7 @@ def _ready(
         return False
     run = progress.record.token
     if not plan.ledger.under_way(run):  # else an earlier try was allowed to send them
-        plan.terms(run, progress.say).allow([*fresh, *ahead])
+        plan.ask_options(run, progress.say).allow([*fresh, *ahead])
     progress.say(f"pre-flight: {len(fresh)} canaries first; {len(ahead)} requests wait for them")
     return True
 

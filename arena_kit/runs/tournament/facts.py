@@ -37,8 +37,8 @@ def facts(plan: Plan) -> dict[str, str]:
         "rubrics": rubrics,
         **({"verdicts": _GRADED_SHARES} if tournament.judge.graded else {}),
         "requests": f"{2 * len(plan.asked)} ({len(plan.asked)} pairs{only} in both orders)",
-        "beside them": f"{2 * canaries} canaries before, {params.repeats} repeats and "
-        f"{params.sentinels} sentinels after, where they are not in the ledger",
+        "beside them": f"{2 * canaries} canaries before, {params.repeats} repeats after, "
+        "where they are not in the ledger",
         "missing responses": f"{len(plan.pairing.missing)}, treated {tournament.missing_responses}",
         "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
         f"evidence from {method.evidence_replicates} resamples",

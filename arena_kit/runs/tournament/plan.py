@@ -13,9 +13,15 @@ from pydantic import BaseModel
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_value, read_yaml
-from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, Forecaster, dollars
+from arena_kit.judging.asking.cost import (
+    Budget,
+    Estimator,
+    Forecast,
+    dollars,
+    refuse_without_cap,
+)
 from arena_kit.judging.asking.judge_pairs import Material
-from arena_kit.judging.asking.terms import AskingTerms
+from arena_kit.judging.asking.options import AskOptions
 from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
 from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.ledger.ledger import Ledger
@@ -24,7 +30,6 @@ from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts
 from arena_kit.judging.quality.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
 from arena_kit.judging.quality.family import Families
 from arena_kit.judging.quality.gate import Rule
-from arena_kit.judging.sentinels import Sentinels
 from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.runs.record.battles import labels_of
@@ -81,9 +86,7 @@ class Plan:
         )
         again: Rejudged | None = None
         if which := params.rejudge:
-            which = str(root / which) if which.endswith(".json") else which
-            record = root / params.replay_from
-            pairing, again = rejudged(record, which, pairing, material, judge.model)
+            pairing, again = rejudged(root / params.replay_from, which, pairing, material)
         return cls(
             root=root,
             params=params,
@@ -150,14 +153,6 @@ class Plan:
         own = self.material
         return canary_pairs(own.rubrics, salt=own.salt, suite=suite, graded=own.graded)
 
-    @cached_property
-    def sentinels(self) -> Sentinels | None:
-        """What is asked again at every run; None where the parameters want none."""
-        n, replayed = self.params.sentinels, self.params.judge == "replay"
-        if not n or replayed or self.params.offline:
-            return None
-        return Sentinels.of(self.judge, self.ledger, self.pairing.pairs, self.material, n)
-
     def repeated(self, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
         """Those of some pairs that are asked twice; none of a recording, nor where the parameters
         want none.
@@ -180,15 +175,11 @@ class Plan:
 
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
-        """The requests that would be sent: canaries before a bulk, the bulk, repeats and
-        sentinels.
-        """
+        """The requests that would be sent: canaries before a bulk, the bulk and repeats."""
         canaries = [self.canaries if self.bulk else None, self.suite]
         asked = [request for each in canaries if each for request in each.requests()]
-        sentinels = self.sentinels
-        again = sentinels.requests(len(sentinels.looks) + 1) if sentinels else []
         twice = self.material.requests(self.repeated(self.asked), REPEAT)
-        return [*self.unanswered(asked), *self.bulk, *self.unanswered(twice), *again]
+        return [*self.unanswered(asked), *self.bulk, *self.unanswered(twice)]
 
     def unanswered(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
         """Those of some requests that the ledger cannot answer; equal ones once."""
@@ -199,10 +190,10 @@ class Plan:
     @cached_property
     def forecast(self) -> Forecast | None:
         """What this run would send and what that costs; None where nothing can cost."""
-        if self.price is None:
+        if self.budget is None:
             return None
         answered = 2 * len(self.asked) - len(self.bulk)
-        return self._forecaster()(self._fresh, answered=answered)
+        return self.budget.forecast(self._fresh, answered=answered)
 
     @property
     def prewarms(self) -> bool:
@@ -219,14 +210,14 @@ class Plan:
         if self.params.offline:
             raise DataError("offline nothing is asked, so nothing can be asked again")
         ended = self._ended(status)
-        if not ended or self.price is None:
+        if not ended or self.budget is None:
             say(f"no request of this run ended as {status}; nothing is asked again")
             return
         self.refuse_without_cap()
-        with self.ledger.held(""):
-            self.terms("", say).allow([*self._fresh, *ended.values()])
+        with self.ledger.locked(""):
+            self.ask_options("", say).allow([*self._fresh, *ended.values()])
             self.ledger.reopen(ended)
-        may_cost = dollars(self._forecaster()(list(ended.values())).usd_no_hits)
+        may_cost = dollars(self.budget.forecast(ended.values()).usd_no_hits)
         say(f"{len(ended)} requests that ended as {status} are asked again, for about {may_cost}")
 
     def _ended(self, status: Status) -> dict[str, JudgeRequest]:
@@ -250,42 +241,34 @@ class Plan:
 
     def refuse_without_cap(self) -> None:
         """Raise when the judge spends and the parameters name no limit."""
-        if self.spends and not self.params.max_cost_usd:
-            raise DataError(
-                f"judge {self.params.judge!r} spends money: set max_cost_usd, the most this run "
-                "may cost (see `arena-kit cost`)"
-            )
+        if self.spends and isinstance(self.judge, PaidJudge):
+            refuse_without_cap([self.judge], self.params.max_cost_usd)
 
-    def terms(self, run: str, say: Callable[[str], None]) -> AskingTerms:
-        """Under which terms this run asks its judge."""
-        if self.price is None:
-            return AskingTerms(run=run, say=say)
-        cap = float("inf") if self.price.free else self.params.max_cost_usd
-        budget = Budget(cap_usd=cap, forecaster=self._forecaster, ledger=self.ledger, run=run)
-        return AskingTerms(
+    def ask_options(self, run: str, say: Callable[[str], None]) -> AskOptions:
+        """With which options this run asks its judge."""
+        if self.budget is None:
+            return AskOptions(run=run, say=say)
+        return AskOptions(
             run=run,
             prewarm=self.prewarms,
             max_tries=self.tournament.judge.max_tries,
-            allow=budget.allow,
-            forecast=budget.forecast,
+            budget=self.budget,
             say=say,
         )
 
     @cached_property
-    def _estimator(self) -> Estimator:
-        return Estimator.of(self._paid_judge, self._fresh, ask=not self.params.offline)
-
-    def _forecaster(self) -> Forecaster:
-        expected = paid_settings(self.params.judge, self.tournament.judge).expected_output_tokens
-        return Forecaster.of(
-            self._paid_judge, self.ledger, self._estimator, purpose="judge", expected=expected
-        )
-
-    @property
-    def _paid_judge(self) -> PaidJudge:
+    def budget(self) -> Budget | None:
+        """What requests to the judge may cost; None where nothing can cost."""
         if not isinstance(self.judge, PaidJudge):
-            raise TypeError(f"{self.judge.model} costs nothing")
-        return self.judge
+            return None
+        settings = paid_settings(self.params.judge, self.tournament.judge)
+        return Budget(
+            judge=self.judge,
+            ledger=self.ledger,
+            estimator=Estimator.of(self.judge, self._fresh, ask=not self.params.offline),
+            expected_tokens=settings.expected_output_tokens,
+            cap_usd=self.params.max_cost_usd,
+        )
 
 
 def _paired(

@@ -10,7 +10,7 @@ from arena_kit.judging.asking.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.quality.canaries.pairs import PREFIX
-from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment
+from arena_kit.judging.verdicts.records import Answer, Judgment
 from arena_kit.runs.tournament.plan import Plan
 
 #: What is told of the whole run, and not of a dimension.
@@ -32,8 +32,8 @@ def run_spending(plan: Plan, run: str) -> Spending | None:
 def spending_by_dimension(
     plan: Plan, run: str, judgments: Sequence[Judgment]
 ) -> dict[str, Spending]:
-    """The tokens and dollars of a run's answers on each dimension, on canaries, repeats and
-    sentinels; empty for a judge that takes no tokens.
+    """The tokens and dollars of a run's answers on each dimension, on canaries and
+    repeats; empty for a judge that takes no tokens.
     """
     if plan.price is None:
         return {}
@@ -86,9 +86,8 @@ def _made_now(plan: Plan, run: str, judgments: Sequence[Judgment], price: Price)
 
 
 def _spent_on(request_id: str) -> str:
-    """What an answer was paid for: its dimension, canaries, repeats or sentinels."""
+    """What an answer was paid for: its dimension, canaries or repeats."""
     dimension, _, rest = request_id.partition("|")
-    _, again, look = rest.rpartition("#")[2].partition("@")
-    if again:
-        return "repeats" if look == str(REPEAT) else "sentinels"
+    if "@" in rest.rpartition("#")[2]:
+        return "repeats"
     return "canaries" if rest.startswith(PREFIX) else dimension

@@ -14,7 +14,6 @@ from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import write_json
 from arena_kit.judging.asking.cost import Spending
-from arena_kit.judging.drift import DriftReport
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.calls import lengths_of
@@ -40,7 +39,7 @@ from arena_kit.runs.settings.parameters import RunParams, parameters_in, paramet
 from arena_kit.runs.tournament import answers
 from arena_kit.runs.tournament import facts as tournament_facts
 from arena_kit.runs.tournament.ask import ask_judge, keep_failure, keep_judgments
-from arena_kit.runs.tournament.canaries import concerns, full_suite, look, preflight, repeated
+from arena_kit.runs.tournament.canaries import concerns, full_suite, preflight, repeated
 from arena_kit.runs.tournament.judge_gate import failed_pilot, held, ready_plan
 from arena_kit.runs.tournament.plan import Plan
 from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
@@ -120,15 +119,6 @@ class Study(Recorded):
         with self.record.failing(self._on_failure), bar as progress:
             return full_suite(self.plan, progress, self.plan.suite)
 
-    @cached_property
-    def drift(self) -> DriftReport | None:
-        """Whether the judge answers sentinels as in earlier runs; None where it was not asked."""
-        if self.plan.sentinels is None:
-            return None
-        _ = self.canaries
-        with judging_progress(self.record, unit="sentinel verdict") as progress:
-            return look(self.plan, progress)
-
     @property
     def judgments(self) -> list[Judgment]:
         """Every pair judged in both orders and settled, after the canaries."""
@@ -148,7 +138,6 @@ class Study(Recorded):
             judgments = self._judge(progress)
             took = monotonic() - began
             again = self._repeated(judgments)
-            _ = self.drift
             keep_judgments(
                 self.plan,
                 progress,
@@ -299,7 +288,7 @@ class Study(Recorded):
             return {}
         with self.record.failing(self._on_failure):
             write_battles(folder / "battles.jsonl", self.battles)  # records are compared as files
-            return told_changes(folder, again, self.plan.judge.model, self.judgments)
+            return told_changes(folder, again, self.plan.judge.model)
 
     def answer(self) -> RunAnswer:
         """What the run found, how sure that is, and what not to conclude; kept in answer.json."""
@@ -335,14 +324,10 @@ class Study(Recorded):
         return tournament_facts.facts(self.plan)
 
     def probes(self) -> dict[str, str]:
-        """What canaries and sentinels say of the judge, in words."""
-        canaries, drift = self.canaries, self.drift
-        return {
-            "canaries": " ".join(canaries.sentences())
-            if canaries
-            else "Canaries: none were asked.",
-            "drift": " ".join(drift.sentences()) if drift else "Drift: no sentinels were asked.",
-        }
+        """What canaries say of the judge, in words."""
+        report = self.canaries
+        said = " ".join(report.sentences()) if report else "Canaries: none were asked."
+        return {"canaries": said}
 
     def examples(self) -> Shown:
         """Some judgments with their texts, unless the record may hold only hashes of them."""

@@ -1,4 +1,4 @@
-"""Under which terms a paid judge is asked: for which run, at what pace, within what budget."""
+"""With which options a paid judge is asked: for which run, how patiently, within what budget."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from arena_kit.judging.asking.cost import Budget
 from arena_kit.judging.judges.base import BusyError, PaidJudge, Result
 from arena_kit.judging.verdicts.records import Asked
 
@@ -22,36 +23,28 @@ def _silent(_text: str) -> None:
     pass
 
 
-def _anything(_requests: Collection[Asked]) -> None:
-    pass
-
-
-def _nothing_each(requests: Collection[Asked]) -> list[float]:
-    return [0.0] * len(requests)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Backoff:
     """How long to wait, in seconds.
 
-    Looks at a batch begin `first_look` apart and grow to `longest_wait`. `grace` is how
+    Polls of a batch begin `first_wait` apart and grow to `longest_wait`. `grace` is how
     long a fresh batch may be unknown to the service before that means anything, and
     `patience` how long an outage is waited out.
     """
 
-    first_look: float = 0.05
+    first_wait: float = 0.05
     longest_wait: float = 60.0
     grace: float = 120.0
     patience: float = 1800.0
 
     def waits(self) -> Iterator[float]:
-        """Growing pauses between looks, without end."""
-        wait = self.first_look
+        """Growing pauses between polls, without end."""
+        wait = self.first_wait
         while True:
             yield wait
             wait = min(1.7 * wait, self.longest_wait)
 
-    def patiently(
+    def retry(
         self,
         call: Callable[[], T],
         say: Callable[[str], None] = _silent,
@@ -81,37 +74,41 @@ def _waiting(started: float, patience: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskingTerms:
-    """What a run allows while it asks a judge.
+class AskOptions:
+    """How a run asks a judge.
 
     Parameters
     ----------
     run
         The run that pays, so that its cost can be told apart.
-    purpose
-        What the answers are for: `judge` or `generate`.
     prewarm
         Send one request of each system text ahead, so that the others find it cached.
     max_tries
         How often a request that failed unpaid is sent in one run.
-    allow
-        Raises when sending these requests would break the budget.
-    forecast
-        What each of these requests may cost, in US dollars, where its result does not say.
+    budget
+        What requests are forecast at, and the cap; None where nothing can cost.
     say
         Told, in words, what is being waited for.
     """
 
     run: str = ""
-    purpose: str = "judge"
     prewarm: bool = False
     max_tries: int = 3
-    allow: Callable[[Collection[Asked]], None] = _anything
-    forecast: Callable[[Collection[Asked]], list[float]] = _nothing_each
+    budget: Budget | None = None
     say: Callable[[str], None] = _silent
-    pace: Pace = Pace()
+    backoff: Backoff = Backoff()
 
-    def booked(
+    @property
+    def purpose(self) -> str:
+        """What the answers are for: `judge` or `generate`."""
+        return self.budget.purpose if self.budget else "judge"
+
+    def allow(self, requests: Collection[Asked]) -> None:
+        """Raise when sending these requests would break the budget."""
+        if self.budget is not None:
+            self.budget.allow(requests, self.run)
+
+    def with_unknown_costs(
         self, results: dict[str, Result], requests: Mapping[str, Asked]
     ) -> dict[str, Result]:
         """Results by cache key; those that do not say what they cost with its forecast.
@@ -120,21 +117,21 @@ class AskingTerms:
         do on average.
         """
         unpriced = {key for key, result in results.items() if result.unpriced}
-        if not unpriced:
+        if not unpriced or self.budget is None:
             return results
         mine = {key: request for key, request in requests.items() if key in unpriced}
-        usd = dict(zip(mine, self.forecast(mine.values()), strict=True))
+        usd = dict(zip(mine, self.budget.forecast_each(mine.values()), strict=True))
         if unpriced - usd.keys():
-            each = self.forecast(requests.values())
+            each = self.budget.forecast_each(requests.values())
             usd = dict.fromkeys(unpriced, sum(each) / max(1, len(each))) | usd
         return {key: r._replace(usd_unknown=usd.get(key, 0.0)) for key, r in results.items()}
 
     def check(self, judge: PaidJudge, requests: Sequence[Asked]) -> None:
         """Have a judge look over what it is about to be sent; its warnings are said."""
-        brief = replace(self.pace, patience=min(self.pace.patience, _CHECK_PATIENCE))
-        for warning in brief.patiently(lambda: judge.check(requests), self.say):
+        brief = replace(self.backoff, patience=min(self.backoff.patience, _CHECK_PATIENCE))
+        for warning in brief.retry(lambda: judge.check(requests), self.say):
             self.say(warning)
 
-    def patiently(self, call: Callable[[], T]) -> T:
+    def retry(self, call: Callable[[], T]) -> T:
         """Call again while the service is busy, saying so."""
-        return self.pace.patiently(call, self.say)
+        return self.backoff.retry(call, self.say)
