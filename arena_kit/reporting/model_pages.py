@@ -10,6 +10,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from arena_kit.reporting.board import ABOUT
 from arena_kit.reporting.bradley_terry import share_text
 from arena_kit.reporting.figures import (
     ACCENT,
@@ -23,7 +24,6 @@ from arena_kit.reporting.figures import (
     shown_name,
 )
 from arena_kit.reporting.tables import Table, number, percent
-from arena_kit.reporting.board import ABOUT
 from arena_kit.validity.leaderboard import Leaderboard
 from arena_kit.validity.model_page import RECENT, Deficits, ModelDetail
 from arena_kit.validity.weekly import Row

@@ -17,15 +17,15 @@ from arena_kit.reporting.figures import (
     plot,
     shown_name,
 )
-from arena_kit.validity.leaderboard import BoardRow
-from arena_kit.validity.weekly import Validity
+from arena_kit.validity.leaderboard import LeaderboardRow
+from arena_kit.validity.weekly import WeeklyReport
 
 
 @plot(
     "exposure",
     "Exposure of every model in the rolling window beside its lane-adjusted and its equal target",
 )
-def exposure(report: Validity) -> Figure:
+def exposure(report: WeeklyReport) -> Figure:
     """Exposure of every model in the rolling window, beside what it is due (7.1)."""
     order = list(reversed(report.now.order))
     rows = sorted(report.now.fairness, key=lambda row: order.index(row.model))
@@ -53,7 +53,7 @@ def exposure(report: Validity) -> Figure:
     "bands",
     "Confidence bands of the top models, now and in the comparison week, with their ranks",
 )
-def bands(report: Validity) -> Figure:
+def bands(report: WeeklyReport) -> Figure:
     """Confidence bands of the top, now and in the comparison week, with the ranks (12)."""
     board, top = report.now, report.now.policy.publication.top
     was = {row.model: row for row in report.before.rows} if report.before else {}
@@ -80,7 +80,7 @@ def bands(report: Validity) -> Figure:
 
 
 def _bands(
-    ax: Any, rows: Sequence[BoardRow], y: Any, deviations: float, color: str, label: str
+    ax: Any, rows: Sequence[LeaderboardRow], y: Any, deviations: float, color: str, label: str
 ) -> None:
     rating, rd = np.array([(row.rating, row.rd) for row in rows]).T
     ax.errorbar(rating, y, xerr=deviations * rd, fmt="o", color=color, elinewidth=2.6,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from html import escape
 from math import ceil
@@ -14,12 +13,12 @@ from arena_kit.policy.exposure import settled_rd
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.rules import Badge
 from arena_kit.rating.claims.claims import two_digits
-from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
 from arena_kit.reporting.board import ABOUT
+from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
 from arena_kit.validity import sentences
-from arena_kit.validity.integrity import Integrity, LaneShare
-from arena_kit.validity.leaderboard import BoardRow, Leaderboard
-from arena_kit.validity.weekly import Row, Validity
+from arena_kit.validity.integrity import integrity, lane_mix
+from arena_kit.validity.leaderboard import Leaderboard, LeaderboardRow
+from arena_kit.validity.weekly import Row, WeeklyReport
 
 _PILL = {
     Badge.STABLE: ("#dafbe1", "#1a7f37"),
@@ -70,7 +69,7 @@ def every_metric(leaderboard: Leaderboard) -> Table:
     return Table(rows=rows, name="every_metric")
 
 
-def _rank(row: BoardRow, *, diagnostics: bool) -> Cell:
+def _rank(row: LeaderboardRow, *, diagnostics: bool) -> Cell:
     """The official rank, or a dash for a model outside official claims (5.3), its change, and
     the tier, which the votes decide.
     """
@@ -82,14 +81,14 @@ def _rank(row: BoardRow, *, diagnostics: bool) -> Cell:
     return Cell(f"{rank} ({tier})", f'{html}<div style="{_SMALL}">{tier}</div>')
 
 
-def _model(row: BoardRow, *, diagnostics: bool) -> Cell:
+def _model(row: LeaderboardRow, *, diagnostics: bool) -> Cell:
     name = f"<b>{escape(row.model)}</b>"
     if not diagnostics:
         return Cell(row.model, name)
     return Cell(f"{row.model} ({row.badge})", name + _badge(row))
 
 
-def _rating(row: BoardRow, phase: Phase) -> Cell:
+def _rating(row: LeaderboardRow, phase: Phase) -> Cell:
     """What the order rests on, and the raw rating in small text under it (9.3).
 
     Legacy Elo is the value before the migration, and beside the raw rating during it (12).
@@ -104,12 +103,12 @@ def _rating(row: BoardRow, phase: Phase) -> Cell:
     return Cell(f"{value} ({small})", f"<div{tip}><b>{value}</b></div>{under}")
 
 
-def _validity(row: BoardRow) -> dict[str, object]:
+def _validity(row: LeaderboardRow) -> dict[str, object]:
     """The two columns that the policy adds (9.3)."""
     return {"Confidence": f"{row.confidence}%", "Coverage": percent(row.prompt_coverage)}
 
 
-def _scores(row: BoardRow) -> dict[str, object]:
+def _scores(row: LeaderboardRow) -> dict[str, object]:
     """The columns that were there before (9.1); scores are raw."""
     return {
         "Consistency": number(row.consistency_raw, "", "%"),
@@ -121,7 +120,7 @@ def _scores(row: BoardRow) -> dict[str, object]:
     }
 
 
-def _badge(row: BoardRow) -> str:
+def _badge(row: LeaderboardRow) -> str:
     back, ink = _PILL[row.badge]
     why = escape(_NEXT.get(row.badge, "") + "; ".join(row.badge_reasons))
     return (
@@ -130,7 +129,7 @@ def _badge(row: BoardRow) -> str:
     )
 
 
-def _change(row: BoardRow) -> str:
+def _change(row: LeaderboardRow) -> str:
     if not row.rank_change:
         return ""
     up = row.rank_change > 0
@@ -196,7 +195,7 @@ def _provisional(leaderboard: Leaderboard) -> list[str]:
     return [f"{r.model} is provisional: {'; '.join(r.provisional_reasons)}." for r in rows]
 
 
-def _metric_row(row: BoardRow, phase: Phase) -> dict[str, object]:
+def _metric_row(row: LeaderboardRow, phase: Phase) -> dict[str, object]:
     by_elo = phase.orders_by == "legacy_elo"
     legacy = {"legacy Elo": f"{row.legacy_elo:.0f} (#{row.legacy_rank})"}
     return {
@@ -220,7 +219,7 @@ def _metric_row(row: BoardRow, phase: Phase) -> dict[str, object]:
     }  # fmt: skip
 
 
-def status(report: Validity) -> Table:
+def status(report: WeeklyReport) -> Table:
     """What the board may be called by the rules it keeps (10), and under it what is decided about
     its order; neither is published before the migration.
     """
@@ -244,7 +243,7 @@ def status(report: Validity) -> Table:
     )
 
 
-def _aside(report: Validity) -> str:
+def _aside(report: WeeklyReport) -> str:
     phase = report.now.policy.phase
     return "" if phase.publishes_status else f" (computed, not published in phase {int(phase)})"
 
@@ -280,7 +279,7 @@ def order(leaderboard: Leaderboard) -> Table:
     )
 
 
-def fairness(report: Validity) -> Table:
+def fairness(report: WeeklyReport) -> Table:
     """Exposure in the rolling window against both targets (7.1), and prompts (7.2)."""
     exposure = {row.model: row for row in report.now.fairness}
     rows = [
@@ -293,7 +292,7 @@ def fairness(report: Validity) -> Table:
             "within": _mark(own.within),
             "due (equal)": f"{own.equal_target:.0f}",
             "within equal": _mark(own.within_equal),
-            "prompt coverage": _change(percent(row["coverage"]), percent(row["coverage_before"])),
+            "prompt coverage": _compare(percent(row["coverage"]), percent(row["coverage_before"])),
             "prompts at top target": percent(row["target"]),
         }
         for row in report.prompts
@@ -302,7 +301,7 @@ def fairness(report: Validity) -> Table:
     return Table(rows=rows, name="fairness", left=["model", "band"], nowrap=["model"], notes=notes)
 
 
-def _unasked(report: Validity) -> str:
+def _unasked(report: WeeklyReport) -> str:
     """Where models have no decisive vote on a prompt: perhaps there is no response to show."""
     coverage = report.now.coverage
     active = np.flatnonzero(coverage.active)
@@ -317,14 +316,14 @@ def _unasked(report: Validity) -> str:
     return f"No decisive vote at all, perhaps for want of a response: {'; '.join(cells)}."
 
 
-def pairs(report: Validity) -> Table:
+def pairs(report: WeeklyReport) -> Table:
     """Adjacent contenders against the floor (7.3)."""
     rule = report.now.policy.pairs
     rows = [
         {
             "neighbours": f"{row['above']} over {row['below']}",
-            f"decisive votes ({rule.votes} needed)": _change(row["votes"], row["votes_before"]),
-            f"prompts ({rule.prompts} needed)": _change(row["prompts"], row["prompts_before"]),
+            f"decisive votes ({rule.votes} needed)": _compare(row["votes"], row["votes_before"]),
+            f"prompts ({rule.prompts} needed)": _compare(row["prompts"], row["prompts_before"]),
             "floor": _mark(row["meets_floor"]),
         }
         for row in report.pairs
@@ -334,7 +333,7 @@ def pairs(report: Validity) -> Table:
     return Table(rows=rows, name="pairs", left=["neighbours"], notes=notes, empty=empty)
 
 
-def churn(report: Validity) -> Table:
+def churn(report: WeeklyReport) -> Table:
     """Who changed rank at the top, whom it passed, and whether the bands lie apart (12)."""
     rows = [
         {
@@ -372,7 +371,7 @@ def _agreed(board: Leaderboard, move: Row) -> str:
     return f"{sum(agreed)} of {len(agreed)}" if agreed else DASH
 
 
-def objectives(report: Validity) -> Table:
+def objectives(report: WeeklyReport) -> Table:
     """The four objectives (3), each with a verdict and what it rests on."""
     judged = sentences.objectives(report)
     met = {True: "yes", False: "not yet", None: "cannot be told"}
@@ -395,7 +394,7 @@ def objectives(report: Validity) -> Table:
     )
 
 
-def answer(report: Validity) -> list[str]:
+def answer(report: WeeklyReport) -> list[str]:
     """How many objectives are met and which are not, what the board may be called, and what is
     decided about its order, in sentences.
     """
@@ -409,7 +408,7 @@ def answer(report: Validity) -> list[str]:
     ]
 
 
-def weekly(report: Validity) -> Table:
+def weekly(report: WeeklyReport) -> Table:
     """The report in a sentence for each of its checks (12), but for those that the publication
     status shows.
     """
@@ -423,16 +422,16 @@ def _mark(met: bool) -> str:
     return "✓" if met else "✗"
 
 
-def _change(now: object, before: object) -> str:
+def _compare(now: object, before: object) -> str:
     return str(now) if before is None or before == DASH else f"{now} ({before})"
 
 
-def confidence(report: Validity) -> Table:
+def confidence(report: WeeklyReport) -> Table:
     """RD beside the Bradley–Terry standard error, now and in the comparison week (12)."""
     rows = [
         {"model": row["model"]}
         | {
-            label: _change(number(row[name], ".1f"), number(row[f"{name}_before"], ".1f"))
+            label: _compare(number(row[name], ".1f"), number(row[f"{name}_before"], ".1f"))
             for name, label in (("rd", "RD"), ("se", "Bradley–Terry SE"))
         }
         for row in report.confidence
@@ -442,7 +441,7 @@ def confidence(report: Validity) -> Table:
     return Table(rows=rows, name="confidence", left=["model"], notes=[note])
 
 
-def quality(report: Validity) -> Table:
+def quality(report: WeeklyReport) -> Table:
     """The both-bad votes of every model, worst first, and whether they call for a check (8.3)."""
     board, rule = report.now, report.now.policy.quality
     voted = [row for row in board.rows if row.quality_floor is not None]
@@ -465,7 +464,7 @@ def quality(report: Validity) -> Table:
     return Table(rows=rows, name="quality", left=["model", "check"], notes=[due])
 
 
-def lanes(shares: Sequence[LaneShare], report: Validity) -> Table:
+def lanes(report: WeeklyReport) -> Table:
     """How much of the queue each lane served, beside its weight (6)."""
     rows = [
         {
@@ -475,7 +474,7 @@ def lanes(shares: Sequence[LaneShare], report: Validity) -> Table:
             **({"in the week": percent(lane.lately, ".1f")} if report.week else {}),
             "weight": percent(lane.weight),
         }
-        for lane in shares
+        for lane in lane_mix(report.now.battles, report.now.policy, report.in_week)
     ]
     foreign = "Votes of a lane without weight were cast in another phase."
     note = f"A lane without a pair to serve passes its turn on. {foreign}"
@@ -483,8 +482,9 @@ def lanes(shares: Sequence[LaneShare], report: Validity) -> Table:
     return Table(rows=rows, name="lanes", left=["lane"], notes=[note], empty=empty)
 
 
-def controls(counts: Integrity) -> Table:
+def controls(report: WeeklyReport) -> Table:
     """What the file tells about sides and repeats (6.2, 11)."""
+    counts = integrity(report.now.battles, report.now.policy)
     chance = "within chance" if counts.left_chance else "more than chance would do"
     return facts(
         {

@@ -26,13 +26,12 @@ from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, 
 from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, find_root
 from arena_kit.runs.settings.files import read_policy, validated
-from arena_kit.runs.settings.parameters import ModelPagesParams, PolicyParams, parameters_of
+from arena_kit.runs.settings.parameters import PolicyParams, SeasonParams, parameters_of
 from arena_kit.runs.tournament import answers
-from arena_kit.validity.integrity import integrity, lane_mix
-from arena_kit.validity.leaderboard import earlier_of
+from arena_kit.validity.leaderboard import Earlier, earlier_of
 from arena_kit.validity.model_page import ModelDetail, model_detail
 from arena_kit.validity.sentences import validity_values
-from arena_kit.validity.weekly import Retired, Validity, weekly_report
+from arena_kit.validity.weekly import Retired, WeeklyReport, weekly_report
 
 if TYPE_CHECKING:
     from arena_kit.reporting.figures import Plot
@@ -53,7 +52,7 @@ class Season:
 
     root: Path
     mode: str
-    params: PolicyParams
+    params: SeasonParams
     policy: Policy
     battles: BattleLog = field(repr=False)
     record: Record
@@ -63,29 +62,29 @@ class Season:
         """The arena's name with what must be said of its votes."""
         return arena_name(self.params.battles, self.params.arena, arena_note(self.battles, ""))
 
-    def report(self) -> Validity:
+    def report(self) -> WeeklyReport:
         """The weekly report on the week of the parameters."""
-        params, file = self.params, self.root / self.params.earlier
+        params, compare_week, earlier = self.params, "", None
         with self.record.failing():
-            file = file / "leaderboard.json" if file.is_dir() else file
-            earlier = earlier_of(read_json(file), params.earlier) if params.earlier else None
+            if isinstance(params, PolicyParams):
+                compare_week, earlier = params.compare_week, _earlier(self.root, params.earlier)
             return weekly_report(
                 self.battles,
                 self.policy,
                 week=params.week,
-                compare_week=params.compare_week,
+                compare_week=compare_week,
                 earlier=earlier,
                 retired=_retired(self.battles, params),
             )
 
-    def pages(self, report: Validity) -> tuple[ModelDetail, ...]:
+    def pages(self, report: WeeklyReport) -> tuple[ModelDetail, ...]:
         """The pages of the models that the parameters name, by default of the top three and of
         two more at most that are due a quality check.
         """
         board = report.now
         top = list(board.order[:SHOWN])
         due = [each.model for each in board.checks if each.model not in top]
-        named = self.params.models if isinstance(self.params, ModelPagesParams) else []
+        named = getattr(self.params, "models", [])
         with self.record.failing():
             for name in named:
                 if name not in board.order:
@@ -93,12 +92,12 @@ class Season:
                     raise DataError(f"models: no model {name!r} on the board; on it: {known}")
             return tuple(model_detail(board, name) for name in named or top + due[:CHECKED])
 
-    def facts(self, report: Validity) -> dict[str, str]:
+    def facts(self, report: WeeklyReport) -> dict[str, str]:
         """What the report is about, in words."""
         board, votes = report.now, report.now.battles
         retired = _retired(self.battles, self.params)
         in_week = f"; {report.in_week.sum()} in the week" if report.week else ""
-        since = f"with those of {self.params.earlier or 'the comparison week'}"
+        since = f"with those of {getattr(self.params, 'earlier', '') or 'the comparison week'}"
         return {
             "arena": self.arena,
             "week": _week(report),
@@ -114,7 +113,7 @@ class Season:
             "ranks compared": board.movement or since,
         }
 
-    def answer(self, report: Validity, pages: Sequence[ModelDetail] = ()) -> RunAnswer:
+    def answer(self, report: WeeklyReport, pages: Sequence[ModelDetail] = ()) -> RunAnswer:
         """Which objectives are met, what the board may be called and which of its orders are
         decided, or a sentence for each of the pages; and what not to conclude.
         """
@@ -132,13 +131,16 @@ class Season:
 
     def publish(self, files: Mapping[str, Any], figures: Sequence[Plot] = ()) -> Record:
         """Write files (JSON, or a text as it is) and figures into the record, and close it."""
+        from arena_kit.reporting.figures import save_picture
+
         folder = self.record.path
         with self.record.failing():
             for name, values in files.items():
                 write = write_text if isinstance(values, str) else write_json
                 write(folder / name, values)
             for plot in figures:
-                plot.save(folder / "figures")
+                name = f"{plot.name}.png"
+                save_picture(plot, folder / "figures" / name, folder / "figures/narrow" / name)
         return self.record.close()
 
 
@@ -148,7 +150,7 @@ def read_season(mode: str = MODE, /, **parameters: Any) -> Season:
     """
     root = find_root()
     params = validated(parameters_of(mode), parameters, f"parameters of {mode}")
-    assert isinstance(params, PolicyParams)  # noqa: S101 (both modes have these)
+    assert isinstance(params, SeasonParams)  # noqa: S101 (both modes have these)
     policy, battles = read_inputs(params, root)
     record = Record.begin(mode, params.model_dump(mode="json"), root)
     season = Season(
@@ -158,14 +160,12 @@ def read_season(mode: str = MODE, /, **parameters: Any) -> Season:
     return season
 
 
-def publish_policy(season: Season, report: Validity, *, figures: Sequence[Plot] = ()) -> Record:
+def publish_policy(season: Season, report: WeeklyReport, *, figures: Sequence[Plot] = ()) -> Record:
     """Write the leaderboard (JSON, CSV, Markdown, LaTeX), validity.json, the pages of all models
     (model_detail.json) and the answer.
     """
     board, arena = report.now, {"arena": season.arena}
-    lanes = lane_mix(board.battles, season.policy, report.in_week)
-    values = validity_values(report, lanes, integrity(board.battles, season.policy))
-    printed = policy_tables.printed(board)
+    values, printed = validity_values(report), policy_tables.printed(board)
     season.record.update(
         status_of_board=values["status"] | {"sentence": board.status.sentence},
         order_decided=board.order_decided.sentence,
@@ -186,7 +186,11 @@ def publish_policy(season: Season, report: Validity, *, figures: Sequence[Plot] 
 
 
 def publish_pages(
-    season: Season, report: Validity, pages: Sequence[ModelDetail], *, figures: Sequence[Plot] = ()
+    season: Season,
+    report: WeeklyReport,
+    pages: Sequence[ModelDetail],
+    *,
+    figures: Sequence[Plot] = (),
 ) -> Record:
     """Write the pages (model_detail.json) and the answer."""
     answer = season.answer(report, pages).as_dict()
@@ -224,7 +228,7 @@ def _describe(season: Season) -> None:
     )
 
 
-def read_inputs(params: PolicyParams, root: Path) -> tuple[Policy, BattleLog]:
+def read_inputs(params: SeasonParams, root: Path) -> tuple[Policy, BattleLog]:
     """Read policy and battles, one vote per row, and refuse parameters that do not fit them."""
     policy = read_policy(root / params.policy)
     if params.phase:
@@ -239,7 +243,13 @@ def read_inputs(params: PolicyParams, root: Path) -> tuple[Policy, BattleLog]:
     return policy, battles
 
 
-def _retired(battles: BattleLog, params: PolicyParams) -> Retired:
+def _earlier(root: Path, name: str) -> Earlier | None:
+    """The published ranks of an earlier record."""
+    file = root / name / "leaderboard.json" if (root / name).is_dir() else root / name
+    return earlier_of(read_json(file), name) if name else None
+
+
+def _retired(battles: BattleLog, params: SeasonParams) -> Retired:
     """The retired models and prompts; a name must be that of one of them."""
     for name in params.retired:
         if (name in battles.models) == (name in battles.prompts):
@@ -252,7 +262,7 @@ def _retired(battles: BattleLog, params: PolicyParams) -> Retired:
     return Retired(models, prompts)
 
 
-def _week(report: Validity) -> str:
+def _week(report: WeeklyReport) -> str:
     if report.week is None:
         return "none: all battles of the file"
     partly = "" if report.complete else ", not over when the last vote came"

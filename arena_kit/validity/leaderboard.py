@@ -75,7 +75,7 @@ class Leaderboard:
     computed from.
     """
 
-    rows: tuple[BoardRow, ...]
+    rows: tuple[LeaderboardRow, ...]
     status: PublicationStatus
     order_decided: OrderStatus
     band: tuple[str, ...]
@@ -103,7 +103,7 @@ class Leaderboard:
         ]
         return html_table(rows, title=f"Leaderboard ordered by {self.epoch}")
 
-    def __getitem__(self, model: str) -> BoardRow:
+    def __getitem__(self, model: str) -> LeaderboardRow:
         for row in self.rows:
             if row.model == model:
                 return row
@@ -255,7 +255,7 @@ def _movement(epoch: str, earlier: Earlier | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardRow:
+class LeaderboardRow:
     """One model with every metric of the policy (9.1, 9.2).
 
     `rank` is the place in the published order and `conservative_rank` that by conservative
@@ -312,7 +312,7 @@ class BoardRow:
 
 def _published(
     policy: Policy, metrics: Sequence[Mapping[str, Any]], before: Mapping[str, int]
-) -> tuple[BoardRow, ...]:
+) -> tuple[LeaderboardRow, ...]:
     """A row per model in the published order (5.2, 12); `metrics` are by conservative score.
 
     Before the migration every model is officially ranked, by legacy Elo; after it only models
@@ -326,7 +326,7 @@ def _published(
         named = next(official) if everybody or not each["provisional"] else None
         was = before.get(each["model"])
         moved = None if named is None or was is None else was - named
-        rows.append(BoardRow(rank=rank, official_rank=named, rank_change=moved, **each))
+        rows.append(LeaderboardRow(rank=rank, official_rank=named, rank_change=moved, **each))
     return tuple(rows)
 
 

@@ -11,14 +11,12 @@ import numpy as np
 
 from arena_kit.policy.exposure import settled_rd
 from arena_kit.rating.base import some
-from arena_kit.validity.integrity import Integrity, LaneShare
+from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import Leaderboard
-from arena_kit.validity.weekly import Row, Validity
+from arena_kit.validity.weekly import Row, WeeklyReport
 
 
-def validity_values(
-    report: Validity, lanes: Sequence[LaneShare], controls: Integrity
-) -> dict[str, Any]:
+def validity_values(report: WeeklyReport) -> dict[str, Any]:
     """Everything in the report under plain names, for JSON."""
     board = report.now
     phase, settled = board.policy.phase, settled_rd(board.policy.glicko)
@@ -48,8 +46,8 @@ def validity_values(
         "confidence_stability": {"settled_rd": settled, "models": report.confidence},
         "top_rank_churn": report.churn,
         "quality_checks": [asdict(each) for each in board.checks],
-        "lanes": [asdict(lane) for lane in lanes],
-        "integrity": asdict(controls),
+        "lanes": [asdict(each) for each in lane_mix(board.battles, board.policy, report.in_week)],
+        "integrity": asdict(integrity(board.battles, board.policy)),
     }
 
 
@@ -60,7 +58,7 @@ def order_note(board: Leaderboard) -> str:
     return "Ranks in this report are by conservative score; the published order is legacy Elo's."
 
 
-def rules(report: Validity) -> str:
+def rules(report: WeeklyReport) -> str:
     """What the board may be called by the rules it keeps, and what a week before (10)."""
     now, before = report.now.status, report.before
     if before is None:
@@ -71,7 +69,7 @@ def rules(report: Validity) -> str:
     return f"{now.sentence}. In the comparison week it was {was.sentence}."
 
 
-def order(report: Validity) -> str:
+def order(report: WeeklyReport) -> str:
     """What the votes decide about the order of the top, now and a week before."""
     now, before = report.now.order_decided, report.before
     if before is None:
@@ -79,7 +77,7 @@ def order(report: Validity) -> str:
     return f"{_upper(now.sentence)}. In the comparison week: {before.order_decided.counts}."
 
 
-def fairness(report: Validity) -> str:
+def fairness(report: WeeklyReport) -> str:
     """Coverage fairness, judged against the lane-adjusted target."""
     rows, rule = report.now.fairness, report.now.policy.exposure
     outside = [
@@ -97,7 +95,7 @@ def fairness(report: Validity) -> str:
     )
 
 
-def prompts(report: Validity) -> str:
+def prompts(report: WeeklyReport) -> str:
     """How equally prompts are covered."""
     shares = [row["coverage"] for row in report.prompts]
     top = [row["target"] for row in report.prompts if row["contender"]]
@@ -113,7 +111,7 @@ def prompts(report: Validity) -> str:
     )
 
 
-def pairs(report: Validity) -> str:
+def pairs(report: WeeklyReport) -> str:
     """Pair completeness of the contender band."""
     rule = report.now.policy.pairs
     met = sum(pair["meets_floor"] for pair in report.pairs)
@@ -128,7 +126,7 @@ def pairs(report: Validity) -> str:
     return f"{sentence}; of the pairs adjacent in the comparison week, {had} of {len(then)} had it."
 
 
-def confidence(report: Validity) -> str:
+def confidence(report: WeeklyReport) -> str:
     """Confidence stability, and what RD cannot say."""
     top = report.confidence[: report.now.policy.publication.top]
     return (
@@ -139,7 +137,7 @@ def confidence(report: Validity) -> str:
     )
 
 
-def churn(report: Validity) -> str:
+def churn(report: WeeklyReport) -> str:
     """Who changed places at the top."""
     change = report.churn
     if change is None:
@@ -162,7 +160,7 @@ def churn(report: Validity) -> str:
     return f"{moved}; {pairs} changed order, {outside} of them with bands that lie apart: {named}."
 
 
-def sentences(report: Validity) -> dict[str, str]:
+def sentences(report: WeeklyReport) -> dict[str, str]:
     """The report in a sentence each (12)."""
     return {
         "Rules kept": rules(report),
@@ -188,7 +186,7 @@ def _median(rows: Sequence[Row], name: str) -> str:
     return f"{median(now):.1f}" + (f" ({median(then):.1f} in the comparison week)" if then else "")
 
 
-def objectives(report: Validity) -> list[Row]:
+def objectives(report: WeeklyReport) -> list[Row]:
     """What the policy is to achieve (3), whether this arena has it, None where the votes cannot
     tell, and the rule that decides.
     """
@@ -202,7 +200,7 @@ def verdict(judged: Sequence[Row]) -> str:
     return f"{met} of {len(judged)} objectives are met{more}."
 
 
-def _robust(report: Validity) -> Row:
+def _robust(report: WeeklyReport) -> Row:
     swapped = report.churn is not None and report.churn["pairs_swapped_inside_bands"] > 0
     return {
         "objective": "Top ranks are robust to sampling noise",
@@ -213,7 +211,7 @@ def _robust(report: Validity) -> Row:
     }
 
 
-def _compared(report: Validity) -> Row:
+def _compared(report: WeeklyReport) -> Row:
     share = report.now.policy.publication.pair_share
     met = sum(pair["meets_floor"] for pair in report.pairs)
     return {
@@ -224,7 +222,7 @@ def _compared(report: Validity) -> Row:
     }
 
 
-def _prompt_luck(report: Validity) -> Row:
+def _prompt_luck(report: WeeklyReport) -> Row:
     least = report.now.policy.established.prompt_coverage
     below = [row["model"] for row in report.prompts if row["coverage"] < least - 1e-9]
     named = f" Below {100 * least:g} %: {', '.join(below)}." if 0 < len(below) <= 6 else ""
@@ -236,7 +234,7 @@ def _prompt_luck(report: Validity) -> Row:
     }
 
 
-def _visible(report: Validity) -> Row:
+def _visible(report: WeeklyReport) -> Row:
     rows, phase = report.now.rows, report.now.policy.phase
     shown = "RD, confidence and badges are shown to readers"
     if not phase.shows_diagnostics:

@@ -139,7 +139,7 @@ NOTHING_RETIRED = Retired()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Validity:
+class WeeklyReport:
     """The figures of one report.
 
     Parameters
@@ -199,7 +199,7 @@ def weekly_report(
     compare_week: str = "",
     earlier: Earlier | None = None,
     retired: Retired = NOTHING_RETIRED,
-) -> Validity:
+) -> WeeklyReport:
     """The report on a log up to the end of a week, compared with an earlier week.
 
     Empty weeks take the last complete one and the one before it. Without timestamps there is
@@ -276,9 +276,9 @@ def _report(
     complete: bool = True,
     compared: Week | None = None,
     later: int = 0,
-) -> Validity:
+) -> WeeklyReport:
     n_prompts, top = int(now.coverage.active.sum()), now.policy.publication.top
-    return Validity(
+    return WeeklyReport(
         now=now,
         before=before,
         week=week,

@@ -13,8 +13,8 @@ from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import (
     JudgeReportParams,
     PlacementParams,
-    PolicyParams,
     ReviewParams,
+    SeasonParams,
     parameters_of,
 )
 from arena_kit.runs.tournament.judge_gate import ready_plan
@@ -39,7 +39,7 @@ class Ready:
         root = find_root()
         if isinstance(params, PlacementParams):
             return cls(known=_placement(params, root))
-        if isinstance(params, PolicyParams):
+        if isinstance(params, SeasonParams):
             return cls(known=_policy(params, root))
         if isinstance(params, ReviewParams):
             return cls(known=_review(params, root))
@@ -96,7 +96,7 @@ def _placement(params: PlacementParams, root: Path) -> dict[str, str]:
     }
 
 
-def _policy(params: PolicyParams, root: Path) -> dict[str, str]:
+def _policy(params: SeasonParams, root: Path) -> dict[str, str]:
     from arena_kit.runs.policy import read_inputs
 
     policy, battles = read_inputs(params, root)

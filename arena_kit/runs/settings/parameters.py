@@ -252,10 +252,9 @@ class PlacementParams(ArenaParams):
         return Placement(method=method, **self.shared_with(Placement))
 
 
-class PolicyParams(Strict):
-    """Parameters of a validity report; files are relative to the workspace, `0` takes the policy
-    file's phase, empty weeks are the last complete one and the one before, and `retired` names
-    models and prompts.
+class SeasonParams(Strict):
+    """Votes under the policy; files are relative to the workspace, `0` takes the policy file's
+    phase, an empty week is the last complete one, and `retired` names models and prompts.
     """
 
     battles: str = "sample/arena/season.csv.gz"
@@ -265,14 +264,21 @@ class PolicyParams(Strict):
     policy: str = str(DEFAULT_POLICY)
     phase: int = Field(default=0, ge=0, le=4)
     week: str = ""
-    compare_week: str = ""
-    earlier: str = ""
     retired: list[str] = Field(default_factory=list)
     inputs: Keeping = "copy"
     run_dir: str = ""
 
 
-class ModelPagesParams(PolicyParams):
+class PolicyParams(SeasonParams):
+    """Parameters of a validity report; an empty `compare_week` is the one before, and `earlier` a
+    record whose published ranks are compared instead.
+    """
+
+    compare_week: str = ""
+    earlier: str = ""
+
+
+class ModelPagesParams(SeasonParams):
     """Parameters of model pages; no `models` means the top three and those due a quality check."""
 
     models: list[str] = Field(default_factory=list)
