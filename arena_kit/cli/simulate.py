@@ -32,6 +32,7 @@ from arena_kit.matchmaking.simulation import CLAIM_MARGIN, EVERY, Duel, duel
 from arena_kit.matchmaking.world import World
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.exposure import feasibility
+from arena_kit.runs.settings.files import validated
 
 _HELP = {
     "models": "Models, newcomers among them.",
@@ -101,10 +102,7 @@ def simulate(
     margin. The baseline publishes Elo; its RD and label are what the policy would say of its
     votes.
     """
-    try:
-        world = World(**settings)
-    except ValueError as error:
-        raise DataError(str(error)) from None
+    world = validated(World, settings, "simulate")
     _check_picture(plot)
     policy = policy_of(policy_file)
     numbers = range(seed, seed + seeds)

@@ -23,7 +23,7 @@ Count = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 
-_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Phase(IntEnum):
@@ -70,7 +70,7 @@ class Phase(IntEnum):
         return self >= Phase.GOVERNANCE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class LaneWeights:
     """How often each lane is drawn (6)."""
 
@@ -83,7 +83,7 @@ class LaneWeights:
         _check_sum(self, "coverage", "contender", "uncertainty", "exploration")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Decide:
     """The lane that decides open neighbours of the top, from phase 3 on.
 
@@ -98,7 +98,7 @@ class Decide:
     hopeless_below: Share = 0.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Contenders:
     """The contender band and whom its members meet (4, 6.2).
 
@@ -117,7 +117,7 @@ class Contenders:
         _check_sum(self, "nearest", "other", "challenger")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Exposure:
     """How equally models are shown (7.1): the rolling window in matchups, and the tolerance.
 
@@ -131,7 +131,7 @@ class Exposure:
     weight: NonNegative = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class PromptFloors:
     """Decisive votes a model needs on a prompt (4, 7.2), and in the contender band."""
 
@@ -142,7 +142,7 @@ class PromptFloors:
         _check_at_least(self, top_target=self.floor)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class PairFloor:
     """Decisive votes a pair of neighbours needs, and on how many prompts (4, 7.3).
 
@@ -158,7 +158,7 @@ class PairFloor:
         _check_at_least(self, votes=self.prompts, patience=self.votes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Repeats:
     """How soon things may come again.
 
@@ -177,7 +177,7 @@ class Repeats:
         _check_at_least(self, meetings=self.same_prompt)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Threshold:
     """What a model must have for a badge (5.3): votes and coverage at least, RD at most."""
 
@@ -191,7 +191,7 @@ class Threshold:
         return more and self.rd <= other.rd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Publication:
     """What the `top` of the board must have to be called officially stable (10).
 
@@ -206,7 +206,7 @@ class Publication:
     margin: NonNegative = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Quality:
     """When both-bad votes call for a check of a model (8.3): above the rate, from so many on."""
 
@@ -214,7 +214,7 @@ class Quality:
     min_both_bad: Count = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ConfidenceScale:
     """The RD shown as 100 % confidence, and how much more of it is 0 % (9.3)."""
 
@@ -222,7 +222,7 @@ class ConfidenceScale:
     rd_span: float = Field(default=320.0, ge=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class PromptScores:
     """Prompts that count in a model's average score, and the spread shown as 0 % (9.1)."""
 
@@ -231,7 +231,7 @@ class PromptScores:
     spread_cap: Part = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class LegacyElo:
     """The rating that the policy replaces (2)."""
 
@@ -239,7 +239,7 @@ class LegacyElo:
     initial: float = 1500.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Glicko:
     """The state of a new model and the limits of every other (5.1)."""
 
@@ -254,7 +254,7 @@ class Glicko:
         _check_at_least(self, rd_max=self.rd, rd=self.rd_min)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Policy:
     """Every constant of the policy; without arguments it is the one in `params/policy.yaml`.
 
