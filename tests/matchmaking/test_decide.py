@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from arena_kit import Arena, Battle, BattleLog, Outcome
-from arena_kit.matchmaking.matchup import Lane, Matchup
 from arena_kit.matchmaking.decide import Cast, OpenNeighbours
+from arena_kit.matchmaking.matchup import Lane, Matchup
 from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.policy.constants import Decide, Exposure, Phase, Policy, Publication
 from arena_kit.policy.exposure import aimed_votes

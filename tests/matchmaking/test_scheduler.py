@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from arena_kit import Arena, Battle, BattleLog, Outcome
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
-from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.matchmaking.repeats import Meetings
+from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.policy.constants import (
     Contenders,
     Decide,
