@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import click
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.stream_source import STREAM_FROM
+from arena_kit.battles.on_disk import STREAM_FROM
 from arena_kit.cli.base import (
     PATH,
     Listing,
@@ -160,7 +160,7 @@ def rate(
     _warn_if_long(spec, len(battles))
     logs = battles.by_dimension()
     record = manifest_of(battles_file(file))
-    own = record.get("parameters", {}).get("margin", 0.0)
+    own = record.get("tournament", {}).get("report", {}).get("margin", 0.0)
     with status_line(lambda: f"rating {len(battles):,} battles", after=PATIENCE):
         results, unrated = each_rated(logs, lambda name: spec(logs[name]))
     _show(

@@ -10,7 +10,7 @@ from typing import Any
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
-from arena_kit.reporting.judge_quality import sentence as gate_line
+from arena_kit.reporting.judge_tables import sentence as gate_line
 
 FILE = "answer.json"
 #: What each notebook asks.

@@ -313,9 +313,12 @@ class Board(_Part):
         file = Path(path) / FILE if Path(path).is_dir() else Path(path)
         write_json(file, self.as_dict())
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: what was not set is left out."""
-        return self.model_dump(mode="json", exclude_unset=True)
+    def as_dict(self, *, pairs: bool = True) -> dict[str, Any]:
+        """Plain values, for JSON: what was not set is left out, and so, unless `pairs` are wanted,
+        are the probabilities of all pairs.
+        """
+        hidden: Any = {} if pairs else {"dimensions": {"__all__": {"above"}}}
+        return self.model_dump(mode="json", exclude_unset=True, exclude=hidden)
 
     def __getitem__(self, dimension: str) -> Dimension:
         for each in self.dimensions:
@@ -583,6 +586,12 @@ def _columns(board: Board) -> list[Column]:
             value=_beside("glicko2"),
             show=_give_or_take("glicko2", "rd"),
             help="Glicko-2",
+        ),
+        Column(
+            label="without them",
+            value=_beside("without_voters"),
+            show=".0f",
+            help="Without the voters that stand out",
         ),
         Column(label="people alone", value=_beside("people"), show=".0f"),
         Column(label="judge alone", value=_beside("judge"), show=".0f"),

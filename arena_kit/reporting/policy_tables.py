@@ -13,7 +13,19 @@ from arena_kit.policy.exposure import settled_rd
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.rules import Badge
 from arena_kit.rating.claims.claims import two_digits
-from arena_kit.reporting.board import ABOUT
+from arena_kit.reporting.board import (
+    ABOUT,
+    VERSION,
+    BesideMethod,
+    Board,
+    BoardRow,
+    Dimension,
+    FirstPlace,
+    MethodRating,
+    Order,
+    Publication,
+    Validity,
+)
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
 from arena_kit.validity import sentences
 from arena_kit.validity.integrity import integrity, lane_mix
@@ -53,6 +65,91 @@ def board(leaderboard: Leaderboard) -> Table:
         for row in leaderboard.rows
     ]
     return Table(rows=rows, name="leaderboard", left=["Model"], notes=_notes(leaderboard))
+
+
+def to_board(leaderboard: Leaderboard, arena: str) -> Board:
+    """The leaderboard in the form that all boards have, ordered as its phase publishes it."""
+    policy, status, decided = leaderboard.policy, leaderboard.status, leaderboard.order_decided
+    phase, fragile = policy.phase, leaderboard.fragility()
+    by_elo = phase.orders_by == "legacy_elo"
+    aside = "" if phase.publishes_status else " (computed, not published)"
+    return Board(
+        version=VERSION,
+        title=arena,
+        method="legacy-elo" if by_elo else "conservative-score",
+        settings={"epoch": leaderboard.epoch},
+        ratings=[_board_row(row, by_elo=by_elo) for row in leaderboard.rows],
+        n_battles=len(leaderboard.battles),
+        dropped={},
+        dimensions=[
+            Dimension(
+                name="",
+                n_battles=len(leaderboard.battles),
+                about=decided.about,
+                tiers=leaderboard.tiers,
+                margin=decided.margin,
+                orders=[
+                    Order(
+                        above=pair.above,
+                        below=pair.below,
+                        state=pair.verdict.value,
+                        gap=pair.gap,
+                        more=pair.more,
+                    )
+                    for pair in leaderboard.adjacent
+                ],
+                fragility=fragile and FirstPlace(**asdict(fragile), sentence=fragile.sentence),
+                sentences=[
+                    f"Rules kept{aside}: {status.status}: {'; '.join(status.reasons)}.",
+                    f"Order decided{aside}: {decided.sentence}.",
+                ],
+                notes=[ABOUT[decided.about]],
+            )
+        ],
+        beside={
+            "glicko2": BesideMethod(method="glicko2", settings={"epoch": leaderboard.epoch}),
+            "bradley_terry": BesideMethod(
+                method="bradley-terry", settings=leaderboard.strengths.settings
+            ),
+            "elo": BesideMethod(method="legacy-elo"),
+        },
+        publication=Publication(
+            phase=int(phase),
+            diagnostics=phase.shows_diagnostics,
+            epoch=leaderboard.epoch,
+            status=status.status,
+            reasons=list(status.reasons),
+            published=phase.publishes_status,
+        ),
+    )
+
+
+def _board_row(row: LeaderboardRow, *, by_elo: bool) -> BoardRow:
+    beside = {
+        "glicko2": MethodRating(rating=row.rating, rd=row.rd),
+        "elo": MethodRating(rating=row.legacy_elo),
+    }
+    if row.bt_rating is not None:
+        beside["bradley_terry"] = MethodRating(
+            rating=row.bt_rating, ci_low=row.bt_low, ci_high=row.bt_high, se=row.bt_se
+        )
+    shared = ("confidence", "prompt_coverage", "provisional", "wins", "losses", "ties")
+    return BoardRow(
+        dimension="",
+        rank=row.rank,
+        model=row.model,
+        rating=row.legacy_elo if by_elo else row.conservative,
+        ci_low=None,
+        ci_high=None,
+        n_battles=row.votes,
+        tier=row.tier,
+        beside=beside,
+        validity=Validity(
+            official_rank=row.official_rank,
+            badge=str(row.badge),
+            **{name: getattr(row, name) for name in shared},
+        ),
+    )
 
 
 def printed(leaderboard: Leaderboard) -> Table:

@@ -25,9 +25,8 @@ from arena_kit.reporting.board import ABOUT
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, battles_of
 from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, find_root
-from arena_kit.runs.settings.files import read_policy, validated
-from arena_kit.runs.settings.parameters import PolicyParams, SeasonParams, parameters_of
-from arena_kit.runs.tournament import answers
+from arena_kit.runs.settings.files import read_policy
+from arena_kit.runs.settings.parameters import PolicyParams, SeasonParams, resolve_parameters
 from arena_kit.validity.leaderboard import Earlier, earlier_of
 from arena_kit.validity.model_page import ModelDetail, model_detail
 from arena_kit.validity.sentences import validity_values
@@ -126,21 +125,18 @@ class Season:
             caveats=[*([f"The votes: {note}."] if note else []), facts["claims"]],
             facts={name: facts[name] for name in ("arena", "week", "votes", "models", "prompts")}
             | {"judge": "none: votes alone", "cost": "nothing", "policy": facts["rollout phase"]}
-            | answers.of_run(self.record),
+            | self.record.facts,
         )
 
     def publish(self, files: Mapping[str, Any], figures: Sequence[Plot] = ()) -> Record:
         """Write files (JSON, or a text as it is) and figures into the record, and close it."""
-        from arena_kit.reporting.figures import save_picture
-
         folder = self.record.path
         with self.record.failing():
             for name, values in files.items():
                 write = write_text if isinstance(values, str) else write_json
                 write(folder / name, values)
             for plot in figures:
-                name = f"{plot.name}.png"
-                save_picture(plot, folder / "figures" / name, folder / "figures/narrow" / name)
+                self.record.keep_figure(plot)
         return self.record.close()
 
 
@@ -149,8 +145,7 @@ def read_season(mode: str = MODE, /, **parameters: Any) -> Season:
     both.
     """
     root = find_root()
-    params = validated(parameters_of(mode), parameters, f"parameters of {mode}")
-    assert isinstance(params, SeasonParams)  # noqa: S101 (both modes have these)
+    params: SeasonParams = resolve_parameters(mode, parameters)
     policy, battles = read_inputs(params, root)
     record = Record.begin(mode, params.model_dump(mode="json"), root)
     season = Season(
@@ -175,6 +170,7 @@ def publish_policy(season: Season, report: WeeklyReport, *, figures: Sequence[Pl
     )
     files = {
         "leaderboard.json": arena | board.as_dict(),
+        "board.json": policy_tables.to_board(board, season.arena).as_dict(),
         "leaderboard.csv": policy_tables.every_metric(board).csv,
         "leaderboard.md": printed.markdown,
         "leaderboard.tex": printed.latex,

@@ -89,7 +89,7 @@ class Leaderboard:
     strengths: Ratings = field(repr=False)
 
     def _repr_html_(self) -> str:
-        """The rows as a small table; `board_tables.board` is the published form."""
+        """The rows as a small table; `policy_tables.board` is the published form."""
         legacy = self.policy.phase.orders_by == "legacy_elo"
         rows = [
             {
@@ -156,12 +156,13 @@ class Leaderboard:
             "status": {"published": phase.publishes_status, **status},
             "order_decided": self.order_decided.as_dict(),
             "fragility": fragile and asdict(fragile) | {"sentence": fragile.sentence},
-            "tiers": self._tiers(),
+            "tiers": self.tiers,
             "contender_band": self.band,
             "rows": [asdict(row) for row in self.rows],
         }
 
-    def _tiers(self) -> list[list[str]]:
+    @property
+    def tiers(self) -> list[list[str]]:
         """The models of each tier, as Bradley–Terry orders them."""
         by_strength = sorted(
             (row for row in self.rows if row.tier is not None),

@@ -19,13 +19,13 @@ from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.reporting import vote_review
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.board import board_of
 from arena_kit.reporting.vote_review import Boards
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, voted
 from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, Recorded, find_root
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import ReviewParams
-from arena_kit.runs.tournament import answers
 from arena_kit.validity.shifts import Floats
 from arena_kit.validity.voters import VoterTests, voter_tests
 
@@ -155,7 +155,7 @@ class ReviewStudy(Recorded):
             question=QUESTIONS[MODE],
             sentences=vote_review.answer(tests, boards),
             caveats=vote_review.caveats(tests),
-            facts=facts | answers.of_run(self.record),
+            facts=facts | self.record.facts,
         )
 
     def publish(self, tests: VoterTests, boards: Boards) -> Record:
@@ -168,6 +168,9 @@ class ReviewStudy(Recorded):
             write_text(folder / "standing_out.csv", vote_review.standing_out(tests).csv)
             write_text(folder / "boards.csv", vote_review.boards(boards).csv)
             write_json(folder / ANSWER_FILE, answer.as_dict())
+            after = {"without_voters": {"": boards.after}} if boards.after else {}
+            board = board_of({"": boards.before}, {"": self.votes.battles}, beside=after)
+            board.model_copy(update={"title": self._arena}).write(folder)
             counts = {"tested": len(tests.tests), "standing_out": len(tests.standing_out)}
             self.record.update(voters=counts)
         return self.record.close()

@@ -25,8 +25,7 @@ from arena_kit.judging.asking.cost import (
 )
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages, client_of
-from arena_kit.judging.judges.base import PaidJudge, Result
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import PaidJudge, Price, Result
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Status
 from arena_kit.runs.settings.files import read_prices
@@ -41,6 +40,7 @@ from tests.samples import (
     TWO_RUBRICS,
     batch_judge,
     options,
+    plan_of,
 )
 
 SONNET = Price(
@@ -447,7 +447,7 @@ def small_plan(emulator: Emulator, **changes: Any) -> Plan:
         "limit_pairs": 2,
         "preflight": False,
     }
-    return Plan.read("pilot", shared | changes)
+    return plan_of("pilot", **shared | changes)
 
 
 def judged(plan: Plan, run: str) -> None:

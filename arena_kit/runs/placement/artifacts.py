@@ -12,6 +12,7 @@ from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import placement
+from arena_kit.reporting.board import Board, board_of
 from arena_kit.runs.record.artifacts import rows_with_ranks
 from arena_kit.runs.settings.parameters import PlacementParams
 
@@ -55,6 +56,24 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
         "n_human": placed.human.n_battles,
         "dropped": placed.joint.dropped,
     }
+
+
+def placement_board(placed: Placed, title: str, in_votes: str) -> Board:
+    """The board as it is shown, the placed model marked; beside it both ways of placing by the
+    evidence alone.
+    """
+    shown, ways = placed.shown, {"joint": placed.joint, "anchored": placed.anchored}
+    board = board_of({"": shown}, beside={way: {"": each} for way, each in ways.items()})
+    said = [sentence for sentence in (placement.caution(placed), in_votes) if sentence]
+    rows = [
+        row.model_copy(update={"marked": True}) if row.model == placed.model else row
+        for row in board.ratings
+    ]
+    dimension = board[""].model_copy(update={"sentences": said})
+    heading = f"{placed.model} in {title}: {placement.heading(placed)}"
+    return board.model_copy(
+        update={"title": heading, "method": "placement", "ratings": rows, "dimensions": [dimension]}
+    )
 
 
 def elo_ratings(

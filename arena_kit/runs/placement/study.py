@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.battle import Source
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, write_csv, write_json
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.quality.calls import lengths_of
@@ -24,12 +24,14 @@ from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import placement, tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.board import JudgeGate
 from arena_kit.reporting.tables import Shown
 from arena_kit.runs.placement import facts as placement_facts
 from arena_kit.runs.placement.artifacts import (
     bootstrap_rows,
     elo_ratings,
     judged_battles,
+    placement_board,
     placement_summary,
 )
 from arena_kit.runs.placement.ask import ArenaRun
@@ -46,9 +48,10 @@ from arena_kit.runs.record.battles import (
 from arena_kit.runs.record.record import Record, Recorded, find_root
 from arena_kit.runs.settings.files import DEFAULT_GATE, read_gate
 from arena_kit.runs.settings.parameters import PlacementParams, told
-from arena_kit.runs.tournament import answers
 from arena_kit.runs.tournament.canaries import concerns
+from arena_kit.runs.tournament.facts import asked_at
 from arena_kit.runs.tournament.judge_gate import held
+from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
 
 MODE = "placement"
 
@@ -211,7 +214,7 @@ class PlacementStudy(Recorded):
 
     def answer(self) -> RunAnswer:
         """Where the model stands, how sure that is, what not to conclude; kept in answer.json."""
-        lexical = [answers.LEXICAL] if answers.is_lexical(self.judge_model) else []
+        lexical = [LEXICAL] if is_lexical(self.judge_model) else []
         votes = [f"People's votes: {self.note}."] if self.note else []
         worth = [placement.in_votes(self.params.model, self.together, self.apart)]
         return RunAnswer(
@@ -230,8 +233,8 @@ class PlacementStudy(Recorded):
     def _run_facts(self) -> dict[str, str]:
         """By whom, on what, when and for how much."""
         plan, placed = self.run and self.run.plan, self.placed
-        where = answers.asked_at(plan.judge) if plan else f"verdicts of {self.params.judged}"
-        words = "words, no rubric" if answers.is_lexical(self.judge_model) else "two responses each"
+        where = asked_at(plan.judge) if plan else f"verdicts of {self.params.judged}"
+        words = "words, no rubric" if is_lexical(self.judge_model) else "two responses each"
         return {
             "judge": f"{self.judge_model}, {where}",
             "compared": f"{words}, in {self._judged_battles.removesuffix(' count')} battles",
@@ -239,7 +242,7 @@ class PlacementStudy(Recorded):
             f"in {self.arena}",
             "left out": placement_facts.left_out(placed.left_out, self.params.min_battles),
             "cost": placement_facts.spent(self.run),
-            **answers.of_run(self.record),
+            **self.record.facts,
         }
 
     def facts(self) -> dict[str, str]:
@@ -314,6 +317,9 @@ class PlacementStudy(Recorded):
             write_json(folder / "elo_ratings.json", ratings)
             write_json(folder / ANSWER_FILE, self.answer().as_dict())
             write_json(folder / "placement.json", placement_summary(placed) | self._in_votes())
+            in_votes = str(self._in_votes().get("in_votes") or "")
+            board = placement_board(placed, self.arena, in_votes)
+            board.model_copy(update={"gate": JudgeGate(**self.gate.as_dict())}).write(folder)
             write_csv(
                 folder / "bootstrap_ratings.csv", bootstrap_rows(placed.joint), placed.joint.models
             )

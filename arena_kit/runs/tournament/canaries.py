@@ -44,10 +44,10 @@ def preflight(
             "sentences": report.sentences(),
         }
     )
-    if outcome.level is Level.FAILED and plan.spends and not plan.params.allow_failed_judge:
+    if outcome.level is Level.FAILED and plan.spends and not plan.tournament.judge.allow_failed:
         raise UnfitJudgeError(
             f"{outcome.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {report.requests} "
-            f"canaries was asked, for {dollars(report.usd_spent)} now; allow_failed_judge: true "
+            f"canaries was asked, for {dollars(report.usd_spent)} now; judge.allow_failed: true "
             "goes on all the same"
         )
     return report
@@ -98,7 +98,7 @@ def repeated(plan: Plan, progress: Progress, judgments: Sequence[Judgment]) -> l
         return []
     progress.say(f"repeats: {2 * len(pairs)} requests asked a second time")
     try:
-        again = ask_judge(plan, progress, pairs, prewarm=False, look=REPEAT)
+        again = ask_judge(plan, progress, pairs, prewarm=False, repetition=REPEAT)
     except CostError as error:
         progress.say(f"no request is asked a second time: {error}")
         return []
