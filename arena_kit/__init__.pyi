@@ -49,7 +49,6 @@ from arena_kit.reporting import vote_review as vote_review
 from arena_kit.reporting.board import Board as Board
 from arena_kit.reporting.board import rate as rate
 from arena_kit.runs.placement.study import PlacementStudy as PlacementStudy
-from arena_kit.runs.policy import publish_pages as publish_pages
 from arena_kit.runs.policy import publish_policy as publish_policy
 from arena_kit.runs.policy import read_season as read_season
 from arena_kit.runs.record.inputs import record_texts as record_texts

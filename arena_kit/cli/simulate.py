@@ -64,7 +64,8 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         field.name: (type(field.default), field.default, _HELP[field.name])
         for field in fields(World)
     }
-    kinds |= {name: (click.IntRange(low), *more) for name, (low, *more) in _COUNTS.items()}
+    for name, (low, default, text) in _COUNTS.items():
+        kinds[name] = (click.IntRange(low), default, text)
     for name, (kind, default, text) in reversed(kinds.items()):
         flag = f"--{name.replace('_', '-')}"
         command = click.option(flag, type=kind, default=default, show_default=True, help=text)(

@@ -261,14 +261,15 @@ def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Checkpoint:
     named = (status.top or [s.model for s in ranked(policy, standings)])[:top]
     covered = [s.prompt_coverage for s in standings]
     fit = rated_or_none(lambda log: strengths(log, policy), battles)
-    by_votes = fit.order if fit and set(fit.models) == set(order) else None
+    ranked_all = fit is not None and set(fit.models) == set(order)
+    by_votes = fit.order if fit and ranked_all else ()
     return Checkpoint(
         votes=len(battles),
         models=len(order),
         correlation=rank_correlation(order, truth),
         order_accuracy=order_accuracy(order, truth, top),
-        bradley_terry_correlation=by_votes and rank_correlation(by_votes, truth),
-        bradley_terry_order_accuracy=by_votes and order_accuracy(by_votes, truth, top),
+        bradley_terry_correlation=rank_correlation(by_votes, truth) if by_votes else None,
+        bradley_terry_order_accuracy=order_accuracy(by_votes, truth, top) if by_votes else None,
         exposure_deviation=max(abs(each.deviation or 0.0) for each in fairness),
         coverage_mean=fmean(covered),
         coverage_least=min(covered),

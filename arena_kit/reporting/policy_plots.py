@@ -67,8 +67,8 @@ def bands(report: WeeklyReport) -> Figure:
     _bands(ax, rows, np.arange(len(names)) + 0.12, board.policy.deviations, ACCENT, "now")
     before = [(y - 0.18, was[m]) for y, m in enumerate(names) if m in was]
     if before:
-        places, rows = zip(*before, strict=True)
-        _bands(ax, rows, places, board.policy.deviations, "#8a97a3", "comparison week")
+        places, earlier = zip(*before, strict=True)
+        _bands(ax, earlier, places, board.policy.deviations, "#8a97a3", "comparison week")
     moved = [" → ".join(f"#{rank}" for rank in dict.fromkeys(reversed(ranks[m]))) for m in names]
     labels = [f"{shown_name(m)}   {r}" for m, r in zip(names, moved, strict=True)]
     ax.set_yticks(range(len(names)), labels)

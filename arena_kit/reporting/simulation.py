@@ -121,21 +121,25 @@ def summary_frame(metrics: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     names = {"mean": "mean", "std": "sd", "min": "least", "max": "most", "count": "seeds"}
-    parts = {s: metrics.loc[s].agg(list(names)).T.rename(columns=names) for s in _SYSTEMS}
-    gap = metrics.loc["v2"] - metrics.loc["baseline"]
-    n = gap.count()
+    runs = {system: pd.DataFrame(metrics.loc[system]) for system in _SYSTEMS}
+    parts = {s: frame.agg(list(names)).T.rename(columns=names) for s, frame in runs.items()}
+    gap = runs["v2"] - runs["baseline"]
+    n, higher = gap.count(), (runs["v2"] > runs["baseline"]).sum()
     half = [t_quantile(k - 1) * sd / sqrt(k) if k > 1 else None
             for k, sd in zip(n, gap.std(), strict=True)]  # fmt: skip
-    apart = pd.DataFrame({"mean": gap.mean(), "half": half, "seeds": n, "higher": (gap > 0).sum()})
+    apart = pd.DataFrame({"mean": gap.mean(), "half": half, "seeds": n, "higher": higher})
     apart["clear"] = (n > 2) & (apart["mean"].abs() > apart["half"].astype(float))
     return pd.concat(parts | {"difference": apart}, axis=1)
 
 
 def summary(duels: Sequence[Duel]) -> dict[str, Any]:
     """Every metric over the seeds for each system, and how far they are apart, for JSON."""
+    import pandas as pd
+
     frame = summary_frame(metrics_frame(looks_frame(duels))).astype(object)
     known = frame.where(frame.notna(), None)
-    return {part: known[part].to_dict("index") for part in (*_SYSTEMS, "difference")}
+    parts = (*_SYSTEMS, "difference")
+    return {part: pd.DataFrame(known[part]).to_dict("index") for part in parts}
 
 
 def table_rows(duels: Sequence[Duel]) -> list[dict[str, str | None]]:

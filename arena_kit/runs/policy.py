@@ -1,12 +1,11 @@
 """Votes under the ranking validity policy, from a battles file to a record, step by step.
 
-`read_season` reads, `Season.report` and `Season.pages` compute, `publish_policy` and
-`publish_pages` write.
+`read_season` reads, `Season.report` and `Season.pages` compute, `publish_policy` writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -128,17 +127,6 @@ class Season:
             | self.record.facts,
         )
 
-    def publish(self, files: Mapping[str, Any], figures: Sequence[Plot] = ()) -> Record:
-        """Write files (JSON, or a text as it is) and figures into the record, and close it."""
-        folder = self.record.path
-        with self.record.failing():
-            for name, values in files.items():
-                write = write_text if isinstance(values, str) else write_json
-                write(folder / name, values)
-            for plot in figures:
-                self.record.keep_figure(plot)
-        return self.record.close()
-
 
 def read_season(mode: str = MODE, /, **parameters: Any) -> Season:
     """Validate the parameters of a notebook, read policy and votes, and begin a record that keeps
@@ -155,10 +143,33 @@ def read_season(mode: str = MODE, /, **parameters: Any) -> Season:
     return season
 
 
-def publish_policy(season: Season, report: WeeklyReport, *, figures: Sequence[Plot] = ()) -> Record:
-    """Write the leaderboard (JSON, CSV, Markdown, LaTeX), validity.json, the pages of all models
-    (model_detail.json) and the answer.
+def publish_policy(
+    season: Season,
+    report: WeeklyReport,
+    pages: Sequence[ModelDetail] = (),
+    *,
+    figures: Sequence[Plot] = (),
+) -> Record:
+    """Write the answer, and the pages (model_detail.json) or, without any, the leaderboard (JSON,
+    CSV, Markdown, LaTeX), board.json, validity.json and the pages of all models.
     """
+    files = {ANSWER_FILE: season.answer(report, pages).as_dict()}
+    if not pages:
+        pages = [model_detail(report.now, model) for model in report.now.order]
+        files |= _board_files(season, report)
+    least = season.policy.prompt_scores.min_votes
+    files["model_detail.json"] = {page.model: page.as_dict(least) for page in pages}
+    with season.record.failing():
+        for name, values in files.items():
+            write = write_text if isinstance(values, str) else write_json
+            write(season.record.path / name, values)
+        for plot in figures:
+            season.record.keep_figure(plot)
+    return season.record.close()
+
+
+def _board_files(season: Season, report: WeeklyReport) -> dict[str, Any]:
+    """The board and the figures of the weekly report by file, of which the manifest has some."""
     board, arena = report.now, {"arena": season.arena}
     values, printed = validity_values(report), policy_tables.printed(board)
     season.record.update(
@@ -168,36 +179,14 @@ def publish_policy(season: Season, report: WeeklyReport, *, figures: Sequence[Pl
         compare_week=values["compare_week"],
         epoch=board.epoch,
     )
-    files = {
+    return {
         "leaderboard.json": arena | board.as_dict(),
         "board.json": policy_tables.to_board(board, season.arena).as_dict(),
         "leaderboard.csv": policy_tables.every_metric(board).csv,
         "leaderboard.md": printed.markdown,
         "leaderboard.tex": printed.latex,
         "validity.json": arena | values,
-        "model_detail.json": _details(season, [model_detail(board, m) for m in board.order]),
-        ANSWER_FILE: season.answer(report).as_dict(),
     }
-    return season.publish(files, figures)
-
-
-def publish_pages(
-    season: Season,
-    report: WeeklyReport,
-    pages: Sequence[ModelDetail],
-    *,
-    figures: Sequence[Plot] = (),
-) -> Record:
-    """Write the pages (model_detail.json) and the answer."""
-    answer = season.answer(report, pages).as_dict()
-    return season.publish(
-        {"model_detail.json": _details(season, pages), ANSWER_FILE: answer}, figures
-    )
-
-
-def _details(season: Season, pages: Sequence[ModelDetail]) -> dict[str, Any]:
-    least = season.policy.prompt_scores.min_votes
-    return {page.model: page.as_dict(least) for page in pages}
 
 
 def _describe(season: Season) -> None:
@@ -267,7 +256,7 @@ def _week(report: WeeklyReport) -> str:
     return f"{report.week.label}, {report.week.monday} to {sunday}{partly}{later}"
 
 
-def _without(retired: Sequence[str]) -> str:
+def _without(retired: Collection[str]) -> str:
     return f"; retired: {', '.join(retired)}" if retired else ""
 
 

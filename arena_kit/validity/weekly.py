@@ -7,7 +7,7 @@ records, which JSON, tables and sentences are derived from.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from functools import partial
@@ -24,7 +24,7 @@ from arena_kit.policy.exposure import feasibility
 from arena_kit.rating.base import RatingError
 from arena_kit.validity.leaderboard import Earlier, Leaderboard, leaderboard
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 _WEEK = re.compile(r"(\d{4})-?W(\d{2})\Z")
 _ALLOWED = "an ISO week like 2026-W38, or a date like 2026-09-16"

@@ -16,7 +16,6 @@ import pytest
 from arena_kit import (
     BattleLog,
     DataError,
-    publish_pages,
     publish_policy,
     read_season,
     write_battles,
@@ -133,7 +132,7 @@ def test_pages(home: Path) -> None:
     report = read.report()
     assert [page.model for page in read.pages(report)] == list(report.now.order[:3])
     one = opened("model_pages", models=["m5"])
-    record = publish_pages(one, one.report(), one.pages(one.report()))
+    record = publish_policy(one, one.report(), one.pages(one.report()))
     assert set(found(record, "model_detail.json")) == {"m5"}
     assert found(record, "answer.json")["answer"][0].startswith("m5: rank ")
     assert record.read()["status"] == "finished"
