@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as settings
 from arena_kit.battles.battle import OUTCOMES, Outcome
 from arena_kit.policy.constants import STRICT, Count, NonNegative, Positive, Share
 from arena_kit.policy.exposure import Bools, Counts
-from arena_kit.rating.glicko2.steps import SCALE
+from arena_kit.rating.glicko2.replay import SCALE
 
 Floats = NDArray[np.float64]
 

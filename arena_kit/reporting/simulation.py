@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from arena_kit.judging.quality.agreement import t_quantile
+from arena_kit.judging.quality.estimates import t_quantile
 from arena_kit.matchmaking.simulation import CLAIM_MARGIN, Duel
 from arena_kit.policy.constants import Policy
 from arena_kit.reporting.figures import (

@@ -24,7 +24,7 @@ from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.facts import caveats, left_out, run_facts
 from arena_kit.runs.tournament.judge import Judgments, booked
-from arena_kit.runs.tournament.judge_gate import FILE as GATE_FILE
+from arena_kit.runs.tournament.judge_gate import write_gate
 from arena_kit.runs.tournament.plan import Plan
 from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
 from arena_kit.runs.tournament.rejudge import told_changes
@@ -174,7 +174,7 @@ def write_record(
 ) -> None:
     """Write the artifacts of a run; its record stays open."""
     plan, record, folder = judgments.plan, judgments.record, judgments.record.path
-    _write_gate(judgments)
+    write_gate(record, judgments.gate, judgments.quality)
     battles = to_battles(judgments)
     swept = sweep or sweep_elo(battles, plan)
     artifacts.write_results(
@@ -211,14 +211,6 @@ def _described(board: Board, judgments: Judgments) -> Board:
     gate = JudgeGate(**judgments.gate.as_dict())
     title = judgments.plan.tournament.name
     return board.model_copy(update={"title": title, "gate": gate, "notes": notes})
-
-
-def _write_gate(judgments: Judgments) -> None:
-    gate = judgments.gate
-    whole = gate.as_dict() | {"quality": judgments.quality.as_dict()}
-    write_json(judgments.record.path / GATE_FILE, whole)
-    short = {"level": str(gate.level), "sentence": gate.sentence}
-    judgments.record.update(judge_gate=short)
 
 
 def _refuse_unusable(judgments: Judgments) -> None:
