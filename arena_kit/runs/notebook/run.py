@@ -32,9 +32,9 @@ from arena_kit.runs.settings.files import is_text
 from arena_kit.runs.settings.parameters import (
     JudgeReportParams,
     PlacementParams,
-    PolicyParams,
     ReviewParams,
     RunParams,
+    SeasonParams,
     parameters_of,
     resolve_parameters,
 )
@@ -296,7 +296,7 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     """What is known of a notebook's inputs, which are read and checked."""
     if isinstance(params, PlacementParams):
         return _placement(params, root)
-    if isinstance(params, PolicyParams):
+    if isinstance(params, SeasonParams):
         return _policy(params, root)
     if isinstance(params, ReviewParams):
         return _review(params, root)
@@ -329,7 +329,7 @@ def _placement(params: PlacementParams, root: Path) -> dict[str, str]:
     }
 
 
-def _policy(params: PolicyParams, root: Path) -> dict[str, str]:
+def _policy(params: SeasonParams, root: Path) -> dict[str, str]:
     from arena_kit.runs.policy import read_inputs
 
     policy, battles = read_inputs(params, root)
