@@ -12,9 +12,8 @@ import yaml
 
 from arena_kit.files import DataError
 from arena_kit.judging.judges.base import PaidJudge, Price
-from arena_kit.runs.settings.files import AnthropicSettings, override, read_tournament
-from arena_kit.runs.settings.judges import Backend
-from arena_kit.runs.settings.keys import read_key, refuse_keys
+from arena_kit.runs.settings.files import AnthropicSettings, override, read_tournament, refuse_keys
+from arena_kit.runs.settings.judges import Backend, read_key
 from arena_kit.runs.tournament.generate import Generation
 from tests.samples import ROOT, call, plan_of
 
