@@ -126,22 +126,22 @@ def test_all_ties(workspace: Path) -> None:
     assert not any(any(each.decided.values()) for each in board.dimensions)
 
 
-def test_results_follow_from_battles(workspace: Path) -> None:
+def test_results_follow_from_battles(pilot_record: Path) -> None:
     """Rating battles.jsonl again gives the record's ratings, digit for digit; win rates add up to
     the settled pairs.
     """
-    record = record_of("pilot", **SMALL)
-    results = read_json(record.path / "elo_results.json")
-    battles = read_battles(record.path / "battles.jsonl")
+    results = read_json(pilot_record / "elo_results.json")
+    battles = read_battles(pilot_record / "battles.jsonl")
+    settings = read_json(pilot_record / "manifest.json")["rating"]["settings"]
     for dimension, log in battles.by_dimension().items():
-        again = PermutationElo(**record.read()["rating"]["settings"])(log)
+        again = PermutationElo(**settings)(log)
         for rating in again.ratings:
             entry = results["primary"][dimension][rating.model]
             assert entry["mean"] == rating.rating
             assert (entry["ci95_low"], entry["ci95_high"]) == (rating.ci_low, rating.ci_high)
             assert entry["se"] == rating.extra["evidence_se"]
             assert entry["order_sem"] == rating.extra["order_sem"]
-    with np.load(record.path / "elo_per_perm.npz") as traces:
+    with np.load(pilot_record / "elo_per_perm.npz") as traces:
         assert traces["factuality__data"].shape == (20, 4)
         names, data = traces["factuality__entrants"], traces["factuality__data"]
         means = dict(zip(names, data.mean(0), strict=True))
