@@ -204,7 +204,7 @@ def test_a_stopped_run_is_resumed(workspace: Path, kill: signal.Signals) -> None
     with Emulator(seed=3, batch_seconds=3600) as emulator:
         process = start(*TINY, cwd=workspace, emulator=emulator)
         batch_id = wait_for_batch(workspace)
-        _, out, _ = run("batches", "--json", cwd=workspace, emulator=emulator)
+        _, out, _ = run("ledger", "batches", "--json", cwd=workspace, emulator=emulator)
         assert [row["batch_id"] for row in json.loads(out)] == [batch_id]
         if kill is signal.SIGINT:
             os.killpg(process.pid, kill)  # as a terminal does, to the kernel too

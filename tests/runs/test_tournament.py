@@ -19,9 +19,11 @@ from arena_kit import (
     PermutationElo,
     answer,
     publish,
+    rate,
     read_battles,
     sweep_elo,
     to_battles,
+    tournament_plots,
 )
 from arena_kit.cli.board import show_board
 from arena_kit.files import LockedError, read_json
@@ -400,3 +402,24 @@ def test_more_pairs_than_are_judged_at_once_are_refused(workspace: Path) -> None
     edited(workspace, entrants=entrants)
     sentence = planned_within_two_gigabytes(workspace)
     assert re.search(r"would judge 502,554 pairs; at most 500,000 .* limit_pairs", sentence)
+
+
+def test_a_report_without_one_battle_is_drawn(workspace: Path) -> None:
+    """Every table and picture of a board says so where there is nothing to show."""
+    plan = plan_of("pilot", **SMALL)
+    none = to_battles([])
+    board = rate(none, **plan.rating)
+    assert set(board.unrated) == set(plan.tournament.dimensions)
+    assert board.table().text.startswith("No dimension has a rating.")
+    sweep = sweep_elo(none, plan)
+    for drawn in (
+        board.plot(),
+        board.plot_pairs(),
+        tournament_plots.winrates(none, board),
+        tournament_plots.order_against_evidence(board),
+        tournament_plots.permutation_spread(board),
+        tournament_plots.k_heatmap(sweep.ratings, board),
+        tournament_plots.k_gaps(sweep.stability),
+    ):
+        (text,) = [each.get_text() for each in drawn.figure.texts]
+        assert text.startswith("Nothing to show")
