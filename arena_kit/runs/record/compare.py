@@ -12,14 +12,13 @@ import numpy as np
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, read_lines
-from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, rated_or_none
+from arena_kit.rating.base import NORMAL_95, RatingError, Ratings
 from arena_kit.rating.bradley_terry.influence import Floats, Influence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.critical_values import t_score
+from arena_kit.reporting.board import Board, Dimension
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
-from arena_kit.runs.settings.files import recorded_settings, validated
 
 _COMPARED = (
     "mode", "parameters", "tournament", "judge", "prompt_set", "responses", "rubrics", "seeds",
@@ -151,7 +150,7 @@ def compare_records(before: Path, after: Path) -> Comparison:
         only_after=len(second) - len(shared),
         flips=flips,
         deltas=_deltas(both, Counter(flip.dimension for flip in flips)),
-        orders=decided_orders(both),
+        orders=decided_orders(Board.read(before), Board.read(after)),
         warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
     )
 
@@ -294,18 +293,21 @@ def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[De
     return rows
 
 
-def decided_orders(both: Shared) -> list[Orders]:
-    """Decided orders of the dimensions that both records have, by Bradley–Terry with each record's
-    settings.
+def decided_orders(before: Board, after: Board) -> list[Orders]:
+    """What became of the decided orders on the dimensions that two boards have, among the entrants
+    that both rate.
     """
     rows = []
-    for dimension, sides in both.items():
-        among = set.intersection(*({*battles.models} for battles, _ in sides))
-        rows.append(_held_beside(dimension, *(_decided(*side, among) for side in sides)))
+    for dimension in before.names:
+        if dimension in after.names:
+            sides = [[row.model for row in board.rows(dimension)] for board in (before, after)]
+            among = {*sides[0]} & {*sides[1]}
+            old, new = (_decided(board[dimension], among) for board in (before, after))
+            rows.append(_changed_orders(dimension, old, new))
     return rows
 
 
-def _held_beside(dimension: str, old: list[Order], new: list[Order]) -> Orders:
+def _changed_orders(dimension: str, old: list[Order], new: list[Order]) -> Orders:
     return Orders(
         dimension=dimension,
         kept=[order for order in new if order in old],
@@ -322,19 +324,19 @@ def shared_battles(before: Path, after: Path) -> Shared:
 
 
 def record_battles(record: Path) -> dict[str, Side]:
-    """A record's battles by dimension, with the method of its claims."""
-    settings = recorded_settings(open_record(record)["rating"], "bradley-terry", record)
-    method = validated(BradleyTerry, settings, f"{record}/manifest.json")
+    """A record's battles by dimension, with the method of its board."""
+    method = BradleyTerry(**Board.read(record).settings)
     return {name: (log, method) for name, log in battles_of(record).by_dimension().items()}
 
 
-def _decided(battles: BattleLog, method: BradleyTerry, among: set[str]) -> list[Order]:
-    """Decided orders among some entrants, best first; none where no rating exists."""
-    if (ratings := rated_or_none(method, battles)) is None:
-        return []
-    clear, index = claims.decided(ratings), ratings.models.index
-    order = [model for model in ratings.order if model in among]
-    return [(a, b) for a in order for b in order if clear[index(a), index(b)]]
+def _decided(dimension: Dimension, among: set[str]) -> list[Order]:
+    """Decided orders among some entrants, best first."""
+    return [
+        (above, below)
+        for above, others in dimension.decided.items()
+        for below in others
+        if {above, below} <= among
+    ]
 
 
 def named_orders(orders: list[Order]) -> str:

@@ -23,6 +23,7 @@ from arena_kit.judging.verdicts.records import Judgment, Settlement, Slot
 from arena_kit.judging.verdicts.settle import settle_all, share_of_first, verdict_of
 from arena_kit.rating.base import rated_or_none
 from arena_kit.runs.record.artifacts import REPEATS_FILE
+from arena_kit.reporting.board import Board
 from arena_kit.runs.record.compare import (
     Orders,
     decided_orders,
@@ -214,7 +215,9 @@ def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Chang
     """
     shared, twice = shared_battles(before, after), _said_twice(before, after, kept)
     rows = []
-    for orders in decided_orders(shared):
+    for orders in decided_orders(Board.read(before), Board.read(after)):
+        if orders.dimension not in shared:
+            continue
         name, said = orders.dimension, twice.get(orders.dimension, [])
         both = [each for each in said if {each.before, each.after} <= {*Slot}]
         (old, old_method), (new, new_method) = shared[name]

@@ -311,6 +311,7 @@ class Study(Recorded):
             return {}
         with self.record.failing(self._on_failure):
             write_battles(folder / "battles.jsonl", self.battles)  # records are compared as files
+            self.board.write(folder)
             return told_changes(folder, again, self.plan.judge.model)
 
     def answer(self) -> RunAnswer:
