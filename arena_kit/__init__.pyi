@@ -3,11 +3,11 @@
 from arena_kit.battles.battle import Battle as Battle
 from arena_kit.battles.battle import Outcome as Outcome
 from arena_kit.battles.battle import Source as Source
-from arena_kit.battles.files import battles_from_frame as battles_from_frame
-from arena_kit.battles.files import read_battles as read_battles
-from arena_kit.battles.files import write_battles as write_battles
 from arena_kit.battles.log import BattleLog as BattleLog
+from arena_kit.battles.read import battles_from_frame as battles_from_frame
+from arena_kit.battles.read import read_battles as read_battles
 from arena_kit.battles.readers.format import Columns as Columns
+from arena_kit.battles.write import write_battles as write_battles
 from arena_kit.files import DataError as DataError
 from arena_kit.judging.asking.judge_pairs import OfflineError as OfflineError
 from arena_kit.judging.pairs.prompts import Pair as Pair

@@ -27,8 +27,8 @@ from click.testing import CliRunner, Result
 from IPython.core.formatters import DisplayFormatter
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import Labels
+from arena_kit.battles.read import read_battles
 from arena_kit.cli.main import main
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.asking.options import AskOptions, Backoff

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from arena_kit import BradleyTerry, DataError, Glicko2, PermutationElo, Policy, fanout
-from arena_kit.battles.files import write_battles
-from arena_kit.battles.streams import BattleFiles
+from arena_kit.battles.on_disk import BattleFiles
+from arena_kit.battles.write import write_battles
 from arena_kit.cli.simulate import simulated
 from arena_kit.fanout import VARIABLE, fan_out, on_cluster, shares
 from arena_kit.files import read_json

@@ -106,7 +106,7 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from arena_kit import files
-from arena_kit.battles.files import write_battles
+from arena_kit.battles.write import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.battle import Battle
 

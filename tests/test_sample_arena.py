@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from arena_kit import BattleLog, BradleyTerry, PlacementStudy, Study, placement, read_battles
-from arena_kit.battles.texts import read_battle_texts
+from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import read_yaml
 from tests.samples import ROOT, edited
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import click
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.stream_source import STREAM_FROM
+from arena_kit.battles.on_disk import STREAM_FROM
 from arena_kit.cli.base import (
     PATH,
     Listing,

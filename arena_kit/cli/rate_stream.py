@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeGuard
 
-from arena_kit.battles.stream_source import battle_files, large, streamable
-from arena_kit.battles.streams import Meter
+from arena_kit.battles.on_disk import Meter, battle_files, large, streamable
 from arena_kit.cli.imports import HowToRead
 from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry.method import BradleyTerry

@@ -168,7 +168,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
 
     Removed votes and skips are left out, and counted. The last line is the file's path.
     """
-    from arena_kit.battles.files import write_battles
+    from arena_kit.battles.write import write_battles
 
     kept = kept_store(store)
     from arena_kit.voting.export import exported

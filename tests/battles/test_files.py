@@ -17,15 +17,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battles.battle import OUTCOMES, Battle, Outcome, Source
-from arena_kit.battles.files import (
-    battles_from_frame,
-    read_battles,
-    write_battles,
+from arena_kit.battles.battle import (
+    OUTCOMES,
+    Battle,
+    LookAlikeWarning,
+    Outcome,
+    Source,
+    look_alikes,
 )
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
-from arena_kit.battles.tabular import write_columns
+from arena_kit.battles.read import battles_from_frame, read_battles
+from arena_kit.battles.write import write_battles, write_columns
 from arena_kit.files import DataError
 
 KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
@@ -103,7 +105,7 @@ some_battles = st.lists(battles(), max_size=10, unique_by=identity)
 # What is written is read
 
 
-@pytest.mark.filterwarnings("ignore::arena_kit.battles.lookalikes.LookAlikeWarning")
+@pytest.mark.filterwarnings("ignore::arena_kit.battles.battle.LookAlikeWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_log_survives_its_file(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Written and read again, every field of every battle is the same, in order."""
@@ -118,7 +120,7 @@ def test_a_log_survives_its_file(kind: str, tmp_path_factory: pytest.TempPathFac
     survives()
 
 
-@pytest.mark.filterwarnings("ignore::arena_kit.battles.lookalikes.LookAlikeWarning")
+@pytest.mark.filterwarnings("ignore::arena_kit.battles.battle.LookAlikeWarning")
 @settings(max_examples=8, deadline=None)
 @given(some_battles)
 def test_a_log_survives_its_frame(wanted: list[Battle]) -> None:

@@ -25,10 +25,9 @@ from hypothesis import strategies as st
 
 from arena_kit import Columns, read_battles
 from arena_kit.battles.battle import Battle
-from arena_kit.battles.files import LeftOutWarning
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.read import LeftOutWarning, read_battle_texts
 from arena_kit.battles.readers.formats import FORMATS, format_of
-from arena_kit.battles.texts import read_battle_texts
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from tests.samples import ROOT
@@ -157,7 +156,7 @@ def test_lines_under_the_name_of_an_array_are_read(tmp_path: Path) -> None:
     assert records(read_battles(path)) == VOTED
 
 
-@pytest.mark.filterwarnings("ignore::arena_kit.battles.files.LeftOutWarning")
+@pytest.mark.filterwarnings("ignore::arena_kit.battles.read.LeftOutWarning")
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv", ".parquet"])
 def test_fastchat_conversations_by_hand(suffix: str, tmp_path: Path) -> None:
     """The release with conversations has questions, and the texts of every battle."""
@@ -675,11 +674,11 @@ def test_a_format_is_recognised_in_any_order_and_file(
 
 
 def test_every_format_is_named_once() -> None:
-    """A format has a name of its own, a title, and the version that it follows."""
+    """A format has a name of its own, and a title."""
     names = [each.name for each in FORMATS]
     assert len(set(names)) == len(names)
     assert len({each.needs for each in FORMATS}) == len(names)
-    assert all(each.title and each.follows for each in FORMATS)
+    assert all(each.title for each in FORMATS)
 
 
 def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from arena_kit import Battle, BradleyTerry, DataError, read_battles, write_battles
-from arena_kit.battles.files import LeftOutWarning
+from arena_kit.battles.read import LeftOutWarning, read_battle_texts
 from arena_kit.battles.readers.formats import format_of
-from arena_kit.battles.texts import read_battle_texts
 from arena_kit.cli.main import main
 from tests.samples import ROOT
 

@@ -9,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit.battles import stream_cells, stream_source, streams
+from arena_kit.battles import on_disk
 from arena_kit.battles.battle import OUTCOMES
 from arena_kit.battles.cells import HashIndex
-from arena_kit.battles.files import LeftOutWarning, write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.on_disk import BattleFiles, Meter, battle_files
+from arena_kit.battles.read import LeftOutWarning
 from arena_kit.battles.readers.format import Columns
-from arena_kit.battles.stream_source import battle_files
-from arena_kit.battles.streams import BattleFiles, Meter
+from arena_kit.battles.write import write_battles, write_columns
 from arena_kit.files import DataError
-from arena_kit.rating.glicko2.method import replay_order
 from tests.samples import asked
 
 PARTS = 3
@@ -34,7 +33,7 @@ def folder_of(log: BattleLog, folder: Path, suffix: str = "parquet") -> Path:
 
 def every_row(stream: BattleFiles) -> list[tuple[str, str, str]]:
     """The battles that a stream reads, in its order."""
-    cells, out = stream.cells, []
+    cells, out = stream.cells.log, []
     for share in stream.shares():
         for chunk in stream.rows(share, None):
             for cell in chunk.cell:
@@ -56,15 +55,14 @@ def test_a_folder_holds_what_its_files_hold(tmp_path: Path, suffix: str) -> None
     assert len(stream) == 900
     assert stream.ways == ("question",)
     assert every_row(stream) == as_rows(log)
-    counts, expected = stream.cells.log().pair_counts(), log.pair_counts()
+    counts, expected = stream.cells.log.pair_counts(), log.pair_counts()
     for name, column in expected.items():
         assert counts[name].tolist() == column.tolist()
 
 
 def test_small_chunks_are_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However Parquet is cut into pieces, the rows are all there, once and in order."""
-    for module in (stream_source, streams):
-        monkeypatch.setattr(module, "CHUNK", 2048)
+    monkeypatch.setattr(on_disk, "CHUNK", 2048)
     log = asked(9000)
     stream = BattleFiles.of(folder_of(log, tmp_path / "votes"))
     assert every_row(stream) == as_rows(log)
@@ -92,20 +90,6 @@ def test_battles_without_a_question_stand_alone(tmp_path: Path) -> None:
     assert len(set(clusters.tolist())) == 3
 
 
-def test_time_then_id_is_the_order_of_replay(tmp_path: Path) -> None:
-    """Rows in order are those of the log in memory: by time, then by id, then as they stand."""
-    log = asked(500)
-    rng = np.random.default_rng(3)
-    times = np.datetime64("2026-01-01", "us") + rng.integers(0, 50, 500).astype("timedelta64[s]")
-    ids = np.array([f"id{n}" for n in rng.permutation(500)], object)
-    log = replace(log, timestamp=times, battle_id=ids)
-    stream = BattleFiles.of(folder_of(log, tmp_path / "votes"))
-    cells = np.concatenate([chunk.cell for chunk in stream.in_order()])
-    expected = log.select(replay_order(log))
-    assert stream.cells.a[cells].tolist() == expected.a.tolist()
-    assert stream.cells.outcome[cells].tolist() == expected.outcome.tolist()
-
-
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
@@ -130,8 +114,6 @@ def test_wrong_values_are_refused_with_file_and_line(
 
 def test_a_wrong_value_in_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
     """Parquet has no lines: the row is counted from 0 in its own file."""
-    from arena_kit.battles.tabular import write_columns
-
     columns = {name: np.array(["x", "x"], object) for name in ("model_a", "model_b")}
     columns["model_b"] = np.array(["y", "y"], object)
     write_columns(tmp_path / "1.parquet", {**columns, "winner": np.array(["tie", "a"], object)})
@@ -186,7 +168,7 @@ def test_a_file_that_is_there_twice_is_refused(
     sentence = r"part9\.csv:(\d+): battle_id 'b\d+' was there before, at .*part0\.csv:\1$"
     with pytest.raises(DataError, match=sentence):
         BattleFiles.of(folder)
-    monkeypatch.setattr(stream_cells, "_COMPARED", 30)
+    monkeypatch.setattr(on_disk, "COMPARED_IDS", 30)
     with pytest.raises(DataError, match=sentence):
         BattleFiles.of(folder)
 
@@ -211,11 +193,11 @@ def test_hashes_in_a_crowd_are_found() -> None:
 def test_the_meter_tells_rows_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a quarter of the rows in ten seconds, thirty are left."""
     now = [100.0]
-    monkeypatch.setattr(streams.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(on_disk.time, "monotonic", lambda: now[0])
     meter = Meter()
     meter.start("resampling battles", 4_000_000)
     now[0] = 110.0
-    meter.add(1_000_000)
+    meter.done += 1_000_000
     assert meter.words() == "resampling battles: 1,000,000 of 4,000,000 rows, 0:30 left"
 
 

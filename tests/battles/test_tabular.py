@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from arena_kit.battles import tabular
-from arena_kit.battles.files import read_battles
+from arena_kit.battles.read import read_battles
 from arena_kit.battles.tabular import connection
 from arena_kit.files import DataError
 
@@ -108,11 +108,11 @@ print(os.waitstatus_to_exitcode(status), len(read_battles(sys.argv[1])))
 """
 THREADS = """
 import sys, threading
-from arena_kit.battles import files, tabular
+from arena_kit.battles import read, tabular
 def wait(database):
     threading.Event().wait()
 threading.Thread(target=wait, args=(tabular._shared,), daemon=True).start()
-print(len(files.read_battles(sys.argv[1])))
+print(len(read.read_battles(sys.argv[1])))
 """
 
 

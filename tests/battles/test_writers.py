@@ -10,7 +10,7 @@ import pytest
 
 from arena_kit import Battle, BattleLog, DataError, Outcome, Source, read_battles
 from arena_kit.battles.readers.formats import format_of
-from arena_kit.battles.writers import spoken, write_fastchat
+from arena_kit.battles.write import spoken, write_fastchat
 
 MOMENT = datetime(2023, 6, 1, 12, 0, tzinfo=UTC)
 VOTES = [

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arena_kit.battles.battle import Battle, Outcome
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import visible, write_json

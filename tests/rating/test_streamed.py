@@ -15,10 +15,11 @@ from arena_kit import (
     Ratings,
     rate_files,
 )
-from arena_kit.battles import stream_source, streams
-from arena_kit.battles.files import read_battles, write_battles
+from arena_kit.battles import on_disk as battles_on_disk
 from arena_kit.battles.log import Labels
-from arena_kit.battles.streams import BattleFiles
+from arena_kit.battles.on_disk import BattleFiles
+from arena_kit.battles.read import read_battles
+from arena_kit.battles.write import write_battles
 from arena_kit.rating.on_disk import bradley_terry as streamed
 from arena_kit.rating.on_disk.bradley_terry import rate_boards
 from arena_kit.rating.on_disk.poisson_weights import PoissonWeights, poisson_table
@@ -104,8 +105,7 @@ def test_order_and_chunks_change_no_resample(
     """
     log = asked(5000)
     first, _ = rate_boards(BOOTSTRAP, on_disk(log, tmp_path / "one", parts=1))
-    for module in (stream_source, streams):
-        monkeypatch.setattr(module, "CHUNK", 2048)
+    monkeypatch.setattr(battles_on_disk, "CHUNK", 2048)
     monkeypatch.setattr(streamed, "MOST_BYTES", 4 * 8 * 45 * 30)
     shuffled = log.select(np.random.default_rng(5).permutation(len(log)))
     second, _ = rate_boards(BOOTSTRAP, on_disk(shuffled, tmp_path / "two", parts=3))

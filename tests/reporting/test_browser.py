@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from arena_kit import Source
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import Labels
+from arena_kit.battles.write import write_battles
 from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.site.build import build_site
 from tests.browser import Browser

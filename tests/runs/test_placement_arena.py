@@ -21,7 +21,7 @@ import yaml
 from click.testing import CliRunner
 
 from arena_kit import DataError, PlacementStudy, Study, placement, read_battles
-from arena_kit.battles.texts import read_battle_texts
+from arena_kit.battles.read import read_battle_texts
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml

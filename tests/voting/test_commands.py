@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arena_kit import PlacementStudy, Study, read_battles
-from arena_kit.battles.files import LeftOutWarning
+from arena_kit.battles.read import LeftOutWarning
 from arena_kit.cli.main import main
 from arena_kit.runs.tournament.judge_report import JudgeStudy
 from arena_kit.voting.store import VoteStore
@@ -124,7 +124,7 @@ def test_identities_can_be_left_out(workspace: Path) -> None:
     assert not [v for v in votes if f'"{v.voter}"' in text or v.ticket.ticket in text]
 
 
-@pytest.mark.filterwarnings("ignore::arena_kit.battles.files.LeftOutWarning")
+@pytest.mark.filterwarnings("ignore::arena_kit.battles.read.LeftOutWarning")
 def test_votes_and_verdicts_meet(workspace: Path) -> None:
     """A judge report takes the store as labels and finds votes on judged battles; a placement
     takes it as people's votes; both without a conversion.

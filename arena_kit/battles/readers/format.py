@@ -1,4 +1,4 @@
-"""What a format is: how a file of it is recognised, and how its columns become ours."""
+"""What a format is: how a file of it is recognised, and how its columns become ours; our own."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import read_outcome
+from arena_kit.battles.log import TEXT_COLUMNS
 from arena_kit.battles.tabular import column_name, quoted
 from arena_kit.files import DataError
 
 Expressions = Mapping[str, str]
+#: Columns that a battle may lack, and what was said in it.
+OPTIONAL = (*TEXT_COLUMNS, "battle_id", "timestamp", "weight", "inconsistent", "share_a")
+TEXTS = ("prompt", "response_a", "response_b", "language", "turns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +29,8 @@ class Format:
 
     Parameters
     ----------
-    name, title, follows
-        What `--format` takes, what people call it, and the version that was read.
+    name, title
+        What `--format` takes, and what people call it; docs/formats.md has the version read.
     needs, also
         The columns it is recognised by, and further ones that its expressions use. Of several
         formats that a file could be, the one that needs most is meant.
@@ -48,7 +52,6 @@ class Format:
 
     name: str
     title: str
-    follows: str
     needs: tuple[str, ...]
     also: tuple[str, ...] = ()
     battles: Expressions
@@ -106,3 +109,32 @@ class Columns:
         """The rows whose label is no outcome, as `Format.left_out`."""
         cell, labels = column_name(self.winner), [x for x, y in self.values.items() if not y]
         return {f"rows with {self.winner} {x!r}": f"{cell} = {quoted(x)}" for x in labels}
+
+
+def mapped(columns: Columns) -> Format:
+    """Our format with some columns under other names."""
+    named = {"question_id": columns.question, "voter": columns.voter}
+    optional = {name: named.get(name, name) for name in OPTIONAL}
+    asked = [name for name in named.values() if name not in OPTIONAL]
+    return Format(
+        name="arena-kit",
+        title="columns as they were named" if columns else "battles under our own names",
+        needs=(columns.model_a, columns.model_b, columns.winner, *asked),
+        also=(*optional.values(), *TEXTS),
+        battles={
+            "model_a": column_name(columns.model_a),
+            "model_b": column_name(columns.model_b),
+            "winner": columns.outcome(),
+            **{name: column_name(column) for name, column in optional.items()},
+        },
+        texts={name: column_name(name) for name in TEXTS},
+        left_out=columns.no_outcome(),
+    )
+
+
+OWN = mapped(Columns())
+
+
+def same(*names: str) -> dict[str, str]:
+    """Columns that a file has under our names."""
+    return {name: name for name in names}

@@ -7,10 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
-
 from arena_kit.battles.readers.format import Expressions, Format
-from arena_kit.battles.tabular import column_name, kind_of, listed, place_of, table_of, types_of
+from arena_kit.battles.tabular import (
+    Connection,
+    column_name,
+    kind_of,
+    listed,
+    place_of,
+    table_of,
+    types_of,
+)
 from arena_kit.files import DataError
 
 
@@ -21,7 +27,7 @@ class RowError(DataError):
         super().__init__(message)
         self.rows = [row] if other is None else [row, other]
 
-    def told(self, path: Path | None, rows: Sequence[int]) -> str:
+    def sentence(self, path: Path | None, rows: Sequence[int]) -> str:
         """The sentence, with the place of each row in a file or, without one, in a frame."""
         where = [f"{path}{place_of(path, r)}" if path else f"the frame row {r}" for r in rows]
         return " ".join([f"{where[0]}: {self}", *where[1:]])
@@ -34,9 +40,7 @@ class Table(NamedTuple):
     kinds: Mapping[str, str]
 
 
-def table_in(
-    con: duckdb.DuckDBPyConnection, path: Path, fmt: Format, chosen: Expressions, longest: int
-) -> Table:
+def table_in(con: Connection, path: Path, fmt: Format, chosen: Expressions, longest: int) -> Table:
     """What DuckDB reads a file as: a table function, or the columns that the format loads. Rows of
     JSON may be of up to `longest` bytes.
     """
@@ -66,9 +70,7 @@ def _names(words: str, column: str) -> bool:
     return column_name(column) in words or re.search(plain, words) is not None
 
 
-def lay_out(
-    con: duckdb.DuckDBPyConnection, table: Table, fmt: Format, chosen: Expressions
-) -> dict[str, int]:
+def lay_out(con: Connection, table: Table, fmt: Format, chosen: Expressions) -> dict[str, int]:
     """Make the table `raw` of the chosen columns that the file has; the rows that are left out
     are counted.
 
@@ -92,12 +94,10 @@ def lay_out(
     con.execute(f"CREATE TEMP TABLE raw AS {kept}")
     counts = ", ".join(["count(*)", *(f"count(*) FILTER ({condition})" for condition in out)])
     _, *numbers = con.execute(f"SELECT {counts} FROM {fmt.rows}").fetchall()[0]
-    return {told: n for told, n in zip(fmt.left_out, numbers, strict=True) if n}
+    return {reason: n for reason, n in zip(fmt.left_out, numbers, strict=True) if n}
 
 
-def broken_row(
-    con: duckdb.DuckDBPyConnection, table: Table, fmt: Format, chosen: Expressions
-) -> RowError | None:
+def broken_row(con: Connection, table: Table, fmt: Format, chosen: Expressions) -> RowError | None:
     """The first row on which an expression fails, such as a conversation that is not JSON."""
     rows, row = fmt.rows, fmt.row
     if fmt.row_by_row:
@@ -125,7 +125,7 @@ def text_value(name: str, expression: str) -> str:
     return column if expression == column else f"CAST({expression} AS VARCHAR) AS {column}"
 
 
-def _refuse(con: duckdb.DuckDBPyConnection, refused: Expressions) -> None:
+def _refuse(con: Connection, refused: Expressions) -> None:
     """Raise for the first row of `file` that is wrong, if there is one."""
     for sentence, condition in refused.items():
         query = f"SELECT rowid FROM file WHERE {condition} ORDER BY rowid LIMIT 1"
@@ -133,7 +133,7 @@ def _refuse(con: duckdb.DuckDBPyConnection, refused: Expressions) -> None:
             raise RowError(row[0], sentence)
 
 
-def file_rows(con: duckdb.DuckDBPyConnection, rows: Iterable[int]) -> list[int]:
+def file_rows(con: Connection, rows: Iterable[int]) -> list[int]:
     """The rows of the file that rows of `raw` come from."""
     if "file_row" not in types_of(con, "raw"):
         return list(rows)

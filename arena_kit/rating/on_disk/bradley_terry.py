@@ -108,7 +108,7 @@ def rate_boards(
         raise RatingError("covariates are not streamed; rate fewer battles in memory")
     boards, unrated = _boards(method, stream.cells, only)
     ways = _ways(stream, method.cluster)
-    weighted = bool(np.any(stream.cells.weight != stream.cells.count))
+    weighted = bool(np.any(stream.cells.log.weights() != stream.cells.count))
     with one_thread():
         if not stream.ways or (not ways and not weighted):
             rated = {name: _by_counts(method, board) for name, board in boards.items()}
@@ -126,10 +126,10 @@ def dimensions(cells: CellTable, only: str | None = None) -> Iterator[tuple[str,
     """The dimensions of a stream (or one of them), and the places of their kinds of battle in its
     table; '' where battles name none.
     """
-    if cells.dimension is None:
+    if cells.log.dimension is None:
         yield "", np.arange(len(cells))
         return
-    names, codes = [*cells.dimension.names, ""], cells.dimension.codes
+    names, codes = [*cells.log.dimension.names, ""], cells.log.dimension.codes
     for code in np.unique(codes):
         if only is None or names[code] == only:
             yield str(names[code]), np.flatnonzero(codes == code)
@@ -165,7 +165,7 @@ def _boards(
     first = 0
     for name, places in dimensions(cells, only):
         try:
-            log, rows, dropped = counted(method, cells.log().select(places), cells.count[places])
+            log, rows, dropped = counted(method, cells.log.select(places), cells.count[places])
         except RatingError as error:
             unrated[name] = str(error)
             continue

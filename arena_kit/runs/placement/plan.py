@@ -11,7 +11,7 @@ from typing import Any
 
 from arena_kit.battles.battle import check_id
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.texts import read_battle_texts
+from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import DataError, read_text
 from arena_kit.judging.asking.cost import (
     Estimator,

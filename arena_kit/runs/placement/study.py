@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.battle import Source
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, write_csv, write_json
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.quality.calls import lengths_of

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from arena_kit.battles.battle import A_WINS, B_WINS
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
 from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment

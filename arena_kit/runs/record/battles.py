@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from arena_kit.battles.battle import Source
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.read import read_battles
 from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError, file_hash
 from arena_kit.runs.record.record import open_record

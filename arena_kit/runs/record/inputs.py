@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.texts import BattleTexts
+from arena_kit.battles.read import BattleTexts, read_battles
 from arena_kit.files import DataError, file_hash, read_json, whole_file
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses, responses_file
 from arena_kit.runs.record.record import Record, open_record, recorded_parameters

@@ -10,8 +10,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
 from arena_kit.files import write_json
 from arena_kit.judging.asking.cost import Spending
 from arena_kit.judging.judges.baseline import unread_rubrics

@@ -1,4 +1,4 @@
-"""Reading and writing battle logs; DuckDB does the parsing, so a million rows is ordinary.
+"""Reading battle logs; DuckDB does the parsing, so a million rows is ordinary.
 
 Every column arrives as text, is checked once per distinct value, and becomes integer
 codes. Only when something is wrong is the file walked again, to name the line.
@@ -22,17 +22,16 @@ from arena_kit.battles.battle import (
     OUTCOME_LABELS,
     OUTCOMES,
     TIE,
+    LookAlikeWarning,
     check_model_name,
+    look_alikes,
     read_outcome,
     read_source,
 )
 from arena_kit.battles.cells import HashIndex
-from arena_kit.battles.json_rows import LONGEST
-from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels
-from arena_kit.battles.lookalikes import LookAlikeWarning, look_alikes
-from arena_kit.battles.readers.format import Columns, Format
+from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
+from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, mapped
 from arena_kit.battles.readers.formats import format_of
-from arena_kit.battles.readers.own import OPTIONAL, mapped
 from arena_kit.battles.readers.rows import (
     RowError,
     Table,
@@ -43,13 +42,14 @@ from arena_kit.battles.readers.rows import (
 )
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import (
+    LONGEST,
+    Connection,
     check_json,
     column_name,
     connection,
     is_too_long,
     types_of,
     usual_row,
-    write_columns,
 )
 from arena_kit.files import DataError
 
@@ -61,7 +61,7 @@ RESPONSES = ("response_a", "response_b")
 _FIRST = 10_000  # rows
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 #: A timestamp, an ISO date or seconds since 1970, as SQL.
-MOMENT = (
+_MOMENT = (
     f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
     f"WHEN abs({_SECONDS}) < 1e11 THEN to_timestamp({_SECONDS}) END"
 )
@@ -81,6 +81,24 @@ class Reading:
     format: Format
     left_out: Mapping[str, int]
     texts: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BattleTexts:
+    """Texts of the battles of one log, row by row; None where a file leaves one out.
+
+    `prompt` is the first message of the user, the responses are the first answers to it;
+    `turns` counts the user's messages (0 where the file does not say).
+    """
+
+    prompt: Strings
+    response_a: Strings
+    response_b: Strings
+    language: Strings
+    turns: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.prompt)
 
 
 def read_battles(
@@ -115,6 +133,23 @@ def read_battles(
     return read_file(Path(path), format_of(Path(path), format, columns), covariates).log
 
 
+def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
+    """The battles of a file and what was said in each.
+
+    The format, which is seen from the columns, has to have the texts. In our own, they are the
+    columns prompt, response_a, response_b and, where present, language and turns.
+    """
+    path = Path(path)
+    reading = read_file(path, format_of(path), texts=True)
+    said, n = reading.texts, len(reading.log)
+    if missing := [name for name in ("prompt", *RESPONSES) if n and name not in said]:
+        raise DataError(f"{path}: no texts of battles: missing column {', '.join(missing)}")
+    nothing = np.full(n, None, object)
+    texts = {name: said.get(name, nothing) for name in ("prompt", *RESPONSES, "language")}
+    turns = [turn or 0 for turn in said.get("turns", nothing)]
+    return reading.log, BattleTexts(**texts, turns=np.array(turns, np.int32))
+
+
 def read_file(
     path: Path, fmt: Format, covariates: Sequence[str] = (), *, texts: bool = False
 ) -> Reading:
@@ -130,7 +165,7 @@ def read_file(
 
 
 def _laid_out(
-    con: duckdb.DuckDBPyConnection,
+    con: Connection,
     path: Path,
     fmt: Format,
     chosen: Mapping[str, str],
@@ -144,7 +179,7 @@ def _laid_out(
         table = table_in(con, path, fmt, chosen, longest or usual_row(path))
         return lay_out(con, table, fmt, chosen)
     except RowError as error:
-        raise DataError(error.told(path, error.rows)) from None
+        raise DataError(error.sentence(path, error.rows)) from None
     except DataError as error:
         raise DataError(_about(path, str(error))) from None
     except duckdb.Error as error:
@@ -154,7 +189,7 @@ def _laid_out(
         told = str(error).splitlines()[0]
         with suppress(duckdb.Error):
             if table and (row := broken_row(con, table, fmt, chosen)) is not None:
-                told = f"{row.told(path, row.rows)} ({told})"
+                told = f"{row.sentence(path, row.rows)} ({told})"
         raise DataError(_about(path, told)) from None
 
 
@@ -163,7 +198,7 @@ def _about(path: Path, sentence: str) -> str:
     return sentence if sentence.startswith(str(path)) else f"{path}: {sentence}"
 
 
-def _said(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+def _said(con: Connection, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     """The columns of what was said that hold anything; turns are numbers."""
     return {
         name: _values(con, "try_cast(turns AS INTEGER)" if name == "turns" else name)
@@ -195,32 +230,25 @@ def _chosen(fmt: Format, covariates: Sequence[str], *, texts: bool = False) -> d
     return {**numbers, **said, **fmt.battles}
 
 
-def write_battles(
-    path: str | Path, log: BattleLog, texts: Mapping[str, NDArray[Any]] | None = None
-) -> None:
-    """Write a battle log as JSONL, a JSON array, CSV (each gzipped by its name) or Parquet; with
-    columns of what was said in each battle, where they are given.
-    """
-    columns: dict[str, Any] = dict(log.columns())
-    if "timestamp" in columns:
-        columns["timestamp"] = _iso(columns["timestamp"])
-    write_columns(Path(path), columns | dict(texts or {}))
-
-
-def _log(con: duckdb.DuckDBPyConnection, path: Path | None, covariates: Sequence[str]) -> BattleLog:
-    """The log of the table `raw`, once every value in it has been checked."""
+def _log(con: Connection, path: Path | None, covariates: Sequence[str]) -> BattleLog:
+    """The log of the table `raw`; whatever is wrong is told with the file and the line."""
     name = str(path) if path else "the frame"
     try:
-        log = _encode(con, _filled(con))
+        log = checked_log(con)
         if covariates:
             log = replace(log, covariates=_covariates(con, covariates, name))
     except RowError as error:
-        raise DataError(error.told(path, file_rows(con, error.rows))) from None
+        raise DataError(error.sentence(path, file_rows(con, error.rows))) from None
     if sentence := look_alikes(log.models):
         warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=4)
     if path and _has_constants(log):
         check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
     return log
+
+
+def checked_log(con: Connection) -> BattleLog:
+    """The log of the table `raw`, once every value in it has been checked."""
+    return _encode(con, _filled(con))
 
 
 def _has_constants(log: BattleLog) -> bool:
@@ -229,7 +257,7 @@ def _has_constants(log: BattleLog) -> bool:
     return not names.isdisjoint(("NaN", "Infinity", "-Infinity"))
 
 
-def _filled(con: duckdb.DuckDBPyConnection) -> set[str]:
+def _filled(con: Connection) -> set[str]:
     """The optional columns that hold anything; a required one must be complete."""
     start = _Start.of(con)
     for column in REQUIRED:
@@ -238,9 +266,7 @@ def _filled(con: duckdb.DuckDBPyConnection) -> set[str]:
     return set(_holding(con, OPTIONAL, start))
 
 
-def _holding(
-    con: duckdb.DuckDBPyConnection, names: Iterable[str], start: _Start | None = None
-) -> list[str]:
+def _holding(con: Connection, names: Iterable[str], start: _Start | None = None) -> list[str]:
     """Those of the columns that are there and hold anything."""
     start = start or _Start.of(con)
     there = [name for name in names if name in start.held]
@@ -259,7 +285,7 @@ class _Start(NamedTuple):
     held: Mapping[str, int]
 
     @classmethod
-    def of(cls, con: duckdb.DuckDBPyConnection) -> Self:
+    def of(cls, con: Connection) -> Self:
         query = f"SELECT count(*), count(COLUMNS(*)) FROM raw WHERE rowid < {_FIRST}"
         [(rows, *held)] = con.execute(query).fetchall()
         return cls(rows, dict(zip([each[0] for each in con.description[1:]], held, strict=True)))
@@ -269,7 +295,7 @@ class _Start(NamedTuple):
         return self.rows < _FIRST
 
 
-def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
+def _encode(con: Connection, filled: set[str]) -> BattleLog:
     groups: dict[str, tuple[str, ...]] = {"model": ("model_a", "model_b")}
     groups |= {column: (column,) for column in TEXT_COLUMNS if column in filled}
     with ThreadPoolExecutor() as pool:  # names are looked up while DuckDB fetches the next
@@ -297,7 +323,7 @@ def _encode(con: duckdb.DuckDBPyConnection, filled: set[str]) -> BattleLog:
     )
 
 
-def _outcomes(con: duckdb.DuckDBPyConnection) -> NDArray[np.int8]:
+def _outcomes(con: Connection) -> NDArray[np.int8]:
     cases = " ".join(
         f"WHEN '{label}' THEN {OUTCOMES.index(outcome)}"
         for label, outcome in OUTCOME_LABELS.items()
@@ -313,7 +339,7 @@ def _outcomes(con: duckdb.DuckDBPyConnection) -> NDArray[np.int8]:
 
 
 def _hashed(
-    con: duckdb.DuckDBPyConnection, columns: Sequence[str]
+    con: Connection, columns: Sequence[str]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The distinct names of some columns in order, their hashes, and the hash of every row:
     64-bit hashes are quicker to fetch and to look up than strings.
@@ -355,7 +381,7 @@ def _checked(name: str, labels: Labels) -> Labels:
     return labels
 
 
-def _values(con: duckdb.DuckDBPyConnection, expression: str) -> NDArray[Any]:
+def _values(con: Connection, expression: str) -> NDArray[Any]:
     column = con.execute(f"SELECT {expression} AS v FROM raw").fetchnumpy()["v"]
     if isinstance(column, np.ma.MaskedArray):
         plain = column.data.astype(object)
@@ -364,7 +390,7 @@ def _values(con: duckdb.DuckDBPyConnection, expression: str) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def _ids(con: duckdb.DuckDBPyConnection, filled: set[str], pool: Executor) -> NDArray[Any]:
+def _ids(con: Connection, filled: set[str], pool: Executor) -> NDArray[Any]:
     """The ids, each once for whoever decided on whatever; where two rows share a 64-bit hash,
     they are compared as texts.
     """
@@ -380,15 +406,15 @@ def _ids(con: duckdb.DuckDBPyConnection, filled: set[str], pool: Executor) -> ND
     return ids
 
 
-def _timestamps(con: duckdb.DuckDBPyConnection) -> NDArray[np.datetime64]:
+def _timestamps(con: Connection) -> NDArray[np.datetime64]:
     nowhere = -(2**63)
-    micros = _values(con, f"coalesce(epoch_us({MOMENT}), {nowhere + 1} - 1)")
+    micros = _values(con, f"coalesce(epoch_us({_MOMENT}), {nowhere + 1} - 1)")
     if np.any(micros == nowhere):
-        _refuse_value(con, "timestamp", f"{MOMENT} IS NULL", "an ISO date or seconds since 1970")
+        _refuse_value(con, "timestamp", f"{_MOMENT} IS NULL", "an ISO date or seconds since 1970")
     return micros.astype("datetime64[us]")
 
 
-def _weights(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64] | None:
+def _weights(con: Connection) -> NDArray[np.float64] | None:
     number = "try_cast(weight AS DOUBLE)"
     wrong = f"{number} IS NULL OR NOT isfinite({number}) OR {number} <= 0"
     _refuse_value(con, "weight", wrong, "a positive finite number")
@@ -396,7 +422,7 @@ def _weights(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64] | None:
     return weights if np.any(weights != 1.0) else None
 
 
-def _shares(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64]:
+def _shares(con: Connection) -> NDArray[np.float64]:
     number = "try_cast(share_a AS DOUBLE)"
     wrong = f"{number} IS NULL OR NOT {number} BETWEEN 0 AND 1"
     _refuse_value(con, "share_a", wrong, "a number from 0 to 1")
@@ -404,7 +430,7 @@ def _shares(con: duckdb.DuckDBPyConnection) -> NDArray[np.float64]:
 
 
 def _covariates(
-    con: duckdb.DuckDBPyConnection, names: Sequence[str], table: str
+    con: Connection, names: Sequence[str], table: str
 ) -> dict[str, NDArray[np.float64]]:
     """Numbers per battle: columns of the table, or features of the two responses."""
     given = {name: _numbers(con, name) for name in _holding(con, names)}
@@ -421,7 +447,7 @@ def _covariates(
     return {name: given[name] for name in names}
 
 
-def _numbers(con: duckdb.DuckDBPyConnection, column: str) -> NDArray[np.float64]:
+def _numbers(con: Connection, column: str) -> NDArray[np.float64]:
     name = column_name(column)
     number = f"try_cast({name} AS DOUBLE)"
     wrong = f"{number} IS NULL OR NOT isfinite({number})"
@@ -429,9 +455,7 @@ def _numbers(con: duckdb.DuckDBPyConnection, column: str) -> NDArray[np.float64]
     return _values(con, number).astype(float)
 
 
-def _inconsistent(
-    con: duckdb.DuckDBPyConnection, outcome: NDArray[np.int8]
-) -> NDArray[np.bool_] | None:
+def _inconsistent(con: Connection, outcome: NDArray[np.int8]) -> NDArray[np.bool_] | None:
     known = "lower(inconsistent) IN ('true', 'false')"
     _refuse_value(con, "inconsistent", f"NOT {known}", "true or false")
     flags = _values(con, "coalesce(lower(inconsistent) = 'true', false)").astype(bool)
@@ -440,17 +464,11 @@ def _inconsistent(
     return flags if flags.any() else None
 
 
-def _refuse_value(con: duckdb.DuckDBPyConnection, column: str, wrong: str, allowed: str) -> None:
+def _refuse_value(con: Connection, column: str, wrong: str, allowed: str) -> None:
     _refuse(con, column, f"{column} IS NOT NULL AND ({wrong})", f"{column} {{!r}} is not {allowed}")
 
 
-def _refuse(con: duckdb.DuckDBPyConnection, column: str, wrong: str, message: str) -> None:
+def _refuse(con: Connection, column: str, wrong: str, message: str) -> None:
     query = f"SELECT rowid, {column} FROM raw WHERE {wrong} ORDER BY rowid LIMIT 1"
     if (row := con.execute(query).fetchone()) is not None:
         raise RowError(row[0], message.format(str(row[1])[:60]))
-
-
-def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:
-    text = np.datetime_as_string(moments, unit="us", timezone="UTC").astype(object)
-    text[np.isnat(moments)] = None
-    return text

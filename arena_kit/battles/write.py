@@ -1,4 +1,4 @@
-"""Writing battles in other tools' formats."""
+"""Writing battles: under our own names, and as FastChat's table."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import Outcome
-from arena_kit.battles.files import read_file
 from arena_kit.battles.log import BattleLog, Labels, Strings
+from arena_kit.battles.read import read_file
 from arena_kit.battles.readers.format import Format
-from arena_kit.battles.tabular import write_columns
-from arena_kit.files import DataError
+from arena_kit.battles.tabular import (
+    APOSTROPHE,
+    Connection,
+    column_name,
+    connection,
+    kind_of,
+    quoted,
+)
+from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 Texts = Mapping[str, NDArray[Any]]
 _SPOKEN = ("language", "turns")
@@ -27,6 +34,54 @@ _FASTCHAT = {
     Outcome.TIE: "tie",
     Outcome.BOTH_BAD: "tie (bothbad)",
 }
+
+
+def write_battles(
+    path: str | Path, log: BattleLog, texts: Mapping[str, NDArray[Any]] | None = None
+) -> None:
+    """Write a battle log as JSONL, a JSON array, CSV (each gzipped by its name) or Parquet; with
+    columns of what was said in each battle, where they are given.
+    """
+    columns: dict[str, Any] = dict(log.columns())
+    if "timestamp" in columns:
+        columns["timestamp"] = _iso(columns["timestamp"])
+    write_columns(Path(path), columns | dict(texts or {}))
+
+
+def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:
+    text = np.datetime_as_string(moments, unit="us", timezone="UTC").astype(object)
+    text[np.isnat(moments)] = None
+    return text
+
+
+def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write columns as a whole file, in the format its name asks for.
+
+    In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it, which
+    `table_of` takes away again.
+    """
+    kind = kind_of(path)
+    if kind == "sqlite":
+        raise DataError(f"{path}: SQLite is read, not written; allowed: another suffix")
+    form = {"csv": "csv, HEADER", "parquet": "parquet", "json": "json, ARRAY"}.get(kind, "json")
+    if path.name.lower().endswith(".gz"):
+        form += ", COMPRESSION gzip"
+    with connection() as con, whole_file(path) as part:
+        con.register("outgoing", dict(columns))
+        source = _guarded(con) if kind == "csv" else "FROM outgoing"
+        con.execute(f"COPY ({source}) TO {quoted(str(part))} (FORMAT {form})")
+
+
+def _guarded(con: Connection) -> str:
+    """The outgoing columns with an apostrophe before every formula."""
+    columns = []
+    for name, kind, *_ in con.execute("DESCRIBE FROM outgoing").fetchall():
+        cell = column_name(name)
+        formula = f"regexp_matches({cell}, {quoted(FORMULA)})"
+        number = f"regexp_full_match({cell}, {quoted(NUMBER)})"
+        text = f"CASE WHEN {formula} AND NOT {number} THEN {APOSTROPHE} || {cell} ELSE {cell} END"
+        columns.append(f"{text} AS {cell}" if kind == "VARCHAR" else cell)
+    return f"SELECT {', '.join(columns)} FROM outgoing"
 
 
 def spoken(path: Path, fmt: Format) -> Texts:
