@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,16 @@ from matplotlib.figure import Figure
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import HybridRatings
-from arena_kit.reporting.board import ABOUT
+from arena_kit.reporting.board import (
+    ABOUT,
+    BesideMethod,
+    Board,
+    BoardRow,
+    Dimension,
+    MethodRating,
+    board_of,
+    claims_of,
+)
 from arena_kit.reporting.figures import (
     ACCENT,
     LINE,
@@ -63,6 +73,45 @@ def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
         marked=found.ratings.order.index(model) if model else None,
         small=True,
         notes=notes(found),
+    )
+
+
+def hybrid_board(boards: Mapping[str, HybridRatings], unrated: Mapping[str, str]) -> Board:
+    """The boards of people and judge together, by dimension; beside each rating what people alone
+    and the judge alone, on people's scale, say.
+    """
+    board = board_of(
+        {name: found.ratings for name, found in boards.items()},
+        beside={"people": {name: found.people for name, found in boards.items()}},
+        unrated=unrated,
+    )
+    judge = BesideMethod(
+        method="bradley-terry", settings=next(iter(boards.values())).judge.settings
+    )
+    return board.model_copy(
+        update={
+            "ratings": [_with_judge(row, boards[row.dimension]) for row in board.ratings],
+            "beside": board.beside | {"judge": judge},
+            "dimensions": [
+                _hybrid(each, boards[each.name]) if each.name in boards else each
+                for each in board.dimensions
+            ],
+        }
+    )
+
+
+def _with_judge(row: BoardRow, found: HybridRatings) -> BoardRow:
+    alone = found.by_judge(row.model)
+    beside = {} if alone is None else {"judge": MethodRating(rating=alone)}
+    return row.model_copy(update={"beside": row.beside | beside})
+
+
+def _hybrid(dimension: Dimension, found: HybridRatings) -> Dimension:
+    own = found.ratings.as_dict()
+    values = {name: value for name, value in found.as_dict().items() if name not in own}
+    claimed = claims_of(in_votes(found), None)
+    return dimension.model_copy(
+        update=claimed | {"sentences": [], "notes": notes(found), "hybrid": values}
     )
 
 

@@ -11,12 +11,12 @@ from math import log, sqrt
 from pathlib import Path
 
 import pytest
+from arena_kit.cli.board import show_board
 
 from arena_kit import Study, __version__
 from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.write import write_battles
-from arena_kit.cli.board import show_board
 from arena_kit.cli.rate import METHODS
 from arena_kit.runs.record.record import open_record
 from arena_kit.runs.settings.files import validated

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from arena_kit.cli.rate_stream import streams as is_streamed
 
 from arena_kit import BradleyTerry, Columns, PermutationElo
 from arena_kit.battles import on_disk
 from arena_kit.battles.write import write_battles
 from arena_kit.cli.imports import HowToRead
-from arena_kit.cli.rate_stream import streams as is_streamed
 from tests.samples import asked, call
 
 LOG = asked(600, models=4)

@@ -11,12 +11,12 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from arena_kit.cli.board import show_board
 from click.testing import CliRunner, Result
 
 from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.write import write_battles
-from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import visible, write_json
 from arena_kit.judging.judges.base import Batch, cache_keys

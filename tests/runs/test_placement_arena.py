@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 import yaml
+from arena_kit.cli.board import show_board
 from click.testing import CliRunner
 
 from arena_kit import DataError, PlacementStudy, Study, placement, read_battles
 from arena_kit.battles.read import read_battle_texts
-from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
 from arena_kit.judging.asking.cost import CostError

@@ -71,9 +71,7 @@ def placement_board(placed: Placed, title: str, in_votes: str) -> Board:
     ]
     dimension = board[""].model_copy(update={"sentences": said, "orders": []})
     heading = f"{placed.model} in {title}: {placement.heading(placed)}"
-    return board.model_copy(
-        update={"title": heading, "ratings": rows, "dimensions": [dimension]}
-    )
+    return board.model_copy(update={"title": heading, "ratings": rows, "dimensions": [dimension]})
 
 
 def elo_ratings(

@@ -114,7 +114,7 @@ class OpenedRun:
         if gate is None:
             raise self._lacks("judge")
         frame = _frame(gate.findings)
-        frame.attrs = gate.model_dump(include={"judge", "level", "sentence"})
+        frame.attrs = {"judge": gate.judge, "level": gate.level, "sentence": gate.sentence}
         return frame
 
     @property

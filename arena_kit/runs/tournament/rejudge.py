@@ -22,8 +22,8 @@ from arena_kit.judging.quality.people import rank_correlation
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Slot
 from arena_kit.judging.verdicts.settle import settle_all, share_of_first, verdict_of
 from arena_kit.rating.base import rated_or_none
-from arena_kit.runs.record.artifacts import REPEATS_FILE
 from arena_kit.reporting.board import Board
+from arena_kit.runs.record.artifacts import REPEATS_FILE
 from arena_kit.runs.record.compare import (
     Orders,
     decided_orders,
