@@ -636,7 +636,11 @@ def _columns(board: Board) -> list[Column]:
         Column(label="judge alone", value=_beside("judge"), show=".0f"),
         Column(label="RD", value=lambda row: row.rd, show=".1f"),
         Column(label="without control", value=lambda row: row.uncontrolled, show=".0f"),
-        Column(label="confidence", value=_validity("confidence"), show="d", help="In percent"),
+        Column(
+            label="confidence",
+            value=_validity("confidence"),
+            show=lambda row: f"{_validity('confidence')(row)}%",
+        ),
         Column(
             label="coverage",
             value=_validity("prompt_coverage"),

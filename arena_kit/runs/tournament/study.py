@@ -28,10 +28,9 @@ from arena_kit.rating.elo.k_stability import Stability, neighbour_stability
 from arena_kit.rating.elo.method import PermutationElo, k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order, unread
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer, about, disagreements, order, unread
 from arena_kit.reporting.board import Board, JudgeGate, board_of
 from arena_kit.reporting.tables import Shown
-from arena_kit.reporting.tournament_tables import about
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.inputs import keep_tournament
 from arena_kit.runs.record.progress import Progress, judging_progress
@@ -232,7 +231,7 @@ class Study(Recorded):
         """Per dimension, what has no rating and why: the dimension, or some entrants."""
         return self._rated[1]
 
-    @property
+    @cached_property
     def board(self) -> Board:
         """Ratings and claims of every dimension, Elo beside them, and the judge's gate."""
         board = board_of(
@@ -325,8 +324,8 @@ class Study(Recorded):
             facts=self.run_facts(),
             caveats=[
                 *answers.caveats(self.plan, self.record.read()),
-                *disagreements(self.ratings, self.strengths),
-                *about(self.strengths),
+                *disagreements(self.board),
+                *about(self.board),
             ],
         )
 
@@ -334,7 +333,8 @@ class Study(Recorded):
         """The answer in a sentence or two per dimension."""
         if mode == "k_sweep":
             return [tournament_tables.stability_answer(self.stability, self.strengths)]
-        answers_of = {d: order(d, rated, self.params.margin) for d, rated in self.strengths.items()}
+        board = self.board
+        answers_of = {d: order(board[d]) for d in board.rated}
         answers_of |= {d: unread(d) for d in self.quality.unread}
         missing = {d: f"{d}: not rated, {why.rstrip('.')}." for d, why in self.unrated.items()}
         return [each[d] for d in self.dimensions for each in (answers_of, missing) if d in each]
