@@ -32,7 +32,7 @@ from anthropic.resources.models import Models  # noqa: E402
 from arena_kit.judging.asking.judge_pairs import Material, judge_pairs  # noqa: E402
 from arena_kit.judging.asking.options import AskOptions, Backoff  # noqa: E402
 from arena_kit.judging.judges.anthropic import AnthropicBatches  # noqa: E402
-from arena_kit.judging.judges.prices import Price  # noqa: E402
+from arena_kit.judging.judges.base import Price  # noqa: E402
 from arena_kit.judging.ledger.ledger import Ledger  # noqa: E402
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response  # noqa: E402
 from arena_kit.judging.verdicts.rendering import Rubric  # noqa: E402

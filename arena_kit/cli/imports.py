@@ -105,7 +105,7 @@ def _import_battles(files: tuple[str, ...], out: Path, texts: bool, how: HowToRe
 
 
 def _import_answers(logs: tuple[str, ...], out: Path) -> None:
-    from arena_kit.judging.pairs.answer_logs.collection import collect
+    from arena_kit.judging.pairs.answer_logs import collect
 
     if out.exists() and any(out.iterdir()):
         raise DataError(f"{out}: holds files of its own; choose a new or empty folder")

@@ -17,17 +17,27 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from arena_kit.voting.board_view import board_view
-from arena_kit.voting.entrance import Access, Door, Guard, TurnedAwayError, answer, read_body
+from arena_kit.voting.access import (
+    Access,
+    RateLimit,
+    SecurityHeaders,
+    TurnedAwayError,
+    answer,
+    read_body,
+)
+from arena_kit.voting.board import board_view
 from arena_kit.voting.page import QUESTION, Opaque, Page, board_page, live_page, shown_pair
-from arena_kit.voting.refusals import NothingLeftError, RefusalError, TooFastError
+from arena_kit.voting.records import NothingLeftError, RefusalError, TooFastError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from arena_kit.voting.live import LiveArena
 
+MAX_BODY = 4096  # bytes; a vote has about 200
 _BOARD_EVERY = 2.0  # seconds
 _WORKERS = 3  # threads that take turns at the arena; see design/vote-store.md
 _STATUS = {
@@ -40,6 +50,7 @@ _STATUS = {
     "expired_ticket": 410,
     "too_fast": 429,
 }
+_STARLETTE_CODES = {413: "too_large"}
 _ALL_SEEN = "You have seen every pair that you may be shown for now."
 
 Given = TypeVar("Given")
@@ -75,7 +86,9 @@ def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASG
     _voting(app, live, access)
     _board(app, live, access)
     _errors(app)
-    return Guard(app, access.hosts)
+    limited = RequestBodyLimitMiddleware(app, max_body_size=MAX_BODY)
+    hosts = sorted(access.hosts)
+    return SecurityHeaders(TrustedHostMiddleware(limited, hosts, www_redirect=False))
 
 
 def _pages(app: FastAPI, question: str) -> None:
@@ -93,14 +106,14 @@ def _sends(page: Page) -> Callable[[], Awaitable[Response]]:
 
 
 def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
-    door, turns = Door(), _Turns()
+    limit, turns = RateLimit(), _Turns()
 
     @app.post("/api/enter", response_model=None)
     async def enter(request: Request) -> Response:
         """Let a voter in: who has no session yet gets one as a cookie."""
         entry = await read_body(request, Entry)
         if not access.is_admitted(request, "voter"):
-            door.check(request)
+            limit.check(request)
         return access.enter(request, "voter", entry.token)
 
     @app.post("/api/matchup", response_model=None)
@@ -129,13 +142,13 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
 
 
 def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
-    door, seen = Door(), _Board(live)
+    limit, latest = RateLimit(), _LatestBoard(live)
 
     @app.post("/api/board/enter", response_model=None)
     async def enter(request: Request) -> Response:
         """Let the researcher in."""
         entry = await read_body(request, Entry)
-        door.check(request)
+        limit.check(request)
         return access.enter(request, "board", entry.token)
 
     @app.post("/api/board", response_model=None)
@@ -143,7 +156,7 @@ def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
         """The board as the votes stand now."""
         await read_body(request, Nothing)
         access.name_of(request, "board")
-        return await run_in_threadpool(seen.view)
+        return await run_in_threadpool(latest.view)
 
 
 class _Turns:
@@ -160,7 +173,7 @@ class _Turns:
         return await loop.run_in_executor(self._workers, partial(call, *args, **named))
 
 
-class _Board:
+class _LatestBoard:
     """The board as it is shown; making it anew takes at most a tenth of the time."""
 
     def __init__(self, live: LiveArena) -> None:
@@ -195,8 +208,9 @@ def _errors(app: FastAPI) -> None:
         return answer(_STATUS.get(error.code, 400), error.code, told, wait)
 
     @app.exception_handler(HTTPException)
-    async def missing(_: Request, error: HTTPException) -> Response:
-        return answer(error.status_code, "no_such_page", f"{error.detail}.")
+    async def refused_by_starlette(_: Request, error: HTTPException) -> Response:
+        code = _STARLETTE_CODES.get(error.status_code, "no_such_page")
+        return answer(error.status_code, code, f"{error.detail}.")
 
     @app.exception_handler(SQLAlchemyError)
     async def no_store(_: Request, error: SQLAlchemyError) -> Response:

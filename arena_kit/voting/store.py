@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 from sqlalchemy import Connection, Engine, bindparam, func, insert, select, update
 
 from arena_kit.files import DataError
-from arena_kit.voting import schema
+from arena_kit.voting import database as db
 from arena_kit.voting.database import database_url, opened, shown, writing
 from arena_kit.voting.records import (
     Choice,
@@ -41,25 +41,25 @@ class ArenaRow(NamedTuple):
     last_cast: int
 
 
-_TICKET = tuple(schema.tickets.c[name] for name in Ticket._fields)
+_TICKET = tuple(db.tickets.c[name] for name in Ticket._fields)
 _VOTE = tuple(
-    schema.votes.c[name]
+    db.votes.c[name]
     for name in ("number", "voter", "session", "choice", "cast_at", "seconds", "source")
 )
-_ARENA = select(*(schema.arena.c[name] for name in ArenaRow._fields))
+_ARENA = select(*(db.arena.c[name] for name in ArenaRow._fields))
 _LOCKED_ARENA = _ARENA.with_for_update()
-_ONE_TICKET = select(*_TICKET).where(schema.tickets.c.ticket == bindparam("ticket"))
+_ONE_TICKET = select(*_TICKET).where(db.tickets.c.ticket == bindparam("ticket"))
 _ONE_VOTE = (
     select(*_VOTE, *_TICKET)
-    .select_from(schema.votes.join(schema.tickets))
-    .where(schema.votes.c.ticket == bindparam("ticket"))
+    .select_from(db.votes.join(db.tickets))
+    .where(db.votes.c.ticket == bindparam("ticket"))
 )
-_ONE_VOTER = select(schema.voters.c.voter).where(schema.voters.c.voter == bindparam("voter"))
+_ONE_VOTER = select(db.voters.c.voter).where(db.voters.c.voter == bindparam("voter"))
 _VOTES_BY = select(func.count()).where(
-    schema.votes.c.voter == bindparam("voter"), schema.votes.c.choice != Choice.SKIP.value
+    db.votes.c.voter == bindparam("voter"), db.votes.c.choice != Choice.SKIP.value
 )
-_ISSUED_TO = select(func.count(), func.min(schema.tickets.c.issued_at)).where(
-    schema.tickets.c.voter == bindparam("voter"), schema.tickets.c.issued_at > bindparam("since")
+_ISSUED_TO = select(func.count(), func.min(db.tickets.c.issued_at)).where(
+    db.tickets.c.voter == bindparam("voter"), db.tickets.c.issued_at > bindparam("since")
 )
 _CHOICES = {str(choice): choice for choice in Choice}
 #: Every kind of removal, and who or what it is about.
@@ -181,7 +181,7 @@ class Transaction:
         if self.arena is None:
             self.arena = ArenaRow(name, dimension, seed, 0, 0, 0, 0)
             values = self.arena._asdict() | {"one": 1, "seed": str(seed), "created_at": now()}
-            self._connection.execute(insert(schema.arena).values(values))
+            self._connection.execute(insert(db.arena).values(values))
         known = (self.arena.name, self.arena.dimension)
         if name != known[0] or dimension not in (None, known[1]):
             raise DataError(
@@ -198,7 +198,7 @@ class Transaction:
             "texts": texts,
             "models": json.dumps(list(models), ensure_ascii=False),
         }
-        table = schema.openings
+        table = db.openings
         last = select(table).order_by(table.c.number.desc()).limit(1)
         row = self._connection.execute(last).one_or_none()
         if row is not None and all(getattr(row, key) == value for key, value in values.items()):
@@ -217,7 +217,7 @@ class Transaction:
         if ticket.voter is not None:
             self._meet(ticket.voter, ticket.issued_at)
         ticket = ticket._replace(number=self._count("tickets"))
-        self._connection.execute(insert(schema.tickets), ticket._asdict())
+        self._connection.execute(insert(db.tickets), ticket._asdict())
         return ticket
 
     def add_vote(
@@ -245,7 +245,7 @@ class Transaction:
             "seconds": seconds,
             "source": source,
         }
-        self._connection.execute(insert(schema.votes), row)
+        self._connection.execute(insert(db.votes), row)
         left_out = is_removed(self.removed(), voter, session, ticket.ticket)
         return StoredVote(
             number, ticket, voter, session, choice, cast_at, seconds, source, left_out
@@ -264,8 +264,8 @@ class Transaction:
         """Tickets in the order in which they were handed out, those after a number, each with its
         vote where there is one.
         """
-        number, removed = schema.tickets.c.number, self.removed()
-        joined = schema.tickets.outerjoin(schema.votes)
+        number, removed = db.tickets.c.number, self.removed()
+        joined = db.tickets.outerjoin(db.votes)
         query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after).order_by(number)
         pairs = []
         for row in self._connection.execute(query).all():
@@ -280,8 +280,8 @@ class Transaction:
 
     def votes(self, after: int = 0) -> list[StoredVote]:
         """The votes in their order, those after a number."""
-        number, removed = schema.votes.c.number, self.removed()
-        joined = schema.votes.join(schema.tickets)
+        number, removed = db.votes.c.number, self.removed()
+        joined = db.votes.join(db.tickets)
         query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after)
         rows = self._connection.execute(query.order_by(number)).all()
         return [_vote(row, Ticket._make(row[len(_VOTE) :]), removed) for row in rows]
@@ -298,18 +298,18 @@ class Transaction:
 
     def voters(self) -> list[Voter]:
         """Everybody who was shown a matchup or voted, first come first."""
-        skipped = schema.votes.c.choice == Choice.SKIP
+        skipped = db.votes.c.choice == Choice.SKIP
         counts = {
             voter: (int(n), int(skips or 0))
             for voter, n, skips in self._connection.execute(
                 select(
-                    schema.votes.c.voter,
+                    db.votes.c.voter,
                     func.count(),
                     func.count().filter(skipped),
-                ).group_by(schema.votes.c.voter)
+                ).group_by(db.votes.c.voter)
             )
         }
-        table, removed = schema.voters, self.removed()
+        table, removed = db.voters, self.removed()
         rows = self._connection.execute(select(table).order_by(table.c.first_seen, table.c.voter))
         return [
             Voter(voter, first_seen, n - skips, skips, ("voter", voter) in removed)
@@ -319,8 +319,8 @@ class Transaction:
 
     def removals(self) -> list[Removal]:
         """The log of removals, oldest first."""
-        columns = (schema.removals.c[name] for name in Removal._fields)
-        query = select(*columns).order_by(schema.removals.c.number)
+        columns = (db.removals.c[name] for name in Removal._fields)
+        query = select(*columns).order_by(db.removals.c.number)
         return [Removal(*row) for row in self._connection.execute(query)]
 
     def removed(self) -> RemovedSet:
@@ -332,7 +332,7 @@ class Transaction:
 
     def openings(self) -> list[dict[str, Any]]:
         """What was in force since when."""
-        rows = self._connection.execute(select(schema.openings).order_by(schema.openings.c.number))
+        rows = self._connection.execute(select(db.openings).order_by(db.openings.c.number))
         return [
             {**row, "policy": json.loads(row["policy"]), "models": json.loads(row["models"])}
             for row in rows.mappings()
@@ -349,14 +349,14 @@ class Transaction:
         changed = [target for target in targets if ((kind, target) in out) == undone]
         for target in changed:
             row = Removal(self._count("removals"), kind, target, undone, why, by, now())
-            self._connection.execute(insert(schema.removals), row._asdict())
+            self._connection.execute(insert(db.removals), row._asdict())
         return len(changed)
 
     def _check_known(self, kind: RemovalKind, targets: Iterable[str]) -> None:
         column = {
-            "voter": schema.voters.c.voter,
-            "session": schema.votes.c.session,
-            "vote": schema.votes.c.ticket,
+            "voter": db.voters.c.voter,
+            "session": db.votes.c.session,
+            "vote": db.votes.c.ticket,
         }[kind]
         for target in targets:
             query = select(column).where(column == target).limit(1)
@@ -372,13 +372,13 @@ class Transaction:
         """The next number of a kind of row."""
         number = int(getattr(self._arena(), what)) + 1
         values: dict[str, Any] = {what: number, **more}
-        self._connection.execute(update(schema.arena).values(values))
+        self._connection.execute(update(db.arena).values(values))
         self.arena = self._arena()._replace(**values)
         return number
 
     def _meet(self, voter: str, at: int) -> None:
         if self._connection.execute(_ONE_VOTER, {"voter": voter}).one_or_none() is None:
-            self._connection.execute(insert(schema.voters), {"voter": voter, "first_seen": at})
+            self._connection.execute(insert(db.voters), {"voter": voter, "first_seen": at})
 
 
 def is_removed(removed: RemovedSet, voter: str, session: str, ticket: str) -> bool:

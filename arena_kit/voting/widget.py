@@ -19,8 +19,7 @@ from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.files import DEFAULT_TOURNAMENT
 from arena_kit.site.texts import plain, safe_html
 from arena_kit.voting.live import LiveArena
-from arena_kit.voting.records import Choice, Receipt, Shown
-from arena_kit.voting.refusals import RefusalError
+from arena_kit.voting.records import Choice, Receipt, RefusalError, Shown
 
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
 QUESTION = "Which response is better?"

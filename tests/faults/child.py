@@ -23,7 +23,6 @@ from arena_kit.judging.asking import batches as batching
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import PaidJudge, PausedError, ServiceError
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.upkeep import check
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.runs.record.record import Record
 from tests.faults.careless import Variant
@@ -176,7 +175,7 @@ def _look_over(ledger: Ledger, judge: PaidJudge) -> None:
     run = OPTIONS.run
     figures = (ledger.spent(run), ledger.usd_unknown(run), ledger.output_tokens(judge, "judge"))
     json.dumps((figures, ledger.outcomes(run), len(ledger.paid(run))), allow_nan=False)
-    if not (findings := check(ledger.path)).sound:
+    if not (findings := ledger.check()).sound:
         raise RuntimeError(f"the ledger is damaged: {findings}")
 
 

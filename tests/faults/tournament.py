@@ -12,8 +12,8 @@ import anthropic
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.asking.options import AskOptions, Backoff
 from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages, client_of
+from arena_kit.judging.judges.base import Price
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.verdicts.records import Asked
 from arena_kit.judging.verdicts.rendering import Rubric

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError, LockedError
+from arena_kit.judging.asking.batches import reconcile
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.asking.lost_batches import reconcile
 from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Status

@@ -13,9 +13,8 @@ import pytest
 from arena_kit.files import DataError
 from arena_kit.judging.asking.cost import Budget, CostError, Estimator
 from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.judges.base import PausedError, ServiceError
+from arena_kit.judging.judges.base import PausedError, Price, ServiceError
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Slot, Status
 from arena_kit.runs.settings.files import ChatSettings

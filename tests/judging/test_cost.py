@@ -25,8 +25,7 @@ from arena_kit.judging.asking.cost import (
 )
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages, client_of
-from arena_kit.judging.judges.base import PaidJudge, Result
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import PaidJudge, Price, Result
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Status
 from arena_kit.runs.settings.files import read_prices

@@ -9,9 +9,8 @@ import pytest
 
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.anthropic import AnthropicMessages
-from arena_kit.judging.judges.base import Result
+from arena_kit.judging.judges.base import Price, Result
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Status
 from tests.emulator import Emulator, Fault, Reply

@@ -10,10 +10,9 @@ import pytest
 from arena_kit import BradleyTerry
 from arena_kit.battles.battle import Outcome
 from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.judges.base import Judge, cache_keys
+from arena_kit.judging.judges.base import Judge, Price, cache_keys
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Status
 from arena_kit.judging.verdicts.settle import to_battles

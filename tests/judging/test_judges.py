@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from arena_kit.files import DataError
-from arena_kit.judging.judges.base import ImmediateJudge
+from arena_kit.judging.judges.base import ImmediateJudge, tls_context
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
-from arena_kit.judging.judges.tls import tls_context
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.verdicts.parsing import read_verdict
 from arena_kit.judging.verdicts.records import (

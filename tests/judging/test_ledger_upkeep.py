@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -17,12 +16,9 @@ import pytest
 from arena_kit.files import DataError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.rows import ANSWER_COLUMNS
-from arena_kit.judging.ledger.upkeep import back_up, forget_damaged
 from arena_kit.judging.verdicts.records import Answer, Status
 from tests.emulator import Emulator, Fault
 from tests.samples import (
-    CASES,
     MATERIAL,
     PAIRS,
     ROOT,
@@ -121,7 +117,7 @@ def test_a_backup_during_a_run_is_whole(ledger: Ledger, tmp_path: Path) -> None:
     process = writer(ledger.path, 300)
     try:
         read_counts(process, until=100)
-        back_up(ledger.path, tmp_path / "backup.sqlite")
+        ledger.back_up(tmp_path / "backup.sqlite")
     finally:
         process.communicate("")
     backup = Ledger(tmp_path / "backup.sqlite")
@@ -142,14 +138,14 @@ def test_a_backup_replaces_no_file(ledger: Ledger, tmp_path: Path) -> None:
     older = tmp_path / "backup.sqlite"
     older.write_text("precious", encoding="utf-8")
     with pytest.raises(DataError, match=r"backup\.sqlite: there is a file already"):
-        back_up(ledger.path, older)
+        ledger.back_up(older)
     assert older.read_text(encoding="utf-8") == "precious"
 
 
 def test_there_is_nothing_to_back_up(ledger: Ledger, tmp_path: Path) -> None:
     """Without a ledger there is a sentence and no file."""
     with pytest.raises(DataError, match=r"verdicts\.sqlite: there is no ledger"):
-        back_up(ledger.path, tmp_path / "backup.sqlite")
+        ledger.back_up(tmp_path / "backup.sqlite")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,7 +166,7 @@ def restored(ledger: Ledger, emulator: Emulator) -> None:
     judge = batch_judge(emulator)
     judge_pairs(PAIRS[:3], MATERIAL, judge, ledger, options=options())
     older = ledger.path.with_name("older.sqlite")
-    back_up(ledger.path, older)
+    ledger.back_up(older)
     judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options())
     replace_file(ledger.path, older.read_bytes())
 
@@ -356,9 +352,8 @@ def test_a_damaged_answer_stops_a_run_before_it_pays(emulator: Emulator, ledger:
     with pytest.raises(DataError, match="is damaged and not used"):
         judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(run="second"))
     assert sizes(emulator) == [6]
-    forgotten = forget_damaged(ledger)
-    assert [damage.request_id for damage in forgotten.answers] == [answer.request_id]
-    assert forgotten.cost_usd == pytest.approx(answer.cost_usd)
+    assert [damage.request_id for damage in ledger.check().answers] == [answer.request_id]
+    assert ledger.forget_damaged() == (1, pytest.approx(answer.cost_usd))
     judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(run="second"))
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [6, 7]
@@ -406,41 +401,6 @@ def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
         left.append(ledger.get(answers))
     without = {key: kept for key, kept in answers.items() if key != "key5"}
     assert left in ([answers, without], [without, answers])
-
-
-def columns_of(path: Path) -> set[tuple[str, ...]]:
-    """Every table's columns, each with its type, whether it may be absent, and its default."""
-    with closing(sqlite3.connect(path)) as con:
-        return set(
-            con.execute(
-                'SELECT tables.name, columns.name, columns.type, "notnull", dflt_value '
-                "FROM sqlite_master AS tables JOIN pragma_table_info(tables.name) AS columns"
-            )
-        )
-
-
-def test_a_ledger_of_schema_2_is_brought_up_to_date(ledger: Ledger, tmp_path: Path) -> None:
-    """Answers and salt of a file without checksums are kept, and have checksums from then on; its
-    tables then have the columns of a new file's.
-    """
-    fresh = Ledger(tmp_path / "fresh.sqlite")
-    answers = put_answers(fresh, 9)
-    salt = bytes(range(32))
-    with closing(sqlite3.connect(ledger.path)) as con:
-        con.executescript((CASES / "ledger_schema_2.sql").read_text(encoding="utf-8"))
-        con.execute("ATTACH ? AS fresh", [str(fresh.path)])
-        con.execute(
-            f"INSERT INTO answers (key, judge_model, {ANSWER_COLUMNS}) "
-            f"SELECT key, judge_model, {ANSWER_COLUMNS} FROM fresh.answers"
-        )
-        con.execute("INSERT INTO secrets VALUES ('salt', ?)", [salt])
-        con.commit()
-    assert ledger.get(answers) == answers
-    assert ledger.salt() == salt
-    assert columns_of(ledger.path) == columns_of(fresh.path)
-    damage_text(ledger, answers["key4"].text)
-    with pytest.raises(DataError, match=r"'tone\|q4\|ash\|beech#1' is damaged"):
-        ledger.get(answers)
 
 
 _READ = """

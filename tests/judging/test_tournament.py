@@ -51,7 +51,7 @@ def test_garbage_is_collected_as_before_afterwards(ledger: Ledger) -> None:
     judge_pairs(PAIRS, MATERIAL, ScriptedJudge(watched), ledger)
     assert seen[0] > before
     with pytest.raises(OfflineError):
-        judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger, look=1, offline=True)
+        judge_pairs(PAIRS, MATERIAL, ScriptedJudge(by_name), ledger, repetition=1, offline=True)
     assert gc.get_threshold() == before
 
 

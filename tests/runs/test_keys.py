@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
-from arena_kit.judging.judges.base import PaidJudge
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import PaidJudge, Price
 from arena_kit.runs.settings.files import AnthropicSettings, read_tournament, validated
 from arena_kit.runs.settings.judges import Backend
 from arena_kit.runs.settings.keys import read_key, refuse_keys

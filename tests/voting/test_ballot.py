@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arena_kit.files import DataError
+from arena_kit.voting.access import signing_key
 from arena_kit.voting.ballot import make_ballot, self_naming, take_ballot, voter_id
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import Choice, Ticket
-from arena_kit.voting.signing import signing_key
 from tests.voting.serving import (
     KEY,
     MODELS,

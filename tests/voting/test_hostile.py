@@ -113,12 +113,12 @@ def test_duplicate_keys_cannot_smuggle_a_vote(target: Target) -> None:
 
 def test_cookies_of_others_making_are_none(target: Target) -> None:
     """A cookie with another name, another signature or none at all is a stranger's."""
-    name, own, admission = target.voter.client.cookies["arena_kit_voter"].split(".")
-    other = own[:-1] + ("1" if own[-1] == "0" else "0")
+    name, admission, own = target.voter.client.cookies["arena_kit_voter"].split(".")
+    other = ("B" if own[0] == "A" else "A") + own[1:]
     made_up = (
-        name, f"{name}.", f"{name}.{own}", f"{name}.{own}.", f"{name}.{other}.{admission}",
-        f"{name}.{own}.{own}", f"x.{own}.{admission}", f".{own}.{admission}", f"..{admission}",
-        f"{name}.{own}.{admission}.", "a" * 4000, "%00.%00",
+        name, f"{name}.", f"{name}.{own}", f"{name}.{admission}", f"{name}.{admission}.{other}",
+        f"{name}.{own}.{own}", f"{name}.{own}.{admission}", f"x.{admission}.{own}",
+        f".{admission}.{own}", f"..{own}", f"{name}.{admission}.{own}.", "a" * 4000, "%00.%00",
     )  # fmt: skip
     for cookie in made_up:
         headers = {"cookie": f"arena_kit_voter={cookie}"}

@@ -12,9 +12,8 @@ import pytest
 
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy, Repeats
-from arena_kit.voting import refusals
-from arena_kit.voting.limits import Limits
-from arena_kit.voting.live import LiveArena
+from arena_kit.voting import records
+from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.records import BallotVote, Choice, Shown
 from arena_kit.voting.store import now
 from tests.voting.arenas import MODELS, live, texts
@@ -72,7 +71,7 @@ def test_the_same_vote_again_is_one_vote(address: str) -> None:
     shown = arena.issue(session="s")
     first = arena.cast(shown.ticket, session="s", choice="B", digest=shown.digest, seconds=1.0)
     assert arena.cast(shown.ticket, session="s", choice="B", digest=shown.digest) == first
-    with pytest.raises(refusals.AlreadyVotedError):
+    with pytest.raises(records.AlreadyVotedError):
         arena.cast(shown.ticket, session="s", choice="A", digest=shown.digest)
     assert [each.choice for each in arena.store.votes()] == [Choice.B]
 
@@ -93,12 +92,12 @@ def test_each_refusal_has_a_class_and_a_code(address: str) -> None:
         (shown.ticket, {"seconds": float("nan")}, "bad_input"),
         (shown.ticket, {"seconds": -1.0}, "bad_input"),
     ):
-        with pytest.raises(refusals.RefusalError) as caught:
+        with pytest.raises(records.RefusalError) as caught:
             arena.cast(ticket, **(good | more))  # type: ignore[arg-type]
         assert caught.value.code == code
         assert str(caught.value)
     for session in ("", "x" * 129, "line\nbreak", "\ud800"):
-        with pytest.raises(refusals.BadInputError):
+        with pytest.raises(records.BadInputError):
             arena.issue(session=session)
     assert arena.store.votes() == []
 
@@ -111,7 +110,7 @@ def test_a_vote_on_changed_texts_is_refused(address: str) -> None:
     shown = before.issue(session="s")
     after = live(address, texts(changed=" Or not."))
     for digest in (shown.digest, None):
-        with pytest.raises(refusals.ChangedContentError):
+        with pytest.raises(records.ChangedContentError):
             after.cast(shown.ticket, session="s", choice="A", digest=digest)
     assert after.issue(session="s").ticket != shown.ticket
     assert len(after.store.openings()) == 2
@@ -125,7 +124,7 @@ def test_a_matchup_expires(address: str, monkeypatch: pytest.MonkeyPatch) -> Non
     shown = arena.issue(session="s")
     assert arena.board().waiting == 1
     monkeypatch.setattr("arena_kit.voting.live.now", lambda: now() + 61_000_000)
-    with pytest.raises(refusals.ExpiredTicketError):
+    with pytest.raises(records.ExpiredTicketError):
         arena.cast(shown.ticket, session="s", choice="A", digest=shown.digest)
     assert arena.board().waiting == 0
     assert arena.issue(session="s").ticket != shown.ticket
@@ -140,7 +139,7 @@ def test_a_voter_is_held_to_the_limits(address: str) -> None:
     for n in range(3):
         shown = arena.issue(session=f"s-{n}", voter="ann")
         arena.cast(shown.ticket, session=f"s-{n}", choice="SKIP")
-    with pytest.raises(refusals.TooFastError, match="at most 3 matchups in a minute") as caught:
+    with pytest.raises(records.TooFastError, match="at most 3 matchups in a minute") as caught:
         arena.issue(session="s-9", voter="ann")
     assert 50 < caught.value.retry_after <= 60
     assert arena.issue(session="s-1", voter="bob")
@@ -160,7 +159,7 @@ def test_11_a_voter_does_not_see_a_pair_on_a_prompt_again(address: str) -> None:
         for t in (each.ticket for each in arena.store.votes())
     )
     assert set(seen.values()) == {1}
-    with pytest.raises(refusals.NothingLeftError, match="no matchup can be served"):
+    with pytest.raises(records.NothingLeftError, match="no matchup can be served"):
         arena.issue(session="s")
 
 
@@ -249,7 +248,7 @@ def test_several_voters_answer_one_ballot(address: str) -> None:
         [("ann", Choice.A, "ballot")] * 8 + [("bob", Choice.B, "ballot")] * 8
     )
     assert len({v.ticket.ticket for v in votes}) == 16
-    with pytest.raises(refusals.AlreadyVotedError):
+    with pytest.raises(records.AlreadyVotedError):
         arena.cast_ballot(answers(shown, Choice.TIE), session="c-1", voter="ann")
     assert live(address).board().ratings == arena.board().ratings
 
@@ -296,7 +295,7 @@ def test_11_what_a_voter_saw_on_a_ballot_is_not_shown_again(address: str) -> Non
     answered = [*answers(shown[:9], Choice.SKIP), *answers(shown[9:])]
     arena.cast_ballot(answered, session="c", voter="ann")
     for each in (arena, other, live(address, policy=policy)):
-        with pytest.raises(refusals.NothingLeftError):
+        with pytest.raises(records.NothingLeftError):
             each.issue(session="lab", voter="ann")
     assert other.issue(session="page", voter="bob")
 
@@ -309,11 +308,11 @@ def test_a_ballot_is_taken_whole_or_not_at_all(address: str) -> None:
     shown = arena.issue_ballot(4, session="ballot-1")
     page = arena.issue(session="s")
     bad = [*answers(shown[:3]), replace(answers(shown)[3], digest="0" * 64)]
-    with pytest.raises(refusals.ChangedContentError):
+    with pytest.raises(records.ChangedContentError):
         arena.cast_ballot(bad, session="c", voter="ann")
-    with pytest.raises(refusals.ForeignTicketError):
+    with pytest.raises(records.ForeignTicketError):
         arena.cast_ballot([*answers(shown), *answers([page])], session="c", voter="ann")
-    with pytest.raises(refusals.ForeignTicketError):
+    with pytest.raises(records.ForeignTicketError):
         arena.cast(shown[0].ticket, session="s", choice="A")
     board = arena.board()
     assert (arena.store.votes(), board.votes, board.waiting) == ([], (), 5)

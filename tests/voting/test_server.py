@@ -164,9 +164,9 @@ def test_cookies_stay_in_the_browser_and_outlive_a_restart(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("headers", "status", "code"),
     [
-        ({"host": "evil.example"}, 421, "foreign_host"),
-        ({"host": "127.0.0.1.evil.example"}, 421, "foreign_host"),
-        ({"host": "["}, 421, "foreign_host"),
+        ({"host": "evil.example"}, 400, ""),
+        ({"host": "127.0.0.1.evil.example"}, 400, ""),
+        ({"host": "["}, 400, ""),
         ({"origin": "http://evil.example"}, 403, "foreign_origin"),
         ({"origin": "null"}, 403, "foreign_origin"),
         ({"origin": "http://["}, 403, "foreign_origin"),
@@ -180,7 +180,9 @@ def test_foreign_requests_are_turned_away(
 ) -> None:
     """Another host name (DNS rebinding), another origin (CSRF) and forms do not come in."""
     answer = Voter(shared).ask("/api/enter", {"token": ""}, **headers)
-    assert (answer.status_code, answer.json()["error"]) == (status, code)
+    assert answer.status_code == status
+    assert answer.json()["error"] == code if code else answer.text == "Invalid host header"
+    assert answer.headers["x-content-type-options"] == "nosniff"
     assert "set-cookie" not in answer.headers
 
 

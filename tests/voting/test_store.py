@@ -14,7 +14,7 @@ from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from arena_kit.files import DataError
-from arena_kit.voting import schema
+from arena_kit.voting import database
 from arena_kit.voting.database import database_url, opened, writing
 from arena_kit.voting.records import Choice, StoredVote, Ticket
 from arena_kit.voting.store import VoteStore
@@ -123,10 +123,10 @@ def test_the_tables_are_those_of_the_schema(address: str) -> None:
     engine = opened(database_url(address))
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, schema.metadata) == []
+        assert compare_metadata(context, database.metadata) == []
         checks = {
             check["name"]
-            for table in schema.metadata.tables
+            for table in database.metadata.tables
             for check in inspect(connection).get_check_constraints(table)
         }
         assert {"ck_votes_choice", "ck_votes_source", "ck_removals_kind", "ck_arena_one"} <= checks

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from arena_kit.files import DataError
-from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import BatchJudge, PaidJudge, Price, ServiceError
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Asked
 

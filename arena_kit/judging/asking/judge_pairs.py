@@ -66,9 +66,9 @@ class Material:
     salt: bytes
     graded: bool = False
 
-    def requests(self, pairs: Sequence[Pair], look: int = 0) -> list[JudgeRequest]:
-        """The rendered requests of all pairs, in both orders; with a `look` they are asked
-        again on purpose, whatever was answered before.
+    def requests(self, pairs: Sequence[Pair], repetition: int = 0) -> list[JudgeRequest]:
+        """The rendered requests of all pairs, in both orders; as a `repetition` they are
+        asked again on purpose, whatever was answered before.
         """
         requests = [
             request
@@ -82,7 +82,7 @@ class Material:
                 graded=self.graded,
             )
         ]
-        return [request._replace(look=look) for request in requests] if look else requests
+        return [r._replace(repetition=repetition) for r in requests] if repetition else requests
 
 
 @rare_garbage_collection()
@@ -94,7 +94,7 @@ def judge_pairs(
     *,
     offline: bool = False,
     max_attempts: int = 2,
-    look: int = 0,
+    repetition: int = 0,
     options: AskOptions = AskOptions(),  # noqa: B008 (frozen)
     on_progress: OnProgress = _silent,
 ) -> list[Judgment]:
@@ -102,11 +102,11 @@ def judge_pairs(
 
     Cached answers are used as they are. Offline, an uncached one is an `OfflineError`
     that lists all of them. An answer that cannot be read is asked for again, up to
-    `max_attempts` times in all; what then remains unread keeps its status. Each `look`
-    has answers of its own.
+    `max_attempts` times in all; what then remains unread keeps its status. A
+    `repetition` has answers of its own.
     """
     with garbage_collection_disabled():
-        requests = material.requests(pairs, look)
+        requests = material.requests(pairs, repetition)
     verdicts: list[Verdict] = []  # of a presentation the last one counts
     for attempt in range(1, max_attempts + 1):
         asked = [r._replace(attempt=attempt) for r in requests] if attempt > 1 else requests

@@ -37,15 +37,15 @@ from arena_kit.judging.judges.base import (
     BusyError,
     CutError,
     NoAnswerError,
+    Price,
     Result,
     Service,
     ServiceError,
     UnknownBatchError,
     first_of_each,
     shortened,
+    tls_context,
 )
-from arena_kit.judging.judges.prices import Price
-from arena_kit.judging.judges.tls import tls_context
 from arena_kit.judging.verdicts.records import Asked, garbage_collection_disabled
 
 OFFICIAL = "https://api.anthropic.com"

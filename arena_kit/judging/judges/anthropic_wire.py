@@ -22,6 +22,7 @@ from arena_kit.judging.judges.base import (
     BusyError,
     NoAnswerError,
     PausedError,
+    Price,
     Result,
     ServiceError,
     UnknownBatchError,
@@ -30,7 +31,6 @@ from arena_kit.judging.judges.base import (
     scrubbed,
     token_counts,
 )
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.verdicts.records import Answer, Status, verdict_schema
 
 _STATUS = {

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Status
 
 #: Part of every cache key: another number and no answer is found again.
@@ -103,6 +104,53 @@ class BatchJudge(PaidJudge, Protocol):
 
     def cancel(self, batch_id: str) -> Batch:
         """Ask the service to stop a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars per million tokens of one model; a batch costs `batch_factor` of it.
+
+    `write` is for tokens written into the prompt cache for an hour (`write_5m` for five
+    minutes), `read` for those read from it. `source` and `date` say where the figures
+    come from and when.
+    """
+
+    model: str
+    input: float
+    output: float
+    write: float = 0.0
+    write_5m: float = 0.0
+    read: float = 0.0
+    batch_factor: float = 1.0
+    source: str = ""
+    date: str = ""
+
+    def usd(self, usage: Mapping[str, int], *, batch: bool) -> float:
+        """What this usage costs."""
+        tokens = usage.get
+        written = tokens("cache_creation_input_tokens", 0)
+        short = min(tokens("ephemeral_5m_input_tokens", 0), written)
+        total = (
+            tokens("input_tokens", 0) * self.input
+            + tokens("output_tokens", 0) * self.output
+            + tokens("cache_read_input_tokens", 0) * self.read
+            + (written - short) * self.write
+            + short * self.write_5m
+        )
+        return total * (self.batch_factor if batch else 1.0) / 1_000_000
+
+    def usd_uncached(self, usage: Mapping[str, int], *, batch: bool) -> float:
+        """What this usage would have cost without the prompt cache."""
+        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        plain = {
+            "input_tokens": sum(usage.get(name, 0) for name in names),
+            "output_tokens": usage.get("output_tokens", 0),
+        }
+        return self.usd(plain, batch=batch)
+
+    @property
+    def free(self) -> bool:
+        return not (self.input or self.output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,3 +332,17 @@ def _key(head: bytes, request: Asked) -> str:
 @lru_cache(maxsize=64)
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def tls_context() -> ssl.SSLContext:
+    """What verifies certificates, as httpx makes it: once a process, for reading all certificates
+    takes longer than many a call; anew where the variables that name certificates have changed.
+    """
+    return _tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@lru_cache(maxsize=1)
+def _tls_context(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+    import httpx2
+
+    return httpx2.create_ssl_context()

@@ -15,6 +15,7 @@ from arena_kit.judging.judges.base import (
     BusyError,
     NoAnswerError,
     PausedError,
+    Price,
     Result,
     Service,
     ServiceError,
@@ -22,10 +23,9 @@ from arena_kit.judging.judges.base import (
     UnsureError,
     redirect_error,
     scrubbed,
+    tls_context,
     token_count,
 )
-from arena_kit.judging.judges.prices import Price
-from arena_kit.judging.judges.tls import tls_context
 from arena_kit.judging.verdicts.records import (
     GRADED_LABELS,
     PLAIN_LABELS,

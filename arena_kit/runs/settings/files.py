@@ -24,9 +24,8 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from arena_kit.battles.battle import check_entrant_id, check_id, check_model_name
 from arena_kit.files import DataError, read_text, read_yaml
-from arena_kit.judging.judges.base import Structured
+from arena_kit.judging.judges.base import Price, Structured
 from arena_kit.judging.judges.baseline import BaselineJudge
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.pairs.pairing import Missing
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.verdicts.rendering import Reference, Rubric

@@ -10,8 +10,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from arena_kit.files import DataError
-from arena_kit.judging.judges.base import Judge, PaidJudge
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import Judge, PaidJudge, Price
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.runs.settings.files import (
     AnthropicSettings,

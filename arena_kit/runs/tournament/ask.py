@@ -27,12 +27,12 @@ def ask_judge(
     material: Material | None = None,
     *,
     prewarm: bool = True,
-    look: int = 0,
+    repetition: int = 0,
 ) -> list[Judgment]:
     """Judgments of some pairs, from the ledger or asked for and paid by the run of `progress`.
 
     `material` is the plan's own unless another is given; without `prewarm` no request is sent
-    ahead for the prompt cache, and each `look` has answers of its own.
+    ahead for the prompt cache, and a `repetition` has answers of its own.
     """
     options = plan.ask_options(progress.record.token, progress.say)
     return judge_pairs(
@@ -42,7 +42,7 @@ def ask_judge(
         plan.ledger,
         offline=plan.params.offline and plan.params.judge != "replay",
         max_attempts=plan.tournament.judge.max_attempts,
-        look=look,
+        repetition=repetition,
         options=options if prewarm else replace(options, prewarm=False),
         on_progress=progress.show,
     )

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arena_kit.files import DataError
-from arena_kit.judging.judges.base import Batch, BatchJudge
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import Batch, BatchJudge, Price
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.ledger.rows import Intent
 from arena_kit.runs.settings.judges import ANTHROPIC_KEY

@@ -98,7 +98,7 @@ def repeated(plan: Plan, progress: Progress, judgments: Sequence[Judgment]) -> l
         return []
     progress.say(f"repeats: {2 * len(pairs)} requests asked a second time")
     try:
-        again = ask_judge(plan, progress, pairs, prewarm=False, look=REPEAT)
+        again = ask_judge(plan, progress, pairs, prewarm=False, repetition=REPEAT)
     except CostError as error:
         progress.say(f"no request is asked a second time: {error}")
         return []

@@ -22,8 +22,7 @@ from arena_kit.judging.asking.cost import (
 )
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.asking.options import AskOptions
-from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import Judge, PaidJudge, Price, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.pairing import Pairing, build_pairs, drawn_in_turn, select_subset
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts, read_responses

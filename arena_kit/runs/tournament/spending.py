@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from arena_kit.judging.asking.cost import Spending
-from arena_kit.judging.judges.base import BatchJudge
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import BatchJudge, Price
 from arena_kit.judging.quality.canaries.pairs import PREFIX
 from arena_kit.judging.verdicts.records import Answer, Judgment
 from arena_kit.runs.tournament.plan import Plan

@@ -1,31 +1,35 @@
-"""What comes into the server and who: names of hosts, origins, tokens, cookies, bodies."""
+"""Who may use the server and with what: the key of a store, tokens, cookies, origins, bodies."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 import secrets
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
-from urllib.parse import urlsplit
 
+from itsdangerous import BadSignature, Signer
 from pydantic import BaseModel, ValidationError
+from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from arena_kit.voting.signing import same, signature
+from arena_kit.files import DataError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LONGEST_BODY = 4096  # bytes; a vote has about 200
 ENTRIES_PER_MINUTE = 120  # from one address: sessions begun, or tokens tried
-_PATIENCE = 20.0  # seconds for a body to arrive
+_KEY_BYTES = 32
+_BODY_TIMEOUT = 20.0  # seconds
 _YEAR = 365 * 24 * 3600
-_PARTS = 3  # of a cookie: a name, who says so, and that it came with the token
 _HEADERS = {
     "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
@@ -35,6 +39,35 @@ _HEADERS = {
 
 Role = Literal["voter", "board"]
 Body = TypeVar("Body", bound=BaseModel)
+
+
+def key_file(store: str, root: Path) -> Path:
+    """Where the key of a store is: beside a SQLite file, else in the workspace."""
+    return root / ".arena_kit" / "votes.key" if "://" in store else Path(store).with_suffix(".key")
+
+
+def signing_key(path: Path) -> bytes:
+    """The key that seals ballots and signs cookies, in a file that only its owner may read; made
+    where there is none.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    else:
+        text = secrets.token_hex(_KEY_BYTES)
+        with os.fdopen(handle, "w", encoding="ascii") as out:
+            out.write(f"{text}\n")
+            out.flush()
+            os.fsync(out.fileno())
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise DataError(f"{path}: is no key of a vote store; expected {2 * _KEY_BYTES} hex digits")
+    return key
 
 
 class TurnedAwayError(Exception):
@@ -52,8 +85,8 @@ class Access:
     Parameters
     ----------
     hosts
-        The names and addresses that a browser may call this server by, so that no foreign name
-        can be pointed at it (DNS rebinding).
+        The names and addresses that a browser may call this server by, IPv6 ones in brackets, so
+        that no foreign name can be pointed at it (DNS rebinding).
     token
         What voters must bring; empty lets everybody vote who reaches the address.
     board_token
@@ -71,16 +104,17 @@ class Access:
     def enter(self, request: Request, role: Role, token: str) -> Response:
         """Let somebody in, under the name of their cookie if they have one."""
         name, admitted = self._read(request, role)
-        if not admitted and not same(token, self._token(role)):
+        given, needed = (text.encode("utf-8", "replace") for text in (token, self._token(role)))
+        if not admitted and not secrets.compare_digest(given, needed):
             raise TurnedAwayError(
                 401, "no_token", "This address needs the link with its token; ask whoever sent it."
             )
-        name = name or secrets.token_hex(16)
-        signatures = (signature(self.key, role, name), self._admission(role, name))
+        identity, admission = self._signers(role)
+        cookie = identity.sign(admission.sign(name or secrets.token_hex(16))).decode()
         answer = JSONResponse({"entered": True})
         answer.set_cookie(
-            _cookie(role), ".".join((name, *signatures)), max_age=_YEAR, httponly=True,
-            samesite="strict", secure=request.headers.get("origin", "").startswith("https:"),
+            _cookie(role), cookie, max_age=_YEAR, httponly=True, samesite="strict",
+            secure=request.headers.get("origin", "").startswith("https:"),
         )  # fmt: skip
         return answer
 
@@ -99,13 +133,25 @@ class Access:
 
     def _read(self, request: Request, role: Role) -> tuple[str, bool]:
         """The name in a cookie that was made here, and whether it came with today's token."""
-        parts = request.cookies.get(_cookie(role), "").split(".")
-        if len(parts) != _PARTS or not same(parts[1], signature(self.key, role, parts[0])):
+        identity, admission = self._signers(role)
+        try:
+            admitted = identity.unsign(request.cookies.get(_cookie(role), "")).decode()
+        except BadSignature:
             return "", False
-        return parts[0], same(parts[2], self._admission(role, parts[0]))
+        return admitted.partition(".")[0], admission.validate(admitted)
 
-    def _admission(self, role: Role, name: str) -> str:
-        return signature(self.key, "admitted", role, name, self._token(role))
+    def _signers(self, role: Role) -> tuple[Signer, Signer]:
+        """What signs a cookie: that it was made here, and that its owner brought today's token."""
+        identity, admission = (
+            Signer(
+                self.key,
+                salt.encode("utf-8", "replace"),
+                key_derivation="hmac",
+                digest_method=hashlib.sha256,
+            )
+            for salt in (f"arena_kit {role}", f"arena_kit {role} with {self._token(role)}")
+        )
+        return identity, admission
 
     def _token(self, role: Role) -> str:
         return self.token if role == "voter" else self.board_token
@@ -115,7 +161,7 @@ def _cookie(role: Role) -> str:
     return f"arena_kit_{role}"
 
 
-class Door:
+class RateLimit:
     """Counts who comes from where within a minute; too many wait."""
 
     def __init__(self) -> None:
@@ -129,12 +175,8 @@ class Door:
         times = self._seen.setdefault(address, deque(maxlen=ENTRIES_PER_MINUTE))
         if len(times) == ENTRIES_PER_MINUTE and times[0] > now - 60:
             wait = times[0] + 60 - now
-            raise TurnedAwayError(
-                429,
-                "too_fast",
-                f"Too many came from your address; try again in {wait:.0f} s.",
-                wait,
-            )
+            message = f"Too many came from your address; try again in {wait:.0f} s."
+            raise TurnedAwayError(429, "too_fast", message, wait)
         times.append(now)
 
 
@@ -149,69 +191,35 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
     if content != "application/json":
         raise TurnedAwayError(415, "not_json", "The body must be application/json.")
     try:
-        async with asyncio.timeout(_PATIENCE):
-            body = await _whole(request)
+        async with asyncio.timeout(_BODY_TIMEOUT):
+            body = await request.body()
+        return kind.model_validate_json(body)
     except TimeoutError:
         raise TurnedAwayError(408, "too_slow", "The body did not arrive in time.") from None
     except ClientDisconnect:
         raise TurnedAwayError(400, "gone", "The body did not arrive whole.") from None
-    try:
-        return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part)[:40] for part in first["loc"])
-        raise TurnedAwayError(
-            422, "bad_input", f"{where and f'{where}: '}{first['msg']}."
-        ) from None
+        message = f"{where and f'{where}: '}{first['msg']}."
+        raise TurnedAwayError(422, "bad_input", message) from None
 
 
-async def _whole(request: Request) -> bytes:
-    """All of a body, unless it is too large."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST_BODY:
-            raise TurnedAwayError(
-                413, "too_large", f"The body may have {LONGEST_BODY:,} bytes, not more."
-            )
-    return body
+class SecurityHeaders:
+    """Adds the headers that browsers keep to, to every answer."""
 
-
-class Guard:
-    """Answers only to the server's own names, and sends headers that browsers keep to."""
-
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
-        self._app, self._hosts = app, hosts
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                kept = {name for name, _ in message["headers"]}
-                more = _HEADERS | {"content-security-policy": "default-src 'none'"}
-                message["headers"] += [
-                    (name.encode(), value.encode())
-                    for name, value in more.items()
-                    if name.encode() not in kept
-                ]
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
-        app = self._app if self._called_by_name(scope) else answer(
-            421, "foreign_host", "This server does not go by that name; allow it with --allow-host."
-        )  # fmt: skip
-        await app(scope, receive, guarded)
-
-    def _called_by_name(self, scope: Scope) -> bool:
-        hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) != 1:
-            return False
-        try:
-            return urlsplit(f"//{hosts[0].decode('latin-1')}").hostname in self._hosts
-        except ValueError:
-            return False
+        await self._app(scope, receive, send_with_headers)
 
 
 def answer(status: int, code: str, message: str, retry_after: float = 0) -> Response:
