@@ -18,6 +18,7 @@ from arena_kit.judging.verdicts.records import Judgment as Judgment
 from arena_kit.judging.verdicts.records import Settlement as Settlement
 from arena_kit.judging.verdicts.records import Status as Status
 from arena_kit.judging.verdicts.records import Verdict as Verdict
+from arena_kit.judging.verdicts.settle import to_battles as to_battles
 from arena_kit.matchmaking.arena import Arena as Arena
 from arena_kit.matchmaking.matchup import Matchup as Matchup
 from arena_kit.policy.constants import Policy as Policy
@@ -36,9 +37,8 @@ from arena_kit.rating.with_judge.placement import Placed as Placed
 from arena_kit.rating.with_judge.placement import Placement as Placement
 from arena_kit.reporting import adaptive as adaptive
 from arena_kit.reporting import board_tables as board_tables
-from arena_kit.reporting import bradley_terry as bradley_terry
-from arena_kit.reporting import judge_quality as judge_quality
 from arena_kit.reporting import judge_report as judge_report
+from arena_kit.reporting import judge_tables as judge_tables
 from arena_kit.reporting import model_page as model_page
 from arena_kit.reporting import placement as placement
 from arena_kit.reporting import tables as tables
@@ -56,9 +56,15 @@ from arena_kit.runs.record.open_run import open_run as open_run
 from arena_kit.runs.record.rate_files import rate_files as rate_files
 from arena_kit.runs.settings.files import read_gate as read_gate
 from arena_kit.runs.settings.files import read_policy as read_policy
-from arena_kit.runs.tournament.adaptive import AdaptiveStudy as AdaptiveStudy
+from arena_kit.runs.tournament.adaptive import Rounds as Rounds
+from arena_kit.runs.tournament.judge import Judgments as Judgments
+from arena_kit.runs.tournament.judge import judge as judge
 from arena_kit.runs.tournament.judge_report import JudgeStudy as JudgeStudy
-from arena_kit.runs.tournament.study import Study as Study
+from arena_kit.runs.tournament.plan import Plan as Plan
+from arena_kit.runs.tournament.plan import read_plan as read_plan
+from arena_kit.runs.tournament.publish import answer as answer
+from arena_kit.runs.tournament.publish import publish as publish
+from arena_kit.runs.tournament.publish import sweep_elo as sweep_elo
 from arena_kit.validity.leaderboard import Leaderboard as Leaderboard
 from arena_kit.validity.leaderboard import leaderboard as leaderboard
 from arena_kit.validity.voters import voter_tests as voter_tests

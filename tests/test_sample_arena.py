@@ -14,10 +14,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, PlacementStudy, Study, placement, read_battles
+from arena_kit import BattleLog, BradleyTerry, PlacementStudy, placement, read_battles, to_battles
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import read_yaml
-from tests.samples import ROOT, edited
+from tests.samples import ROOT, edited, judgments_of
 
 ARENA = ROOT / "sample" / "arena"
 VOTES, VERDICTS = ARENA / "simulated_votes.csv.gz", ARENA / "judged_by_baseline.jsonl.gz"
@@ -74,8 +74,7 @@ def test_the_verdicts_are_the_embedded_judges(workspace: Path) -> None:
     not made up: judging them again gives the same battles.
     """
     edited(workspace, dimensions__calibration=None, dimensions__clinical_utility=None)
-    study = Study.open("headline", n_perms=20)
-    battles = study.battles.by_dimension()["factuality"]
+    battles = to_battles(judgments_of("headline", n_perms=20)).by_dimension()["factuality"]
     fields = ("battle_id", "model_a", "model_b", "winner", "inconsistent", "question_id")
 
     def told(log: BattleLog) -> list[tuple[object, ...]]:

@@ -23,9 +23,8 @@ from arena_kit.battles.battle import LookAlikeWarning, look_alikes
 from arena_kit.battles.cells import CellTable, Hashes, HashIndex, Rows, Share, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
 from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log
-from arena_kit.battles.readers.format import Columns, Format
+from arena_kit.battles.readers.format import Columns, Format, RowError, Table
 from arena_kit.battles.readers.formats import format_of
-from arena_kit.battles.readers.rows import RowError, text_columns, text_value, used
 from arena_kit.battles.tabular import (
     SUFFIXES,
     Connection,
@@ -173,37 +172,30 @@ class _Query:
 
     def file(self) -> str:
         """The columns that the format speaks of, as text."""
-        names = used(self.format, {name: self.format.battles[name] for name in self._known()})
+        names = self.format.used(self.expressions)
         table = self.table(names)
-        texts = text_columns(names, types_of(self.con, table))
-        return f"SELECT {texts}, {_ROW}, {_FILE} FROM {table}"
+        return Table(table, types_of(self.con, table)).as_text(names, _ROW, _FILE)
 
     def battles(self, some: str = "true") -> str:
         """The battles of all rows, or of some; those that are none are left out."""
-        wanted = [text_value(name, self.format.battles[name]) for name in self._known()]
-        out = [f"NOT coalesce({condition}, false)" for condition in self.format.left_out.values()]
-        where, columns = " AND ".join([some, *out]), ", ".join([*wanted, _ROW, _FILE])
+        columns = ", ".join([*self.format.values(self.expressions), _ROW, _FILE])
+        where = f"{some} AND {self.format.kept()}"
         return f"SELECT {columns} FROM ({self.file()}) AS file WHERE {where}"
 
-    def _known(self) -> list[str]:
-        return [name for name in _READ if name in self.format.battles]
+    @property
+    def expressions(self) -> dict[str, str]:
+        """Our columns that are read, by the format."""
+        return {name: self.format.battles[name] for name in _READ if name in self.format.battles}
 
     def holding(self) -> frozenset[str]:
         """The columns that hold anything."""
-        battles = self.battles()
+        known, battles = list(self.expressions), self.battles()
         first = self.con.execute(f"FROM ({battles}) LIMIT 1").fetchone() or ()
-        held = {n for n, value in zip(self._known(), first, strict=False) if value is not None}
-        for name in self._present() - held:
+        held = {name for name, value in zip(known, first, strict=False) if value is not None}
+        for name in [name for name in known if name not in held]:
             some = f"SELECT 1 FROM ({battles}) WHERE {name} IS NOT NULL LIMIT 1"
-            if self.con.execute(some).fetchone():
-                held.add(name)
+            held |= {name} if self.con.execute(some).fetchone() else set()
         return frozenset(held)
-
-    def _present(self) -> set[str]:
-        """What the files have columns for."""
-        there = set(types_of(self.con, self.table(used(self.format, self.format.battles))))
-        battles = self.format.battles
-        return {n for n in self._known() if there & set(used(self.format, {n: battles[n]}))}
 
     def refuse(self, condition: str, sentence: str, column: str = "''") -> None:
         """Raise for the first row that a condition holds for; the sentence may have a place `{}`

@@ -30,16 +30,8 @@ from arena_kit.battles.battle import (
 )
 from arena_kit.battles.cells import HashIndex
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
-from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, mapped
+from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
 from arena_kit.battles.readers.formats import format_of
-from arena_kit.battles.readers.rows import (
-    RowError,
-    Table,
-    broken_row,
-    file_rows,
-    lay_out,
-    table_in,
-)
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import (
     LONGEST,
@@ -176,8 +168,8 @@ def _laid_out(
     """
     table = None
     try:
-        table = table_in(con, path, fmt, chosen, longest or usual_row(path))
-        return lay_out(con, table, fmt, chosen)
+        table = fmt.table(con, path, chosen, longest or usual_row(path))
+        return fmt.lay_out(con, table, chosen)
     except RowError as error:
         raise DataError(error.sentence(path, error.rows)) from None
     except DataError as error:
@@ -188,7 +180,7 @@ def _laid_out(
         check_json(path)
         told = str(error).splitlines()[0]
         with suppress(duckdb.Error):
-            if table and (row := broken_row(con, table, fmt, chosen)) is not None:
+            if table and (row := fmt.broken_row(con, table, chosen)) is not None:
                 told = f"{row.sentence(path, row.rows)} ({told})"
         raise DataError(_about(path, told)) from None
 
@@ -212,11 +204,11 @@ def battles_from_frame(
     """A battle log from a pandas frame with the same columns as a file."""
     fmt = mapped(Columns(winner=winner))
     chosen = _chosen(fmt, covariates)
-    known = {*fmt.columns, *covariates}
+    known = {*fmt.needs, *fmt.also, *covariates}
     with connection() as con:
         con.register("incoming", frame[[name for name in frame.columns if name in known]])
         try:
-            lay_out(con, Table("incoming", types_of(con, "incoming")), fmt, chosen)
+            fmt.lay_out(con, Table("incoming", types_of(con, "incoming")), chosen)
         except (duckdb.Error, DataError) as error:
             raise DataError(f"the frame: {str(error).splitlines()[0]}") from None
         return _log(con, None, covariates)
@@ -238,12 +230,20 @@ def _log(con: Connection, path: Path | None, covariates: Sequence[str]) -> Battl
         if covariates:
             log = replace(log, covariates=_covariates(con, covariates, name))
     except RowError as error:
-        raise DataError(error.sentence(path, file_rows(con, error.rows))) from None
+        raise DataError(error.sentence(path, _file_rows(con, error.rows))) from None
     if sentence := look_alikes(log.models):
         warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=4)
     if path and _has_constants(log):
         check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
     return log
+
+
+def _file_rows(con: Connection, rows: Iterable[int]) -> list[int]:
+    """The rows of the file that rows of `raw` come from."""
+    if "file_row" not in types_of(con, "raw"):
+        return list(rows)
+    query = "SELECT file_row FROM raw WHERE rowid = ?"
+    return [con.execute(query, [row]).fetchall()[0][0] for row in rows]
 
 
 def checked_log(con: Connection) -> BattleLog:
@@ -415,25 +415,29 @@ def _timestamps(con: Connection) -> NDArray[np.datetime64]:
 
 
 def _weights(con: Connection) -> NDArray[np.float64] | None:
-    number = "try_cast(weight AS DOUBLE)"
-    wrong = f"{number} IS NULL OR NOT isfinite({number}) OR {number} <= 0"
-    _refuse_value(con, "weight", wrong, "a positive finite number")
-    weights = _values(con, f"coalesce({number}, 1.0)").astype(float)
+    weights = _numbers(con, "weight", "isfinite({0}) AND {0} > 0", "a positive finite number", 1)
     return weights if np.any(weights != 1.0) else None
 
 
 def _shares(con: Connection) -> NDArray[np.float64]:
-    number = "try_cast(share_a AS DOUBLE)"
-    wrong = f"{number} IS NULL OR NOT {number} BETWEEN 0 AND 1"
-    _refuse_value(con, "share_a", wrong, "a number from 0 to 1")
-    return _values(con, f"coalesce({number}, 'nan'::DOUBLE)").astype(float)
+    return _numbers(con, "share_a", "{} BETWEEN 0 AND 1", "a number from 0 to 1", np.nan)
+
+
+def _numbers(
+    con: Connection, column: str, right: str, allowed: str, absent: float
+) -> NDArray[np.float64]:
+    """A column of numbers for which a condition holds; of rows that have none, `absent`."""
+    number = f"try_cast({column} AS DOUBLE)"
+    wrong = f"NOT coalesce({right.format(number)}, false)"
+    _refuse_value(con, column, wrong, allowed)
+    return _values(con, f"coalesce({number}, '{absent}'::DOUBLE)").astype(float)
 
 
 def _covariates(
     con: Connection, names: Sequence[str], table: str
 ) -> dict[str, NDArray[np.float64]]:
     """Numbers per battle: columns of the table, or features of the two responses."""
-    given = {name: _numbers(con, name) for name in _holding(con, names)}
+    given = {name: _covariate(con, name) for name in _holding(con, names)}
     rest = [name for name in names if name not in given]
     texts = len(_holding(con, RESPONSES)) == len(RESPONSES)
     if strangers := [name for name in rest if not texts or name not in FEATURES]:
@@ -447,7 +451,7 @@ def _covariates(
     return {name: given[name] for name in names}
 
 
-def _numbers(con: Connection, column: str) -> NDArray[np.float64]:
+def _covariate(con: Connection, column: str) -> NDArray[np.float64]:
     name = column_name(column)
     number = f"try_cast({name} AS DOUBLE)"
     wrong = f"{number} IS NULL OR NOT isfinite({number})"

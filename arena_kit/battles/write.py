@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles.battle import Outcome
-from arena_kit.battles.log import BattleLog, Labels, Strings
+from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.battles.log import BattleLog, Strings
 from arena_kit.battles.read import read_file
 from arena_kit.battles.readers.format import Format
 from arena_kit.battles.tabular import (
@@ -27,18 +27,9 @@ from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 Texts = Mapping[str, NDArray[Any]]
 _SPOKEN = ("language", "turns")
-#: FastChat's labels, in the order of `OUTCOMES`; arena-rank counts the last two as half a win.
-_FASTCHAT = {
-    Outcome.MODEL_A: "model_a",
-    Outcome.MODEL_B: "model_b",
-    Outcome.TIE: "tie",
-    Outcome.BOTH_BAD: "tie (bothbad)",
-}
 
 
-def write_battles(
-    path: str | Path, log: BattleLog, texts: Mapping[str, NDArray[Any]] | None = None
-) -> None:
+def write_battles(path: str | Path, log: BattleLog, texts: Texts | None = None) -> None:
     """Write a battle log as JSONL, a JSON array, CSV (each gzipped by its name) or Parquet; with
     columns of what was said in each battle, where they are given.
     """
@@ -100,30 +91,25 @@ def write_fastchat(path: str | Path, log: BattleLog, said: Texts | None = None) 
     `said`, see `spoken`), and of ours question_id and judge_model; one that no battle fills is
     left out, as is `anony`, which battles do not say.
     """
-    _refuse_weights(log)
-    _refuse_several_dimensions(log)
+    _refuse_what_is_lost(log)
     write_columns(Path(path), _columns(log, said or {}))
     return _lost(log)
 
 
 def _columns(log: BattleLog, said: Texts) -> dict[str, NDArray[Any]]:
-    names = np.array(log.models, object)
+    own = log.columns()
     columns: dict[str, Any] = {
-        "question_id": _strings(log.question_id),
-        "model_a": names[log.a],
-        "model_b": names[log.b],
-        "winner": np.array(list(_FASTCHAT.values()), object)[log.outcome],
-        "judge": _strings(log.voter),
-        "judge_model": _strings(log.judge_model),
+        "question_id": own.get("question_id"),
+        "model_a": own["model_a"],
+        "model_b": own["model_b"],
+        "winner": np.where(log.outcome == BOTH_BAD, "tie (bothbad)", own["winner"]),
+        "judge": own.get("voter"),
+        "judge_model": own.get("judge_model"),
         "tstamp": None if log.timestamp is None else _seconds(log.timestamp),
         "language": said.get("language"),
         "turn": said.get("turns"),
     }
     return {name: column for name, column in columns.items() if column is not None}
-
-
-def _strings(labels: Labels | None) -> Strings | None:
-    return None if labels is None else labels.values()
 
 
 def _seconds(moments: NDArray[np.datetime64]) -> Strings:
@@ -133,19 +119,17 @@ def _seconds(moments: NDArray[np.datetime64]) -> Strings:
     return seconds
 
 
-def _refuse_weights(log: BattleLog) -> None:
+def _refuse_what_is_lost(log: BattleLog) -> None:
+    """Refuse battles that would count otherwise in the format."""
     if n := int(np.sum(log.weights() != 1.0)):
         raise DataError(
             f"{n} of {len(log)} battles have a weight other than 1 (or are pair counts), "
             "which FastChat's format cannot hold"
         )
-
-
-def _refuse_several_dimensions(log: BattleLog) -> None:
-    if log.dimension is not None and len(log.dimension.names) > 1:
+    if log.dimension is not None and len(names := log.dimension.names) > 1:
         raise DataError(
-            f"the battles have {len(log.dimension.names)} dimensions "
-            f"({', '.join(log.dimension.names)}), which FastChat's format would mix; name one"
+            f"the battles have {len(names)} dimensions ({', '.join(names)}), which FastChat's "
+            "format would mix; name one"
         )
 
 

@@ -51,17 +51,17 @@ def rejudge(
     goes through the ledger, the forecast and the cap of any run; exit codes as for run.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.notebook.run import planned, run_notebook
+    from arena_kit.runs.notebook.run import NotebookRun, run_notebook
     from arena_kit.runs.record.record import find_root
     from arena_kit.runs.tournament.rejudge import ARTIFACT, notebook_for
 
-    given = {"judge": judge, "rejudge": "unsure" if only_unsure else "all"}
+    given = {"judge": judge, "judge.rejudge": "unsure" if only_unsure else "all"}
     given |= {"judge_model": judge_model} if judge_model else {}
     given |= {"max_cost_usd": max_cost_usd} if max_cost_usd else {}
     given |= dict(overrides)
     name, root = notebook_for(record), find_root()
     if forecast:
-        plan = planned(name, root=root, from_record=record, overrides=given)
+        plan = NotebookRun.resolve(name, root, from_record=record, overrides=given).tournament()
         cost = plan.forecast
         if as_json:
             echo_json(cost and cost.as_dict())

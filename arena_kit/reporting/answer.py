@@ -9,7 +9,7 @@ from typing import Any
 
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.reporting.board import ABOUT, Board, Dimension, Order
-from arena_kit.reporting.judge_quality import sentence as gate_line
+from arena_kit.reporting.judge_tables import sentence as gate_line
 
 FILE = "answer.json"
 #: What each notebook asks.

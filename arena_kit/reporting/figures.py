@@ -10,7 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from textwrap import fill
 from typing import Any, ParamSpec, Protocol
@@ -156,10 +156,10 @@ def models_of(ratings: Iterable[Ratings]) -> list[str]:
     return [model for rated in ratings for model in rated.models]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plot:
     """A figure with the name of its file; `alt` says in words what it shows, and `narrow` draws it
-    for a phone.
+    for a phone. The same figure has the same bytes.
     """
 
     figure: Figure
@@ -167,8 +167,22 @@ class Plot:
     alt: str
     narrow: Callable[[], Figure]
 
-    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
-        return {"image/png": base64.b64encode(_png(self.figure)).decode(), "text/plain": self.alt}
+    @cached_property
+    def png(self) -> bytes:
+        """The picture as a page shows it."""
+        return _png(self.figure)
+
+    @cached_property
+    def narrow_png(self) -> bytes:
+        """The picture as a phone shows it."""
+        return _png(self.narrow())
+
+    def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, str], dict[str, object]]:
+        pictures = {"image/png": self.png, NARROW_TYPE: self.narrow_png}
+        bundle = {kind: base64.b64encode(each).decode() for kind, each in pictures.items()}
+        width = int(self.figure.get_figwidth() * 100)
+        about: dict[str, object] = {"image/png": {"width": width, "alt": self.alt}}
+        return bundle | {"text/plain": self.alt}, about
 
 
 def plot(name: str, alt: str) -> Callable[[Callable[P, Figure]], Callable[P, Plot]]:
@@ -317,15 +331,15 @@ def save_picture(plot: Plot, path: Path, narrow: Path | None = None) -> Picture:
     """Write a plot as PNG, the same bytes for the same figure, and return it; `narrow` is the file
     of its form for a phone.
     """
-    _save(plot.figure, path)
+    _write(path, plot.png)
     if narrow is not None:
-        _save(plot.narrow(), narrow)
+        _write(narrow, plot.narrow_png)
     return Picture(path, int(plot.figure.get_figwidth() * 100), plot.alt, narrow)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def _write(path: Path, content: bytes) -> None:
     with whole_file(path) as part:
-        part.write_bytes(_png(figure))
+        part.write_bytes(content)
 
 
 def _png(figure: Figure) -> bytes:

@@ -16,7 +16,7 @@ from arena_kit.judging.quality.compared import Judged, agree, cheapest
 from arena_kit.judging.quality.dimension import DimensionQuality
 from arena_kit.judging.quality.gate import Level
 from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot, shown_name
-from arena_kit.reporting.judge_quality import rest
+from arena_kit.reporting.judge_tables import rest
 from arena_kit.reporting.tables import DASH, Table
 
 

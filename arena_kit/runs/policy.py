@@ -25,7 +25,6 @@ from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, Recorded, find_root
 from arena_kit.runs.settings.files import read_policy
 from arena_kit.runs.settings.parameters import PolicyParams, told
-from arena_kit.runs.tournament import answers
 from arena_kit.validity.formats import detail_values, earlier_of, to_dict, validity_values
 from arena_kit.validity.integrity import Integrity, LaneShare, integrity, lane_mix
 from arena_kit.validity.leaderboard import Earlier, Leaderboard
@@ -132,7 +131,7 @@ class PolicyStudy(Recorded):
             caveats=[*votes, facts["claims"]],
             facts={name: facts[name] for name in ("arena", "week", "votes", "models", "prompts")}
             | {"judge": "none: votes alone", "cost": "nothing", "policy": facts["rollout phase"]}
-            | answers.of_run(self.record),
+            | self.record.facts,
         )
 
     def facts(self) -> dict[str, str]:

@@ -26,7 +26,6 @@ from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, Recorded, find_root
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import ReviewParams
-from arena_kit.runs.tournament import answers
 from arena_kit.validity.shifts import Floats
 from arena_kit.validity.voters import VoterTests, voter_tests
 
@@ -156,7 +155,7 @@ class ReviewStudy(Recorded):
             question=QUESTIONS[MODE],
             sentences=vote_review.answer(tests, boards),
             caveats=vote_review.caveats(tests),
-            facts=facts | answers.of_run(self.record),
+            facts=facts | self.record.facts,
         )
 
     def publish(self, tests: VoterTests, boards: Boards) -> Record:

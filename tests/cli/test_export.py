@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, PlacementStudy, PolicyStudy, Study, write_battles
-from tests.samples import SMALL, call, log_of, season, won
+from arena_kit import BattleLog, BradleyTerry, PlacementStudy, PolicyStudy, write_battles
+from tests.samples import SMALL, call, log_of, record_of, season, won
 
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 _MODEL = {
@@ -249,7 +249,7 @@ def test_a_tournament_record_names_its_judge_and_rubric(workspace: Path, tmp_pat
     """Each dimension's result has the judge and the rubric's own text; the table has Bradley–Terry
     and Elo at every K, with the evidence interval.
     """
-    record = Study.open("pilot", **SMALL).save().path
+    record = record_of("pilot", **SMALL).path
     out = tmp_path / "out"
     done = export(record, "--to", "every-eval-ever", "--out", out, *PUBLISHED)
     assert done.exit_code == 0, done.stderr
@@ -355,7 +355,7 @@ def test_a_policy_record_gives_its_board(workspace: Path, tmp_path: Path) -> Non
 
 def test_battles_of_a_record(workspace: Path, tmp_path: Path) -> None:
     """`--to fastchat` needs one dimension of a record, and says what became of inconsistency."""
-    record = Study.open("pilot", **SMALL).save().path
+    record = record_of("pilot", **SMALL).path
     out = tmp_path / "b.parquet"
     mixed = export(record, "--to", "fastchat", "--out", out)
     assert mixed.exit_code == 2

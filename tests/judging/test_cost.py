@@ -40,6 +40,7 @@ from tests.samples import (
     TWO_RUBRICS,
     batch_judge,
     options,
+    plan_of,
 )
 
 SONNET = Price(
@@ -446,7 +447,7 @@ def small_plan(emulator: Emulator, **changes: Any) -> Plan:
         "limit_pairs": 2,
         "preflight": False,
     }
-    return Plan.read("pilot", shared | changes)
+    return plan_of("pilot", **shared | changes)
 
 
 def judged(plan: Plan, run: str) -> None:

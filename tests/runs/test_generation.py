@@ -22,10 +22,9 @@ from arena_kit.judging.asking.cost import CostError
 from arena_kit.runs.record.record import Record, open_record
 from arena_kit.runs.tournament import generate as generation
 from arena_kit.runs.tournament.generate import Generation
-from arena_kit.runs.tournament.plan import Plan
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.errors import ApiError
-from tests.samples import KEY, sizes
+from tests.samples import KEY, plan_of, sizes
 
 N = 6
 TOURNAMENT = "params/small.yaml"
@@ -216,7 +215,7 @@ def test_all_entrants_are_filled_unless_some_are_named(arena: Arena) -> None:
     assert sizes(arena.emulator) == [N, N]
     other = arena.root / "responses" / "responses_terse.jsonl"
     assert {row["entrant_id"] for row in arena.rows(other)} == {"terse"}
-    plan = Plan.read("pilot", {"tournament": TOURNAMENT})
+    plan = plan_of("pilot", tournament=TOURNAMENT)
     assert len(plan.responses) == 2 * N
 
 
@@ -425,14 +424,14 @@ def test_a_changed_definition_is_asked_anew(arena: Arena) -> None:
 def test_a_stale_file_is_refused_by_judging(arena: Arena) -> None:
     """A run refuses responses that the present definition did not make, and says what to do."""
     arena.generate(entrants=[])
-    Plan.read("pilot", {"tournament": TOURNAMENT})
+    plan_of("pilot", tournament=TOURNAMENT)
     arena.define(max_tokens=500)
     with pytest.raises(
         DataError, match=r"responses_plain.jsonl: .* not made by plain's present definition; run"
     ):
-        Plan.read("pilot", {"tournament": TOURNAMENT})
+        plan_of("pilot", tournament=TOURNAMENT)
     arena.generate()
-    Plan.read("pilot", {"tournament": TOURNAMENT})
+    plan_of("pilot", tournament=TOURNAMENT)
 
 
 def test_a_file_made_elsewhere_is_refused(arena: Arena) -> None:
@@ -447,7 +446,7 @@ def test_a_file_made_elsewhere_is_refused(arena: Arena) -> None:
     assert arena.file.read_text() == line
     assert arena.asked() == 0
     with pytest.raises(DataError, match="was not made by plain's present definition"):
-        Plan.read("pilot", {"tournament": TOURNAMENT})
+        plan_of("pilot", tournament=TOURNAMENT)
 
 
 def test_the_record_names_the_definition(arena: Arena) -> None:

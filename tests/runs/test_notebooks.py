@@ -19,15 +19,18 @@ import yaml
 from click.testing import CliRunner, Result
 from papermill.cli import papermill
 
-from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.runs.notebook import kernel
 from arena_kit.runs.notebook import run as notebooks
 from arena_kit.runs.record.compare import compare_records
 from arena_kit.runs.record.record import Record
-from tests.samples import SMALL, TOURNAMENT_ARTIFACTS, copy_workspace, report_of, without_report
+from tests.samples import (
+    TOURNAMENT_ARTIFACTS,
+    copy_workspace,
+    without_report,
+)
 
-TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "n_perms", "20")
+TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "elo.n_perms", "20")
 
 
 def arena_kit(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -98,8 +101,8 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     }
     manifest = json.loads((record / "manifest.json").read_text())
     assert manifest["status"] == "finished"
-    assert manifest["parameters"]["n_perms"] == 20
-    assert manifest["parameters"]["seed"] == -1, "parameters that were not given stand there too"
+    assert manifest["parameters"]["overrides"] == {"elo.n_perms": 20}
+    assert manifest["parameters"]["seed"] == 0, "parameters that were not given stand there too"
     text = (record / "report.html").read_text()
     assert "<script" not in text
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
@@ -136,7 +139,7 @@ def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.Monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(notebooks, "export_report", full)
-    done = here("run", "pilot", "-p", "limit_pairs", "2", "-p", "n_perms", "20", cwd=workspace)
+    done = here("run", "pilot", "-p", "limit_pairs", "2", "-p", "elo.n_perms", "20", cwd=workspace)
     assert done.exit_code == 1
     assert "No space left on device" in done.stderr
     assert f"go on with: arena-kit resume {record_of(done)}" in done.stderr
@@ -156,8 +159,9 @@ def test_json(home: Path, noisy: Result) -> None:
             ["run", "nonsense"],
             "no notebook 'nonsense'; known: adaptive, headline, judge_report, k_sweep",
         ),
-        (["run", "pilot", "-p", "n_prems", "5"], "unknown parameter 'n_prems'.*n_perms"),
-        (["run", "pilot", "-p", "n_perms", "-5"], "n_perms: .*greater than or equal to 0"),
+        (["run", "pilot", "-p", "n_prems", "5"], "unknown parameter 'n_prems'.*overrides"),
+        (["run", "pilot", "-p", "elo.n_perms", "-5"], "elo: n_perms must be 1 to 1,000,000"),
+        (["run", "pilot", "-p", "judge.address", "x"], "unknown key 'judge.address'; allowed"),
         (["run", "pilot", "--params", "missing.yaml"], "missing.yaml: no such file"),
     ],
 )
@@ -193,7 +197,7 @@ def test_plain_papermill(workspace: Path) -> None:
     """Bare papermill with a params file works as written and leaves a finished record."""
     without_report(workspace)
     words = ["notebooks/pilot.ipynb", "out.ipynb", "-f", "params/pilot.yaml"]
-    words += ["-p", "n_perms", "20", "-p", "limit_pairs", "6"]
+    words += ["-p", "limit_pairs", "6"]
     done = CliRunner().invoke(papermill, words)
     assert done.exit_code == 0, done.output
     (record,) = (workspace / "runs").iterdir()
@@ -203,7 +207,7 @@ def test_plain_papermill(workspace: Path) -> None:
 
 def test_session_that_ends_early(workspace: Path) -> None:
     """A notebook session that ends before saving leaves a failed record, not a running one."""
-    code = "from arena_kit import Study; Study.open('pilot', limit_pairs=2)"
+    code = "import arena_kit as ak; judgments = ak.judge(ak.read_plan('pilot', limit_pairs=2))"
     subprocess.run([sys.executable, "-c", code], cwd=workspace, check=True, timeout=60)
     (record,) = (workspace / "runs").iterdir()
     manifest = json.loads((record / "manifest.json").read_text())
@@ -220,23 +224,13 @@ def test_compare(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     assert found.n_shared == 2 * 6 * (6 + 9 + 9)
     assert found.flips
     assert any(delta.change for delta in found.deltas)
-    done = CliRunner().invoke(main, ["compare", str(first), str(second)])
+    done = CliRunner().invoke(main, ["runs", "compare", str(first), str(second)])
     assert done.exit_code == 0, done.stderr
     assert "tournament.judge.baseline.noise" in done.stdout
     assert f"{len(found.flips)} of {found.n_shared} shared" in done.stdout
-    same = CliRunner().invoke(main, ["compare", str(first), str(first)])
+    same = CliRunner().invoke(main, ["runs", "compare", str(first), str(first)])
     assert "no difference" in same.stdout
     assert "0 of" in same.stdout
-
-
-def test_sweep_without_ratings(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`k_sweep` on a judge that only ties says that there is no order to ask about."""
-    path = workspace / "params" / "tournament.yaml"
-    path.write_text(path.read_text().replace("tie_margin: 0.02", "tie_margin: 100"))
-    report = report_of("k_sweep", workspace, **SMALL)
-    capsys.readouterr()
-    show_board(report.parent)
-    assert "not rated" in capsys.readouterr().out
 
 
 def test_report_is_clean(pilot: subprocess.CompletedProcess[str]) -> None:
@@ -301,7 +295,7 @@ def test_a_full_disk_names_the_way_to_go_on(workspace: Path) -> None:
     python = shlex.quote(sys.executable)
     script = f"""
         mount -t tmpfs -o size=100k tmpfs runs || exit 99
-        {python} -m arena_kit run pilot -p limit_pairs 6 -p n_perms 20
+        {python} -m arena_kit run pilot -p limit_pairs 6 -p elo.n_perms 20
         echo "run: $?"
         mount -o remount,size=50m runs
         {python} -m arena_kit resume runs/pilot_*

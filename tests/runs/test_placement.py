@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arena_kit.cli.board import show_board
 from click.testing import CliRunner, Result
 
 from arena_kit import (
@@ -24,19 +25,17 @@ from arena_kit import (
     DataError,
     PlacementStudy,
     RatingError,
-    Study,
     placement,
     read_battles,
     write_battles,
 )
-from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
 from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import PlacementParams
 from tests import naive
-from tests.samples import HOSTILE, SMALL, copy_workspace, jsonl
+from tests.samples import HOSTILE, SMALL, copy_workspace, jsonl, record_of
 
 ARTIFACTS = ("battles.jsonl", "elo_ratings.json", "bootstrap_ratings.csv", "placement.json")
 SKILL = {"ash": 1120.0, "box": 1040.0, "elm": 960.0, "fig": 880.0, "gum": 1000.0}
@@ -413,7 +412,7 @@ def test_a_record_as_judged(home: Path) -> None:
     at a time, and several are refused with their names.
     """
     with chdir(home):
-        tournament = Study.open("pilot", **SMALL | {"run_dir": "runs/tournament"}).save().path
+        tournament = record_of("pilot", **SMALL | {"run_dir": "runs/tournament"}).path
     sample = {
         "model": "dogwood",
         "human": "sample/arena/simulated_votes.csv.gz",

@@ -21,7 +21,7 @@ import yaml
 from arena_kit.cli.board import show_board
 from click.testing import CliRunner
 
-from arena_kit import DataError, PlacementStudy, Study, placement, read_battles
+from arena_kit import DataError, PlacementStudy, placement, read_battles
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
@@ -31,7 +31,7 @@ from arena_kit.judging.judges.base import PausedError
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from tests.emulator import Emulator, Fault, Reply
-from tests.samples import KEY, edited, jsonl, verdict
+from tests.samples import KEY, edited, jsonl, judgments_of, verdict
 
 ARENA = "sample/arena/simulated_texts.jsonl.gz"
 LEDGER = Path(".arena_kit") / "verdicts.sqlite"
@@ -549,7 +549,7 @@ def test_only_one_entrant(workspace: Path) -> None:
     """`only_entrant` judges only pairs with it: half of all pairs among four, in the forecast,
     the facts and the record; a stranger is refused.
     """
-    study = Study.open("pilot", only_entrant="dogwood", n_perms=20,
+    study = judgments_of("pilot", only_entrant="dogwood", n_perms=20,
                        strata={"open_recall": 4, "curated": 2})  # fmt: skip
     pairs = study.plan.pairing.pairs
     assert len(pairs) == 3 * (4 + 6 + 6)
@@ -564,4 +564,4 @@ def test_only_one_entrant(workspace: Path) -> None:
     )
     assert some * 2 == whole
     with pytest.raises(DataError, match="only_entrant 'oak' does not compete; entrants: aspen"):
-        Study.open("pilot", only_entrant="oak")
+        judgments_of("pilot", only_entrant="oak")

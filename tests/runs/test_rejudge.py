@@ -10,16 +10,24 @@ from typing import Any
 
 import pytest
 
-from arena_kit import AdaptiveStudy, DataError, Study, read_battles
+from arena_kit import DataError, Judgments, read_battles
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Margin, Slot, Status, Verdict
 from arena_kit.judging.verdicts.settle import presentations as both_orders
 from arena_kit.judging.verdicts.settle import settle
 from arena_kit.runs.record.inputs import replay_parameters
-from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.rejudge import changes, unsure
 from tests.emulator import Emulator
-from tests.samples import call, copy_workspace, edited, jsonl, without_report
+from tests.samples import (
+    call,
+    copy_workspace,
+    edited,
+    jsonl,
+    judgments_of,
+    published,
+    record_of,
+    without_report,
+)
 
 TINY = {"strata": {"open_recall": 3, "vignette": 3, "curated": 3}, "n_perms": 10}
 PAID = {
@@ -38,13 +46,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     root = copy_workspace(tmp_path_factory.mktemp("rejudge") / "workspace")
     edited(root, judge__anthropic__per_minute=100_000)
-    without_report(root, shown="study.answer()")
+    without_report(root, shown="ak.answer(board, judgments)")
     with chdir(root):
-        Study.open("pilot", **TINY, run_dir="runs/first").save()
-        Study.open("pilot", **TINY, inputs="hashes", run_dir="runs/hashed").save()
-        AdaptiveStudy.open("adaptive", **TINY, max_rounds=1, run_dir="runs/adaptive").save()
+        record_of("pilot", **TINY, run_dir="runs/first")
+        record_of("pilot", **TINY, inputs="hashes", run_dir="runs/hashed")
+        record_of("adaptive", **TINY, max_rounds=1, run_dir="runs/adaptive")
         edited(root, judge__baseline__noise=0.4)
-        Study.open("pilot", **TINY, run_dir="runs/noisy").save()
+        record_of("pilot", **TINY, run_dir="runs/noisy")
         edited(root, judge__baseline__noise=0.06)
     return root
 
@@ -63,9 +71,8 @@ def service(monkeypatch: pytest.MonkeyPatch, emulator: Emulator) -> Emulator:
     return emulator
 
 
-def again(record: Path, which: str = "all", **changes: Any) -> Study:
-    given = replay_parameters(record) | {"rejudge": which} | changes
-    return Study.open("pilot", **{k: v for k, v in given.items() if k in RunParams.model_fields})
+def again(record: Path, which: str = "all", **changes: Any) -> Judgments:
+    return judgments_of("pilot", **replay_parameters(record) | {"rejudge": which} | changes)
 
 
 def presentations(record: Path) -> set[tuple[str, ...]]:
@@ -79,7 +86,7 @@ def presentations(record: Path) -> set[tuple[str, ...]]:
 
 def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: Emulator) -> None:
     """The new record has the same presentations, each billed once, and says what changed."""
-    record = again(first, **PAID, max_cost_usd=5).save().path
+    record = published(again(first, **PAID, max_cost_usd=5)).path
     assert presentations(record) == presentations(first)
     assert len(service.billing.rows) == len(presentations(first))
     told = json.loads((record / "rejudge.json").read_text())
@@ -110,7 +117,7 @@ def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
     study = again(first, "unsure", **PAID, max_cost_usd=5)
     unsure = {b.battle_id for b in read_battles(first / "battles.jsonl").to_battles()
               if b.inconsistent}  # fmt: skip
-    record = study.save().path
+    record = published(study).path
     assert {pair.pair_id for pair in study.plan.asked} == unsure
     assert len(service.billing.rows) == 2 * len(unsure) > 0
     battles = list(read_battles(record / "battles.jsonl").to_battles())
@@ -122,13 +129,13 @@ def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
     assert told["unsure"] == {"the orders disagree": len(unsure)}
     asked = sum(each["agreed"] + each["flipped"] for each in told["dimensions"].values())
     assert asked == 2 * len(unsure)
-    assert "of which baseline/lexical-v1 was unsure" in study.facts()["judged again"]
+    assert "of which baseline/lexical-v1 was unsure" in study.plan.facts["judged again"]
 
 
 def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> None:
     """Of two pairs asked a second time, one with a winner then names the other entrant."""
-    study = Study.open("pilot", **TINY, limit_pairs=4, repeats=4)
-    record = study.save().path
+    study = judgments_of("pilot", **TINY, limit_pairs=4, repeats=4)
+    record = published(study).path
     file = record / "repeats.jsonl"
     pair = next(j.pair for j in study.repeats if j.winner)
     lines = jsonl(file)
@@ -169,7 +176,7 @@ def test_the_pairs_of_an_adaptive_run_are_those_that_it_chose(first: Path) -> No
             for sides in ((p.entrant_a, p.entrant_b), (p.entrant_b, p.entrant_a))}  # fmt: skip
     assert both == presentations(adaptive)
     assert len(both) < len(presentations(first))
-    study.save()
+    published(study)
 
 
 def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
@@ -193,11 +200,11 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
 
 def test_a_record_that_was_judged_again_is_a_record_like_any_other(first: Path) -> None:
     """It is repeated, and judged again in its turn."""
-    second = again(first, judge="baseline", limit_pairs=2).save().path
-    repeated = again(second, "").save().path
+    second = published(again(first, judge="baseline", limit_pairs=2)).path
+    repeated = published(again(second, "")).path
     assert (repeated / "battles.jsonl").read_text() == (second / "battles.jsonl").read_text()
     assert not (repeated / "rejudge.json").exists()
-    third = again(second, judge="baseline").save().path
+    third = published(again(second, judge="baseline")).path
     told = json.loads((third / "rejudge.json").read_text())
     assert told["before"]["record"] == str(second)
     assert presentations(third) == presentations(second)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from arena_kit import PlacementStudy, PolicyStudy, Study
+from arena_kit import PlacementStudy, PolicyStudy
 from arena_kit.files import read_yaml
 from arena_kit.site.build import build_site
 from arena_kit.site.overview import records_in
 from tests.browser import Browser
-from tests.samples import SMALL, copy_workspace
+from tests.samples import SMALL, copy_workspace, record_of
 from tests.site.handmade import Handmade
 
 
@@ -30,7 +30,7 @@ def workspace_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with a record of every kind, and one that cannot be read."""
     root = copy_workspace(tmp_path_factory.mktemp("site") / "workspace")
     with chdir(root):
-        Study.open("pilot", **SMALL, run_dir="runs/pilot").save()
+        record_of("pilot", **SMALL, run_dir="runs/pilot")
         arena = read_yaml(root / "params" / "placement_arena.yaml")
         few = {"n_battles": 40, "n_shared": 60, "soft": False, "n_bootstraps": 100}
         PlacementStudy.open(**arena | few | {"run_dir": "runs/placed"}).save()

@@ -66,8 +66,7 @@ _FLIPPED = "winner = 'tie (inconsistent)'"
 
 ARENAS = (
     Format(
-        name="fastchat",
-        title="FastChat clean_battle",
+        "fastchat", "FastChat clean_battle",
         needs=_CLEAN,
         also=("language",),
         battles=_VOTES,
@@ -75,8 +74,7 @@ ARENAS = (
         left_out=_NAMES_SHOWN,
     ),
     Format(
-        name="fastchat-conversations",
-        title="Chatbot Arena conversations",
+        "fastchat-conversations", "Chatbot Arena conversations",
         needs=(*_CLEAN, "question_id", "conversation_a", "conversation_b"),
         also=("language",),
         battles=_VOTES | same("question_id"),
@@ -84,11 +82,9 @@ ARENAS = (
         left_out=_NAMES_SHOWN,
     ),
     Format(
-        name="lmarena-55k",
-        title="LMArena human preference 55k",
+        "lmarena-55k", "LMArena human preference 55k",
         needs=("id", "model_a", "model_b", *_LISTS, *_ONE_HOT),
-        battles={
-            **_SIDES,
+        battles=_SIDES | {
             "battle_id": "id",
             "winner": f"CASE 1 WHEN {_NUMBERS[0]} THEN 'model_a' "
             f"WHEN {_NUMBERS[1]} THEN 'model_b' ELSE 'tie' END",
@@ -104,8 +100,7 @@ ARENAS = (
         note="votes that both were bad count as ties here, for the file has no name of their own",
     ),
     Format(
-        name="lmarena-100k",
-        title="LMArena human preference 100k",
+        "lmarena-100k", "LMArena human preference 100k",
         needs=("question_id", *_TALKS, "tstamp", "judge_hash"),
         also=("language", "anony"),
         battles=_VOTES | same("question_id") | {"voter": "judge_hash"},
@@ -113,32 +108,23 @@ ARENAS = (
         left_out=_NAMES_SHOWN,
     ),
     Format(
-        name="lmarena-140k",
-        title="LMArena human preference 140k",
+        "lmarena-140k", "LMArena human preference 140k",
         needs=("id", *_TALKS, "full_conversation", "evaluation_order"),
         also=("evaluation_session_id", "language", "timestamp"),
-        battles={
-            **_SIDES,
-            **same("winner", "timestamp"),
-            "battle_id": "id",
-            "session": "evaluation_session_id",
-        },
+        battles=_SIDES | same("winner", "timestamp")
+        | {"battle_id": "id", "session": "evaluation_session_id"},
         texts=_SPOKEN | {"turns": "json_array_length(full_conversation)"},
     ),
     Format(
-        name="comparia",
-        title="compar:IA votes",
+        "comparia", "compar:IA votes",
         needs=("id", "timestamp", "model_a_name", "model_b_name", "chosen_model_name",
                "both_equal"),
         also=("conversation_a", "conversation_b"),
         battles={
-            "model_a": "model_a_name",
-            "model_b": "model_b_name",
+            "model_a": "model_a_name", "model_b": "model_b_name", "battle_id": "id",
             "winner": f"CASE WHEN {_EQUAL} THEN 'tie' WHEN chosen_model_name = model_a_name "
             "THEN 'model_a' ELSE 'model_b' END",
-            "battle_id": "id",
-            "timestamp": "timestamp",
-            "source": "'human'",
+            "timestamp": "timestamp", "source": "'human'",
         },
         texts=_CONVERSATIONS,
         refused={
@@ -154,12 +140,10 @@ ARENAS = (
         },
     ),
     Format(
-        name="mt-bench-votes",
-        title="MT-bench votes",
+        "mt-bench-votes", "MT-bench votes",
         needs=("question_id", "model_a", "model_b", "winner", "judge", "turn"),
         also=("conversation_a", "conversation_b"),
-        battles={
-            **same("model_a", "model_b", "question_id"),
+        battles=same("model_a", "model_b", "question_id") | {
             "winner": f"CASE WHEN {_FLIPPED} THEN 'tie' ELSE winner END",
             "inconsistent": _FLIPPED,
             "source": f"CASE WHEN {_BY_JUDGE} THEN 'llm-judge' WHEN {_BY_PERSON} THEN 'human' END",

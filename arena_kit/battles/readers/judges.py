@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from arena_kit.battles.readers.format import Expressions, Format, same
+from arena_kit.battles.readers.format import Format, outcome_of, same
 from arena_kit.battles.readers.tables import BY_SCORE, PAIRS_BY_SCORE, pairs_of_scores
 
 
-def _settled(first: str, second: str, names: Expressions) -> Expressions:
+def _settled(first: str, second: str, names: dict[str, str]) -> dict[str, str]:
     """The outcome of two games, each an expression: the winner that both name, a tie where both
     do, and else a tie that is inconsistent. `names` are the games' words for our outcomes.
     """
@@ -17,7 +17,7 @@ def _settled(first: str, second: str, names: Expressions) -> Expressions:
     }
 
 
-def _unknown_verdict(words: tuple[str, ...], *games: str) -> Expressions:
+def _unknown_verdict(words: tuple[str, ...], *games: str) -> dict[str, str]:
     """The sentence on a game that ended in none of these words, and its condition."""
     allowed = ", ".join(f"'{word}'" for word in words)
     return {
@@ -77,45 +77,36 @@ _PANEL = (
 
 JUDGES = (
     Format(
-        name="mt-bench-pairs",
-        title="MT-bench pair judgments",
+        "mt-bench-pairs", "MT-bench pair judgments",
         needs=("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge"),
         also=("turn", "tstamp"),
-        battles={
-            "model_a": "model_1",
-            "model_b": "model_2",
-            **_settled("g1_winner", "g2_winner", _GAMES),
-            "question_id": "question_id",
-            "judge_model": _JUDGE,
-            "timestamp": "tstamp",
-            **_BY_JUDGE,
+        battles=_settled("g1_winner", "g2_winner", _GAMES) | _BY_JUDGE | {
+            "model_a": "model_1", "model_b": "model_2", "question_id": "question_id",
+            "judge_model": _JUDGE, "timestamp": "tstamp",
         },
         texts={"turns": "turn"},
         refused=_unknown_verdict((*_GAMES, "error"), "g1_winner", "g2_winner"),
         left_out={"judgments with an error": "'error' IN (g1_winner, g2_winner)"},
     ),
     Format(
-        name="mt-bench-grades",
-        title="MT-bench grades of single answers",
+        "mt-bench-grades", "MT-bench grades of single answers",
         needs=("question_id", "model", "score", "judge", "turn"),
-        battles={**PAIRS_BY_SCORE, "judge_model": _JUDGE, **_BY_JUDGE},
+        battles=PAIRS_BY_SCORE | _BY_JUDGE | {"judge_model": _JUDGE},
         rows=pairs_of_scores("judge", "turn"),
         left_out=_NO_GRADE,
         **BY_SCORE,
     ),
     Format(
-        name="evalscope",
-        title="evalscope arena reviews",
+        "evalscope", "evalscope arena reviews",
         needs=("model_a", "model_b", "win_1", "win_2", "question_id", "tstamp"),
         also=("question", "language"),
-        battles={**_REVIEWS, **_settled("win_1", "win_2", _WINS)},
+        battles=_REVIEWS | _settled("win_1", "win_2", _WINS),
         texts=_REVIEWED,
         refused=_unknown_verdict(_WIN_WORDS, "win_1", "win_2"),
         left_out={"reviews without a verdict": "'unknown' IN (win_1, win_2)"},
     ),
     Format(
-        name="evalscope-one-order",
-        title="evalscope arena reviews in one order",
+        "evalscope-one-order", "evalscope arena reviews in one order",
         needs=("model_a", "model_b", "win", "question_id", "tstamp"),
         also=("question", "language"),
         battles=_REVIEWS | {"winner": "CASE win WHEN 'tie_both_bad' THEN 'both_bad' ELSE win END"},
@@ -125,30 +116,23 @@ JUDGES = (
         note="each pair was judged in one order only, so what a judge gives for a place is in it",
     ),
     Format(
-        name="evalscope-grades",
-        title="evalscope arena grades of single answers",
+        "evalscope-grades", "evalscope arena grades of single answers",
         needs=("question_id", "model", "score", "review_text", "tstamp"),
-        battles={**PAIRS_BY_SCORE, **_BY_JUDGE},
+        battles=PAIRS_BY_SCORE | _BY_JUDGE,
         rows=pairs_of_scores(),
         left_out=_NO_GRADE,
         **BY_SCORE,
     ),
     Format(
-        name="arena-hard",
-        title="Arena-Hard judgments",
+        "arena-hard", "Arena-Hard judgments",
         needs=("uid", "judge", "model", "baseline", "games"),
         also=("category",),
-        battles={
-            "model_a": "model",
-            "model_b": "baseline",
+        battles=_BY_JUDGE | {
+            "model_a": "model", "model_b": "baseline", "question_id": "uid",
+            "dimension": "category", "judge_model": "judge", "inconsistent": _CONTRADICTING,
             "winner": f"CASE WHEN {_CONTRADICTING} THEN 'tie' WHEN {_SHARE} > 0.5 THEN 'model_a' "
             f"WHEN {_SHARE} < 0.5 THEN 'model_b' ELSE 'tie' END",
             "share_a": f"CASE WHEN {_SHARE} NOT IN (0, 0.5, 1) THEN {_SHARE} END",
-            "inconsistent": _CONTRADICTING,
-            "question_id": "uid",
-            "dimension": "category",
-            "judge_model": "judge",
-            **_BY_JUDGE,
         },
         rows=f"(SELECT rowid AS judgment, scores[1] AS first, scores[2] AS second, * "
         f"FROM (SELECT rowid, {_SCORES} AS scores, * FROM file))",
@@ -164,19 +148,15 @@ JUDGES = (
         "times, as Arena-Hard counts it; games that name different winners are inconsistent",
     ),
     Format(
-        name="alpaca-eval",
-        title="AlpacaEval annotations",
+        "alpaca-eval", "AlpacaEval annotations",
         needs=("instruction", "generator_1", "generator_2", "preference"),
         also=("output_1", "output_2", "annotator"),
-        battles={
-            "model_a": "generator_1",
-            "model_b": "generator_2",
+        battles=_BY_JUDGE | {
+            "model_a": "generator_1", "model_b": "generator_2", "judge_model": "annotator",
             "winner": f"CASE WHEN {_PREFERENCE} < 1.5 THEN 'model_a' "
             f"WHEN {_PREFERENCE} > 1.5 THEN 'model_b' ELSE 'tie' END",
             "share_a": f"CASE WHEN {_PREFERENCE} NOT IN (1, 1.5, 2) THEN 2 - {_PREFERENCE} END",
             "question_id": "left(md5(instruction), 16)",
-            "judge_model": "annotator",
-            **_BY_JUDGE,
         },
         texts={"prompt": "instruction", "response_a": "output_1", "response_b": "output_2"},
         refused={
@@ -187,26 +167,21 @@ JUDGES = (
         note="a question is known by its text",
     ),
     Format(
-        name="orq-arena",
-        title="orq-arena battles",
+        "orq-arena", "orq-arena battles",
         needs=("prompt_hash", "model_a", "model_b", "judge_votes", "majority_verdict"),
         also=("model_a_id", "model_b_id", "winner", "error", "timestamp", "prompt_text",
               "response_a", "response_b"),
-        battles={
+        battles=same("timestamp") | _BY_JUDGE | {
             "model_a": "coalesce(nullif(model_a_id, ''), model_a)",
             "model_b": "coalesce(nullif(model_b_id, ''), model_b)",
-            "winner": "CASE majority_verdict WHEN 'A' THEN 'model_a' WHEN 'B' THEN 'model_b' "
-            "ELSE 'tie' END",
+            "winner": outcome_of("majority_verdict", model_a="A", model_b="B"),
             "inconsistent": "majority_verdict = 'inconclusive'",
             "question_id": "prompt_hash",
             "judge_model": f"array_to_string(list_sort(list_transform({_PANEL}, "
             "lambda vote: vote->>'$.model')), ', ')",
-            "timestamp": "timestamp",
-            **_BY_JUDGE,
         },
         texts=same("response_a", "response_b") | {"prompt": "prompt_text"},
-        refused={
-            **_unknown_verdict(("A", "B", "tie", "inconclusive"), "majority_verdict"),
+        refused=_unknown_verdict(("A", "B", "tie", "inconclusive"), "majority_verdict") | {
             "judge_votes is not a list": "json_type(CASE WHEN json_valid(judge_votes) "
             "THEN judge_votes END) IS DISTINCT FROM 'ARRAY'",
         },

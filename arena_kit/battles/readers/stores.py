@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from arena_kit.battles.readers.format import Format, same
+from arena_kit.battles.readers.format import Format, outcome_of, same
 from arena_kit.battles.tabular import query_columns
 
 # Open WebUI: one model's answer rated up or down beside others' answers
@@ -27,55 +27,42 @@ _OTHER = (
 
 #: A row per vote of AutoArena, with names and texts in place of ids.
 _HEAD_TO_HEADS = """
-SELECT head_to_head.id AS vote, first.name AS name_a, second.name AS name_b, winner,
-       judge_type, judge.name AS judge_name, head_to_head.created AS created,
-       a.prompt AS prompt, a.response AS response_a, b.response AS response_b
+SELECT head_to_head.id AS vote, first.name AS name_a, second.name AS name_b, winner, judge_type,
+       judge.name AS judge_name, head_to_head.created AS created, a.prompt AS prompt,
+       a.response AS response_a, b.response AS response_b
 FROM head_to_head
-JOIN response AS a ON a.id = response_a_id
-JOIN response AS b ON b.id = response_b_id
-JOIN model AS first ON first.id = a.model_id
-JOIN model AS second ON second.id = b.model_id
+JOIN response AS a ON a.id = response_a_id JOIN model AS first ON first.id = a.model_id
+JOIN response AS b ON b.id = response_b_id JOIN model AS second ON second.id = b.model_id
 JOIN judge ON judge.id = judge_id
 ORDER BY head_to_head.id
 """
 _BY_PERSON = "judge_type = 'human'"
 
-#: A row per vote of our own store with its ticket.
+#: A row per vote of our own store with its ticket. The last line on a target is whether it is
+#: removed: SQLite takes `undone` from the row of the maximum.
 _VOTES = """
-WITH removed AS (
-    SELECT kind, target FROM removals AS line
-    WHERE NOT undone AND number = (
-        SELECT max(number) FROM removals WHERE kind = line.kind AND target = line.target
-    )
-)
+WITH lines AS (SELECT kind || ' ' || target AS target, undone, max(number) FROM removals GROUP BY 1)
 SELECT votes.ticket AS ticket, model_a, model_b, choice, prompt AS question, dimension,
        votes.session AS session, votes.voter AS voter, lane,
        strftime('%Y-%m-%dT%H:%M:%S', cast_at / 1000000, 'unixepoch')
        || printf('.%06dZ', cast_at % 1000000) AS cast_at,
-       EXISTS (
-           SELECT 1 FROM removed
-           WHERE (kind = 'voter' AND target = votes.voter)
-              OR (kind = 'session' AND target = votes.session)
-              OR (kind = 'vote' AND target = votes.ticket)
-       ) AS is_removed
+       EXISTS (SELECT 1 FROM lines WHERE NOT undone AND target IN (
+           'voter ' || votes.voter, 'session ' || votes.session, 'vote ' || votes.ticket
+       )) AS is_removed
 FROM votes JOIN tickets ON tickets.ticket = votes.ticket
 ORDER BY votes.number
 """
 
 STORES = (
     Format(
-        name="open-webui",
-        title="Open WebUI feedback",
+        "open-webui", "Open WebUI feedback",
         needs=("type", "data", "meta", "user_id", "created_at"),
         also=("snapshot",),
         battles={
-            "model_a": _MODEL,
-            "model_b": "sibling",
+            "model_a": _MODEL, "model_b": "sibling", "voter": "user_id",
             "winner": f"CASE {_RATING} WHEN '1' THEN 'model_a' ELSE 'model_b' END",
             "question_id": "meta->>'$.chat_id'",
-            "voter": "user_id",
-            "timestamp": "created_at",
-            "source": "'human'",
+            "timestamp": "created_at", "source": "'human'",
         },
         texts={
             "prompt": f"{_ASKED}->>'$.content'",
@@ -98,39 +85,30 @@ STORES = (
         "WebUI counts them; the prompt has no id, so a chat counts as one question",
     ),
     Format(
-        name="autoarena",
-        title="AutoArena project",
+        "autoarena", "AutoArena project",
         needs=("head_to_head", "response", "model"),
         also=("vote", "name_a", "name_b", "winner", "judge_type", "judge_name", "created",
               "prompt", "response_a", "response_b"),
         battles={
-            "model_a": "name_a",
-            "model_b": "name_b",
-            "winner": "CASE winner WHEN 'A' THEN 'model_a' WHEN 'B' THEN 'model_b' "
-            "WHEN '-' THEN 'tie' ELSE winner END",
+            "model_a": "name_a", "model_b": "name_b", "battle_id": "vote", "timestamp": "created",
+            "winner": outcome_of("winner", "winner", model_a="A", model_b="B", tie="-"),
             "question_id": "left(md5(prompt), 16)",
-            "battle_id": "vote",
             "source": f"CASE WHEN {_BY_PERSON} THEN 'human' ELSE 'llm-judge' END",
             "judge_model": f"CASE WHEN NOT {_BY_PERSON} THEN judge_name END",
-            "timestamp": "created",
         },
         texts=same("prompt", "response_a", "response_b"),
         load=partial(query_columns, query=_HEAD_TO_HEADS),
         note="a question is known by its text; people are one judge, not told apart",
     ),
     Format(
-        name="vote-store",
-        title="vote store of arena-kit",
+        "vote-store", "vote store of arena-kit",
         needs=("arena", "tickets", "votes", "voters", "removals"),
         also=("ticket", "model_a", "model_b", "choice", "question", "dimension", "session",
               "voter", "lane", "cast_at", "is_removed"),
-        battles={
-            **same("model_a", "model_b", "dimension", "session", "voter", "lane"),
-            "winner": "CASE choice WHEN 'A' THEN 'model_a' WHEN 'B' THEN 'model_b' "
-            "WHEN 'TIE' THEN 'tie' WHEN 'BOTH_BAD' THEN 'both_bad' ELSE choice END",
-            "question_id": "question",
-            "battle_id": "ticket",
-            "timestamp": "cast_at",
+        battles=same("model_a", "model_b", "dimension", "session", "voter", "lane") | {
+            "winner": outcome_of("choice", "choice", model_a="A", model_b="B", tie="TIE",
+                                 both_bad="BOTH_BAD"),
+            "question_id": "question", "battle_id": "ticket", "timestamp": "cast_at",
             "source": "'human'",
         },
         left_out={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from arena_kit.battles.readers.format import Expressions, Format, same
+from arena_kit.battles.readers.format import Format, same
 
 # Pair counts: how published arenas share many votes in a small file
 
@@ -45,7 +45,7 @@ def pairs_of_scores(*equal: str) -> str:
 
 
 #: Battles of `pairs_of_scores`, and what every format of scores has besides.
-PAIRS_BY_SCORE: Expressions = {
+PAIRS_BY_SCORE = {
     **same("model_a", "model_b", "question_id"),
     "winner": "CASE WHEN score_a > score_b THEN 'model_a' WHEN score_a < score_b THEN 'model_b' "
     "ELSE 'tie' END",
@@ -62,8 +62,8 @@ _SHARED = ("dimension", "judge_model", "source")
 
 TABLES = (
     Format(
-        name="pair-counts",
-        title="pair counts",
+        "pair-counts",
+        "pair counts",
         needs=("model_a", "model_b", *_COUNTS),
         also=_FURTHER_COUNTS,
         battles=same("model_a", "model_b", "winner") | {"weight": "votes", "source": "'human'"},
@@ -83,11 +83,11 @@ TABLES = (
         note="each pair and outcome is one battle with the number of its votes as weight",
     ),
     Format(
-        name="scores",
-        title="score table",
+        "scores",
+        "score table",
         needs=("question_id", "model", "score"),
         also=_SHARED,
-        battles={**PAIRS_BY_SCORE, **same(*_SHARED)},
+        battles=PAIRS_BY_SCORE | same(*_SHARED),
         rows=pairs_of_scores(*_SHARED),
         **BY_SCORE,
     ),

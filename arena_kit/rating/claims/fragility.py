@@ -137,7 +137,8 @@ class _Board:
 
     def guess(self, above: int, below: int) -> float:
         """To first order, how many of the most influential votes make up the gap."""
-        return self.gap(above, below) / float(self.influence(above, below).max())
+        most = float(self.influence(above, below).max())
+        return self.gap(above, below) / most if most else float("inf")  # ties alone move nothing
 
     def rivals(self, order: list[int]) -> list[int]:
         """Models below the second that might become first with fewer votes than it."""

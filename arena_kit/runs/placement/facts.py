@@ -10,7 +10,7 @@ from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.runs.placement.ask import ArenaRun
 from arena_kit.runs.placement.plan import ArenaPlan
 from arena_kit.runs.settings.parameters import PlacementParams
-from arena_kit.runs.tournament.answers import is_lexical
+from arena_kit.runs.tournament.plan import is_lexical
 
 
 def about_judge(judge_model: str, params: PlacementParams) -> str:

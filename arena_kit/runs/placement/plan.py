@@ -46,14 +46,11 @@ from arena_kit.runs.settings.files import (
     validated,
 )
 from arena_kit.runs.settings.judges import make_judge
-from arena_kit.runs.settings.parameters import JudgeParams, PlacementParams, RunParams
+from arena_kit.runs.settings.parameters import PlacementParams
 from arena_kit.runs.tournament.generate import Job
 from arena_kit.runs.tournament.plan import Plan
 
 Responses = Mapping[tuple[str, str], Response]
-
-#: Parameters that mean the same to a tournament's judge.
-_SHARED = ("judge", *JudgeParams.model_fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +140,7 @@ class ArenaPlan:
             texts=texts,
             sample=sample,
             rubric=rubric,
-            judge=make_judge("placement", _run_params(params), tournament, root),
+            judge=make_judge("placement", params.run_params(), tournament, root),
             given=given,
             job=_job(params, tournament, sample, root),
         )
@@ -230,8 +227,9 @@ class ArenaPlan:
         responses = {**sample.recorded, **answers}
         prompts = list(sample.prompts)
         return Plan(
+            mode="placement",
             root=self.root,
-            params=_run_params(self.params),
+            params=self.params.run_params(),
             tournament=self.tournament,
             files=InputFiles.in_workspace(
                 self.root / self.params.tournament, self.tournament, self.root
@@ -278,11 +276,6 @@ def _at_least(forecast: Forecast | None, judge: Judge) -> float:
     return forecast.usd_all_hits - judge.price.usd(usage, batch=isinstance(judge, BatchJudge))
 
 
-def _run_params(params: PlacementParams) -> RunParams:
-    """What a tournament's plan needs to know of a placement's parameters."""
-    return RunParams(**{name: getattr(params, name) for name in _SHARED})
-
-
 def _with_rubric(params: PlacementParams, root: Path) -> tuple[TournamentFile, Rubric]:
     """The tournament file with the one rubric of this placement in place of its own."""
     heading = read_text(root / params.rubric).partition("\n")[0].strip()
@@ -295,7 +288,7 @@ def _with_rubric(params: PlacementParams, root: Path) -> tuple[TournamentFile, R
     settings = DimensionSettings(
         rubric=params.rubric, version=version[1], reference=params.reference
     )
-    file = read_tournament(root / params.tournament)
+    file = params.run_params().override(read_tournament(root / params.tournament))
     file = file.model_copy(update={"dimensions": {dimension: settings}})
     return file, file.rubrics(root)[dimension]
 

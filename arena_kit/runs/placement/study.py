@@ -48,9 +48,10 @@ from arena_kit.runs.record.battles import (
 from arena_kit.runs.record.record import Record, Recorded, find_root
 from arena_kit.runs.settings.files import DEFAULT_GATE, read_gate
 from arena_kit.runs.settings.parameters import PlacementParams, told
-from arena_kit.runs.tournament import answers
 from arena_kit.runs.tournament.canaries import concerns
+from arena_kit.runs.tournament.facts import asked_at
 from arena_kit.runs.tournament.judge_gate import held
+from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
 
 MODE = "placement"
 
@@ -213,7 +214,7 @@ class PlacementStudy(Recorded):
 
     def answer(self) -> RunAnswer:
         """Where the model stands, how sure that is, what not to conclude; kept in answer.json."""
-        lexical = [answers.LEXICAL] if answers.is_lexical(self.judge_model) else []
+        lexical = [LEXICAL] if is_lexical(self.judge_model) else []
         votes = [f"People's votes: {self.note}."] if self.note else []
         worth = [placement.in_votes(self.params.model, self.together, self.apart)]
         return RunAnswer(
@@ -232,8 +233,8 @@ class PlacementStudy(Recorded):
     def _run_facts(self) -> dict[str, str]:
         """By whom, on what, when and for how much."""
         plan, placed = self.run and self.run.plan, self.placed
-        where = answers.asked_at(plan.judge) if plan else f"verdicts of {self.params.judged}"
-        words = "words, no rubric" if answers.is_lexical(self.judge_model) else "two responses each"
+        where = asked_at(plan.judge) if plan else f"verdicts of {self.params.judged}"
+        words = "words, no rubric" if is_lexical(self.judge_model) else "two responses each"
         return {
             "judge": f"{self.judge_model}, {where}",
             "compared": f"{words}, in {self._judged_battles.removesuffix(' count')} battles",
@@ -241,7 +242,7 @@ class PlacementStudy(Recorded):
             f"in {self.arena}",
             "left out": placement_facts.left_out(placed.left_out, self.params.min_battles),
             "cost": placement_facts.spent(self.run),
-            **answers.of_run(self.record),
+            **self.record.facts,
         }
 
     def facts(self) -> dict[str, str]:

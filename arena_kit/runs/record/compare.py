@@ -142,7 +142,8 @@ def compare_records(before: Path, after: Path) -> Comparison:
         if first[key] != second[key]
     ]
     old, new = open_record(before), open_record(after)
-    both = shared_battles(before, after)
+    boards = Board.read(before), Board.read(after)
+    both = shared_battles((before, boards[0]), (after, boards[1]))
     return Comparison(
         settings=_differences(old, new),
         n_shared=len(shared),
@@ -150,7 +151,7 @@ def compare_records(before: Path, after: Path) -> Comparison:
         only_after=len(second) - len(shared),
         flips=flips,
         deltas=_deltas(both, Counter(flip.dimension for flip in flips)),
-        orders=decided_orders(Board.read(before), Board.read(after)),
+        orders=decided_orders(*boards),
         warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
     )
 
@@ -317,15 +318,14 @@ def _changed_orders(dimension: str, old: list[Order], new: list[Order]) -> Order
     )
 
 
-def shared_battles(before: Path, after: Path) -> Shared:
-    """The battles of the dimensions that two records have, with the methods of their claims."""
-    old, new = record_battles(before), record_battles(after)
+def shared_battles(before: tuple[Path, Board], after: tuple[Path, Board]) -> Shared:
+    """The battles of the dimensions that two records have, with the methods of their boards."""
+    old, new = (_by_dimension(*each) for each in (before, after))
     return {name: (old[name], new[name]) for name in old if name in new}
 
 
-def record_battles(record: Path) -> dict[str, Side]:
-    """A record's battles by dimension, with the method of its board."""
-    method = BradleyTerry(**Board.read(record).settings)
+def _by_dimension(record: Path, board: Board) -> dict[str, Side]:
+    method = BradleyTerry(**board.settings)
     return {name: (log, method) for name, log in battles_of(record).by_dimension().items()}
 
 

@@ -70,6 +70,8 @@ Kind = TypeVar("Kind")
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$|^$"
 DEFAULT_TOURNAMENT = Path("params/tournament.yaml")
 DEFAULT_GATE = Path("params/judge_gate.yaml")
+#: Whether a record keeps copies of its inputs, or only their names, sizes and hashes.
+Keeping = Literal["copy", "hashes"]
 
 
 class Strict(BaseModel):
@@ -114,17 +116,51 @@ class ChatSettings(Strict):
 
 
 class JudgeSettings(Strict):
-    """The model of a paid judge in `pilot` and in the other notebooks, how often an unreadable
-    answer is asked again (`max_attempts`), and how often one that failed unpaid is sent
-    (`max_tries`). `graded` asks by how much the better response is better, too.
+    """The judge: which model, where and how it is asked, and what it must keep.
 
-    `gate` is the file of rules that a judge must keep, `labels` a file of people's votes or gold
-    labels on the same battles (`labels_winner` is their column). `families` names the family of
-    entrants and judges; with `bar_own_family` no battle of the judge's own family is judged.
+    Parameters
+    ----------
+    pilot_model, headline_model
+        The model of a paid judge in `pilot` and in the other notebooks.
+    transport, base_url, key_variable
+        Batches at half the price or messages at once, the address of the service, and the
+        environment variable with its key; empty takes the usual ones.
+    prewarm
+        Send one request per rubric ahead, so that the rest find it cached, where that saves.
+    preflight
+        Ask a few canaries first, and stop there when a paid judge fails on them.
+    repeats
+        Requests asked a second time, to measure how often the judge says the same.
+    allow_failed
+        Go on with a paid judge that was measured and is not usable.
+    only_entrant
+        Judge only pairs with this entrant; empty judges everybody.
+    replay_from, rejudge
+        The record or file whose verdicts the judge `replay` repeats, or whose pairs are judged
+        again: `all`, or those of which its judge was `unsure`.
+    max_attempts, max_tries
+        How often an unreadable answer is asked again, and one that failed unpaid is sent.
+    graded
+        Ask by how much the better response is better, too.
+    gate, labels, labels_winner
+        The file of rules that a judge must keep; people's votes or gold labels on the same
+        battles, and their column.
+    families, bar_own_family
+        The family of entrants and judges; whether battles of the judge's own are left out.
     """
 
     pilot_model: str = ""
     headline_model: str = ""
+    transport: Literal["batches", "messages"] = "batches"
+    base_url: Annotated[str, AfterValidator(service_address)] = ""
+    key_variable: str = Field(default="", pattern=VARIABLE)
+    prewarm: bool = True
+    preflight: bool = True
+    repeats: int = Field(default=0, ge=0, multiple_of=2)
+    allow_failed: bool = False
+    only_entrant: str = ""
+    replay_from: str = ""
+    rejudge: Literal["", "all", "unsure"] = ""
     max_attempts: int = Field(default=2, ge=1, le=5)
     max_tries: int = Field(default=3, ge=1, le=10)
     graded: bool = False
@@ -137,6 +173,28 @@ class JudgeSettings(Strict):
     anthropic: AnthropicSettings = AnthropicSettings()
     openai_compatible: ChatSettings = ChatSettings()
 
+    @model_validator(mode="after")
+    def _rejudges_a_record(self) -> JudgeSettings:
+        if self.rejudge and not self.replay_from:
+            raise ValueError("rejudge needs replay_from, the record whose pairs are judged again")
+        return self
+
+
+#: Settings of a judge that a workspace has for itself: none is taken from somebody's record.
+OWN_JUDGE_SETTINGS = (
+    "transport", "base_url", "key_variable", "prewarm", "preflight", "repeats", "allow_failed",
+    "replay_from", "rejudge", "gate", "labels", "labels_winner",
+)  # fmt: skip
+
+
+class ReportSettings(Strict):
+    """What a report says and its record keeps: neighbours surely within `margin` points are
+    equivalent (0 for none); `inputs` are kept as copies or as hashes.
+    """
+
+    margin: float = Field(default=0.0, ge=0)
+    inputs: Keeping = "copy"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EloSettings(PermutationElo):
@@ -148,7 +206,7 @@ class EloSettings(PermutationElo):
         """The method alone."""
         return PermutationElo(**{f.name: getattr(self, f.name) for f in fields(PermutationElo)})
 
-    def strengths(self) -> BradleyTerry:
+    def bradley_terry(self) -> BradleyTerry:
         """Bradley–Terry on the same scale, leaving out what these settings leave out."""
         return BradleyTerry(
             scale=self.scale,
@@ -219,6 +277,7 @@ class TournamentFile(Strict):
     dimensions: dict[DimensionId, DimensionSettings] = Field(min_length=1)
     judge: JudgeSettings
     elo: EloSettings
+    report: ReportSettings = ReportSettings()
     arena: ArenaSettings = ArenaSettings()
 
     @model_validator(mode="after")
@@ -325,6 +384,29 @@ def read_tournament(path: Path) -> TournamentFile:
     return validated(TournamentFile, read_yaml(path), str(path), strict=True)
 
 
+def override(file: TournamentFile, overrides: Mapping[str, Any], where: str) -> TournamentFile:
+    """The tournament file with settings replaced by dotted name, as `judge.base_url`."""
+    if not overrides:
+        return file
+    values = file.model_dump(mode="json")
+    for name, value in overrides.items():
+        *path, last = name.split(".")
+        section = values
+        for part in path:
+            section = section.get(part, {}) if isinstance(section, dict) else {}
+        if not path or not isinstance(section, dict) or not section:
+            known = ", ".join(k for k, v in values.items() if isinstance(v, dict))
+            raise DataError(f"{where}: {name!r} names no setting in a section; sections: {known}")
+        section[last] = value
+    return validated(TournamentFile, values, where, strict=True)
+
+
+def is_text(name: str) -> bool:
+    """Whether a setting of the tournament file, by dotted name, is a text."""
+    *path, last = name.split(".")
+    return _members(_section(TournamentFile, tuple(path))).get(last) in (str, Path)
+
+
 DEFAULT_POLICY = Path("params/policy.yaml")
 
 
@@ -354,17 +436,6 @@ def validated(
     except ValidationError as error:
         raise DataError("; ".join(_sentence(kind, e, where) for e in error.errors())) from None
     return valid
-
-
-def recorded_settings(rating: Mapping[str, Any], method: str, record: Path) -> dict[str, Any]:
-    """A record's settings of a method; a tournament's of Bradley–Terry follow from Elo's."""
-    settings = dict(rating.get("settings", {}))
-    if rating.get("method") == method:
-        return settings
-    if (rating.get("method"), method) != ("permutation-elo", "bradley-terry"):
-        return {}
-    elo = validated(EloSettings, settings | {"k_sweep": [settings["k"]]}, f"{record}/manifest.json")
-    return asdict(elo.strengths())
 
 
 def _sentence(kind: type[Any], error: Any, where: str) -> str:

@@ -89,7 +89,7 @@ class Backend:
 
         if not self.base_url:
             raise DataError(
-                "an openai_compatible model needs base_url, such as http://127.0.0.1:8000/v1"
+                "an openai_compatible model needs judge.base_url, such as http://127.0.0.1:8000/v1"
             )
         key = self._key(self.key_variable or CHAT_KEY, root)
         return ChatJudge(
@@ -126,12 +126,12 @@ def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: P
     """The judge that a run's parameters name."""
     if params.judge == "anthropic" or params.judge == "openai_compatible":  # noqa: PLR1714
         model = _paid_model(mode, params, tournament.judge)
-        backend = Backend(kind=params.judge, model=model, **params.shared_with(Backend))
+        backend = Backend(kind=params.judge, model=model, **tournament.judge.shared_with(Backend))
         prices = read_prices(root / tournament.prices)
         settings, graded = paid_settings(params.judge, tournament.judge), tournament.judge.graded
         return backend.judge(settings, prices, root, graded=graded)
     if params.judge == "replay":
-        return _replay(params, root)
+        return _replay(params, root / tournament.judge.replay_from, root)
     baseline = tournament.judge.baseline
     if params.judge_model not in ("", baseline.model):
         raise DataError(
@@ -158,10 +158,10 @@ def paid_settings(kind: str, settings: JudgeSettings) -> AnthropicSettings | Cha
     return settings.anthropic if kind == "anthropic" else settings.openai_compatible
 
 
-def _replay(params: RunParams, root: Path) -> ReplayJudge:
-    if not params.replay_from:
-        raise DataError("judge 'replay' needs replay_from, a record or a verdicts file")
-    judge = ReplayJudge.from_record(root / params.replay_from)
+def _replay(params: RunParams, recording: Path, root: Path) -> ReplayJudge:
+    if recording == root:
+        raise DataError("judge 'replay' needs judge.replay_from, a record or a verdicts file")
+    judge = ReplayJudge.from_record(recording)
     if params.judge_model not in ("", judge.model):
         raise DataError(f"the recording is by {judge.model!r}, not {params.judge_model!r}")
     return judge

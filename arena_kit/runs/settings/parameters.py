@@ -1,9 +1,9 @@
-"""What a run may be told, one model per kind of notebook, validated at the door."""
+"""The parameters of a notebook, one model per kind, validated at the door."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -16,16 +16,16 @@ from arena_kit.rating.bradley_terry.method import BothBad, BradleyTerry, Inconsi
 from arena_kit.rating.elo.method import MAX_PERMS
 from arena_kit.rating.with_judge.calibration import MIN_SHARED
 from arena_kit.rating.with_judge.placement import Placement
-from arena_kit.runs.record.inputs import Keeping
 from arena_kit.runs.settings.files import (
     DEFAULT_POLICY,
     DEFAULT_TOURNAMENT,
     VARIABLE,
-    EloSettings,
     EntrantDefinition,
     Id,
+    Keeping,
     Strict,
     TournamentFile,
+    override,
     service_address,
     validated,
 )
@@ -38,19 +38,86 @@ _ROUNDS = AdaptiveRounds()
 
 
 class GenerateParams(Strict):
-    """What `arena-kit generate` may be told; empty `entrants` and `strata` mean all."""
+    """Parameters of `arena-kit generate`; empty `entrants` and `strata` mean all."""
 
     tournament: Path = DEFAULT_TOURNAMENT
     entrants: list[Id] = Field(default_factory=list)
     max_cost_usd: float = Field(default=0.0, ge=0)
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
-    subset_seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0)
     offline: bool = False
 
 
-class JudgeParams(Strict):
-    """What a run may be told of its judge: where its settings are, where it is asked, and for how
-    much.
+class RunParams(Strict):
+    """Parameters of a judged tournament; all other settings are the tournament file's, and
+    `overrides` replaces some of them by dotted name, as `judge.base_url`.
+    """
+
+    tournament: Path = DEFAULT_TOURNAMENT
+    judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
+    judge_model: str = ""
+    max_cost_usd: float = Field(default=0.0, ge=0)
+    strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    limit_pairs: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0)
+    offline: bool = False
+    overrides: dict[str, Any] = Field(default_factory=dict)
+    run_dir: str = ""
+
+    #: Whether the judge is asked all canaries, beside the few of the pre-flight.
+    full_suite: ClassVar[bool] = False
+
+    def override(self, file: TournamentFile) -> TournamentFile:
+        """The tournament file with this run's overrides in place."""
+        return override(file, self.overrides, f"{self.tournament} with this run's overrides")
+
+
+class AdaptiveParams(RunParams):
+    """Parameters of a tournament in rounds; see `AdaptiveRounds`."""
+
+    first_share: float = Field(default=_ROUNDS.first_share, gt=0, le=1)
+    round_share: float = Field(default=_ROUNDS.round_share, gt=0, le=1)
+    hopeless_below: float = Field(default=_ROUNDS.hopeless_below, ge=0, lt=1)
+    max_rounds: int = Field(default=100, ge=1)
+
+
+class JudgeReportParams(RunParams):
+    """Parameters of a judge report: verdicts to read instead of asking for some.
+
+    `records` are run records, a judge each; `verdicts` is a file, its judges the `columns` with
+    their verdicts or those it names.
+    """
+
+    full_suite: ClassVar[bool] = True
+
+    records: list[str] = Field(default_factory=list)
+    verdicts: str = ""
+    columns: list[str] = Field(default_factory=list)
+    both_orders: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether verdicts are read, and no judge is asked."""
+        return bool(self.records or self.verdicts)
+
+    def override(self, file: TournamentFile) -> TournamentFile:
+        """The tournament file with this run's overrides; labels in a column of their own stand in
+        the file of verdicts unless another is named.
+        """
+        file = super().override(file)
+        if not self.verdicts or file.judge.labels or file.judge.labels_winner == "winner":
+            return file
+        judge = file.judge.model_copy(update={"labels": Path(self.verdicts)})
+        return file.model_copy(update={"judge": judge})
+
+
+class ArenaParams(Strict):
+    """How a new model's battles are drawn, answered and judged; read where `judged` is empty.
+
+    The tournament file gives the judge's settings, the ledger and the prices. `texts` names a
+    tournament file whose prompts and responses are the arena's; empty takes the columns of the
+    arena's own file. `responses` is a folder that holds the model's answers; else `generate`
+    defines how they are made, as for an entrant of a tournament file.
     """
 
     tournament: Path = DEFAULT_TOURNAMENT
@@ -64,104 +131,6 @@ class JudgeParams(Strict):
     key_variable: str = Field(default="", pattern=VARIABLE)
     offline: bool = False
     inputs: Keeping = "copy"
-
-
-class RunParams(JudgeParams):
-    """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
-
-    judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
-    repeats: int = Field(default=0, ge=0, multiple_of=2)
-    n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)
-    margin: float = Field(default=_ROUNDS.margin, ge=0)
-    limit_pairs: int = Field(default=0, ge=0)
-    only_entrant: str = ""
-    seed: int = Field(default=-1, ge=-1)
-    strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
-    subset_seed: int = Field(default=0, ge=0)
-    replay_from: str = ""
-    rejudge: Literal["", "all", "unsure"] = ""
-    run_dir: str = ""
-
-    #: Whether the judge is asked all canaries, beside the few of the pre-flight.
-    full_suite: ClassVar[bool] = False
-
-    @model_validator(mode="after")
-    def _rejudges_a_record(self) -> RunParams:
-        if self.rejudge and not self.replay_from:
-            raise ValueError("rejudge needs replay_from, the record whose pairs are judged again")
-        if self.rejudge and self.judge == "replay":
-            raise ValueError("rejudge asks another judge, and replay only repeats one")
-        return self
-
-    def applied(self, file: TournamentFile) -> TournamentFile:
-        """The tournament file with this run's overrides in place."""
-        changes = {"n_perms": self.n_perms} if self.n_perms else {}
-        changes |= {"seed": self.seed} if self.seed >= 0 else {}
-        where = f"{self.tournament} with this run's parameters: elo"
-        elo = validated(EloSettings, asdict(file.elo) | changes, where)
-        return file.model_copy(update={"elo": elo})
-
-
-class AdaptiveParams(RunParams):
-    """What a tournament in rounds may be told besides; see `AdaptiveRounds`."""
-
-    first_share: float = Field(default=_ROUNDS.first_share, gt=0, le=1)
-    round_share: float = Field(default=_ROUNDS.round_share, gt=0, le=1)
-    hopeless_below: float = Field(default=_ROUNDS.hopeless_below, ge=0, lt=1)
-    max_rounds: int = Field(default=100, ge=1)
-    choice_seed: int = Field(default=_ROUNDS.seed, ge=0)
-
-    @model_validator(mode="after")
-    def _chooses_its_own_pairs(self) -> AdaptiveParams:
-        if self.rejudge:
-            raise ValueError("rejudge is for recorded pairs, and adaptive chooses its own")
-        return self
-
-    def rounds(self) -> AdaptiveRounds:
-        """How calls are chosen."""
-        return AdaptiveRounds(**self.shared_with(AdaptiveRounds) | {"seed": self.choice_seed})
-
-
-class JudgeReportParams(RunParams):
-    """What a judge report may be told besides: verdicts to read instead of asking for some.
-
-    `records` are run records, a judge each; `verdicts` is a file, its judges the `columns` with
-    their verdicts or those it names. `labels` are people's votes or gold on the same battles.
-    """
-
-    full_suite: ClassVar[bool] = True
-
-    records: list[str] = Field(default_factory=list)
-    verdicts: str = ""
-    columns: list[str] = Field(default_factory=list)
-    both_orders: bool = False
-    labels: str = ""
-    labels_winner: str = "winner"
-
-    @property
-    def reads(self) -> bool:
-        """Whether verdicts are read, and no judge is asked."""
-        return bool(self.records or self.verdicts)
-
-    def applied(self, file: TournamentFile) -> TournamentFile:
-        """The tournament file with this run's overrides, its labels among them."""
-        file = super().applied(file)
-        own = self.verdicts if self.labels_winner != "winner" else ""
-        if not (labels := self.labels or own):
-            return file
-        changes = {"labels": Path(labels), "labels_winner": self.labels_winner}
-        return file.model_copy(update={"judge": file.judge.model_copy(update=changes)})
-
-
-class ArenaParams(JudgeParams):
-    """How a new model's battles are drawn, answered and judged; read where `judged` is empty.
-
-    The tournament file gives the judge's settings, the ledger and the prices. `texts` names a
-    tournament file whose prompts and responses are the arena's; empty takes the columns of the
-    arena's own file. `responses` is a folder that holds the model's answers; else `generate`
-    defines how they are made, as for an entrant of a tournament file.
-    """
-
     judged: str = ""
     texts: str = ""
     responses: str = ""
@@ -174,6 +143,23 @@ class ArenaParams(JudgeParams):
     single_turn: bool = True
     judge: Literal["baseline", "anthropic", "openai_compatible"] = "baseline"
     soft: bool = True
+
+    def run_params(self) -> RunParams:
+        """The parameters of the tournament that judges."""
+        names = {"allow_failed_judge": "judge.allow_failed", "inputs": "report.inputs"} | {
+            name: f"judge.{name}"
+            for name in ("transport", "prewarm", "preflight", "base_url", "key_variable")
+        }
+        changed = self.model_dump(include={*names}, exclude_defaults=True)
+        overrides = {names[name]: value for name, value in changed.items()}
+        return RunParams(
+            tournament=self.tournament,
+            judge=self.judge,
+            judge_model=self.judge_model,
+            max_cost_usd=self.max_cost_usd,
+            offline=self.offline,
+            overrides={"judge.prewarm": False} | overrides,
+        )
 
     @property
     def judged_here(self) -> bool:
@@ -301,6 +287,19 @@ PARAMETERS: dict[str, type[BaseModel]] = {
 }
 
 
+def resolve_parameters(notebook: str, given: Mapping[str, Any]) -> Any:
+    """The parameters of a notebook, validated; those that are not given have their defaults."""
+    return validated(parameters_of(notebook), dict(given), f"parameters of {notebook}")
+
+
+def told(
+    kind: type[Params], mode: str, namespace: Mapping[str, Any] | None, given: dict[str, Any]
+) -> Params:
+    """The parameters among a notebook's `globals()`, and those given besides."""
+    named = parameters_in(kind, namespace)
+    return validated(kind, named | given, f"parameters of {mode}")
+
+
 def parameters_in(kind: type[BaseModel], namespace: Mapping[str, Any] | None) -> dict[str, Any]:
     """The parameters among a notebook's `globals()`, which must have all of them; none without."""
     if namespace is None:
@@ -310,19 +309,6 @@ def parameters_in(kind: type[BaseModel], namespace: Mapping[str, Any] | None) ->
     return {name: namespace[name] for name in kind.model_fields}
 
 
-def told(
-    kind: type[Params], mode: str, namespace: Mapping[str, Any] | None, given: dict[str, Any]
-) -> Params:
-    """What a study is told: by a notebook's `globals()`, and by what is given besides."""
-    return validated(kind, parameters_in(kind, namespace) | given, f"parameters of {mode}")
-
-
 def parameters_of(notebook: str) -> type[BaseModel]:
     """The model that a notebook's parameters must fit."""
     return PARAMETERS.get(notebook, RunParams)
-
-
-def run_parameters_of(mode: str) -> type[RunParams]:
-    """The model of the parameters of a judged tournament."""
-    kind = parameters_of(mode)
-    return kind if issubclass(kind, RunParams) else RunParams

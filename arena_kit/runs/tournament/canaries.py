@@ -44,10 +44,10 @@ def preflight(
             "sentences": report.sentences(),
         }
     )
-    if outcome.level is Level.FAILED and plan.spends and not plan.params.allow_failed_judge:
+    if outcome.level is Level.FAILED and plan.spends and not plan.tournament.judge.allow_failed:
         raise UnfitJudgeError(
             f"{outcome.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {report.requests} "
-            f"canaries was asked, for {dollars(report.usd_spent)} now; allow_failed_judge: true "
+            f"canaries was asked, for {dollars(report.usd_spent)} now; judge.allow_failed: true "
             "goes on all the same"
         )
     return report

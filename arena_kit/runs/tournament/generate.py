@@ -139,7 +139,7 @@ class Generation:
         root = find_root()
         tournament = read_tournament(root / params.tournament)
         bank = read_prompts(root / tournament.prompts)
-        prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
+        prompts = select_subset(bank, params.strata, params.seed) if params.strata else bank
         defined = ", ".join(tournament.generate) or "none"
         for entrant in params.entrants:
             if entrant not in tournament.generate:

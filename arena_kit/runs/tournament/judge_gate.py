@@ -35,25 +35,16 @@ def held(
     return outcome
 
 
-def refuse_unfit(plan: Plan, mode: str) -> None:
+def refuse_unfit(plan: Plan) -> None:
     """Raise before anything is bought of a judge that the latest pilot with the same model,
     settings and rubrics found not usable, unless the parameters allow it.
     """
-    if mode == "pilot" or plan.params.allow_failed_judge or not plan.buys:
+    if plan.mode == "pilot" or plan.tournament.judge.allow_failed or not plan.buys:
         return
     if why := failed_pilot(plan):
         raise UnfitJudgeError(
-            f"{why}; nothing was sent (allow_failed_judge lets the run go on all the same)"
+            f"{why}; nothing was sent (judge.allow_failed lets the run go on all the same)"
         )
-
-
-def ready_plan(mode: str, parameters: dict[str, Any]) -> Plan:
-    """The plan of a tournament with all its inputs read; refuses what its run would refuse."""
-    plan = Plan.read(mode, parameters)
-    plan.refuse_without_cap()
-    _ = plan.rules, plan.labels  # wrong files are refused before anything is asked
-    refuse_unfit(plan, mode)
-    return plan
 
 
 def failed_pilot(plan: Plan) -> str:

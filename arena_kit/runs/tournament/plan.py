@@ -1,4 +1,4 @@
-"""A plan: one tournament file and one run's parameters, read, checked and priced."""
+"""The first step: what a run would ask, of whom and for how much, before anything is sent."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, file_hash, read_value, read_yaml
+from arena_kit.files import DataError, file_hash
 from arena_kit.judging.asking.cost import (
     Budget,
     Estimator,
@@ -31,22 +29,43 @@ from arena_kit.judging.quality.family import Families
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import Rubric
+from arena_kit.judging.verdicts.settle import SHARES
+from arena_kit.reporting import tables, tournament_tables
 from arena_kit.runs.record.battles import labels_of
 from arena_kit.runs.record.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.record.record import find_root
-from arena_kit.runs.settings.files import TournamentFile, read_gate, read_rubrics, validated
+from arena_kit.runs.settings.files import TournamentFile, read_gate, read_rubrics
 from arena_kit.runs.settings.judges import make_judge, paid_settings
-from arena_kit.runs.settings.parameters import RunParams, run_parameters_of
+from arena_kit.runs.settings.parameters import RunParams, resolve_parameters
 from arena_kit.runs.tournament.generate import refuse_stale
 from arena_kit.runs.tournament.rejudge import Rejudged, rejudged
 
 MAX_PAIRS = 500_000
+LEXICAL = (
+    "The embedded judge compares words, not meaning: its verdicts show how the system works, not "
+    "which answer an expert would prefer."
+)
+#: What a report says of graded verdicts.
+_GRADED_SHARES = (
+    "graded: "
+    + ", ".join(f"{margin} counts {share:g} of a win" for margin, share in SHARES.items())
+    + " (mean of both orders)"
+)
+
+
+def is_lexical(model: str) -> bool:
+    """Whether a model is the embedded judge."""
+    return model.startswith("baseline/")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a run would judge, by whom and for how much; nothing has been sent or written."""
+    """What a run would judge, by whom and for how much; nothing has been sent or written.
 
+    Read one with `read_plan`, look at its `facts` and `forecast`, and put it to `judge`.
+    """
+
+    mode: str
     root: Path
     params: RunParams
     tournament: TournamentFile
@@ -60,14 +79,13 @@ class Plan:
     rejudged: Rejudged | None = field(default=None, repr=False)
 
     @classmethod
-    def read(cls, mode: str, parameters: dict[str, Any]) -> Plan:
-        """Validate parameters and inputs; the judge is ready to be asked."""
-        params = validated(run_parameters_of(mode), parameters, f"parameters of {mode}")
+    def of(cls, mode: str, params: RunParams) -> Plan:
+        """The plan of valid parameters: all inputs read, the judge ready to be asked."""
         root = find_root()
         tournament, files = tournament_inputs(root / params.tournament, root)
-        tournament = params.applied(tournament)
+        tournament = params.override(tournament)
         bank = read_prompts(files.prompts)
-        prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
+        prompts = select_subset(bank, params.strata, params.seed) if params.strata else bank
         responses = read_responses(
             files.responses, tournament.entrants, [p.prompt_id for p in bank]
         )
@@ -84,9 +102,12 @@ class Plan:
             graded=tournament.judge.graded,
         )
         again: Rejudged | None = None
-        if which := params.rejudge:
-            pairing, again = rejudged(root / params.replay_from, which, pairing, material)
+        if tournament.judge.rejudge:
+            _refuse_rejudging(mode, params)
+            record = root / tournament.judge.replay_from
+            pairing, again = rejudged(record, tournament.judge.rejudge, pairing, material)
         return cls(
+            mode=mode,
             root=root,
             params=params,
             tournament=tournament,
@@ -137,7 +158,7 @@ class Plan:
     @cached_property
     def canaries(self) -> Canaries | None:
         """What is asked before the bulk; none of a recording, and none where it is not wanted."""
-        if not self.params.preflight or self.params.judge == "replay":
+        if not self.tournament.judge.preflight or self.params.judge == "replay":
             return None
         return self._canary_pairs("preflight")
 
@@ -156,10 +177,10 @@ class Plan:
         """Those of some pairs that are asked twice; none of a recording, nor where the parameters
         want none.
         """
-        n, seed = self.params.repeats, self.params.subset_seed
+        n = self.tournament.judge.repeats
         if not n or self.params.judge == "replay":
             return ()
-        return drawn_in_turn(pairs, n // 2, seed)
+        return drawn_in_turn(pairs, n // 2, self.params.seed)
 
     @cached_property
     def bulk(self) -> list[JudgeRequest]:
@@ -174,7 +195,7 @@ class Plan:
 
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
-        """The requests that would be sent: canaries before a bulk, the bulk and repeats."""
+        """The requests that would be sent: canaries before a bulk, the bulk, repeats."""
         canaries = [self.canaries if self.bulk else None, self.suite]
         asked = [request for each in canaries if each for request in each.requests()]
         twice = self.material.requests(self.repeated(self.asked), REPEAT)
@@ -196,11 +217,11 @@ class Plan:
 
     @property
     def prewarms(self) -> bool:
-        """Whether one request per rubric is sent ahead: where the parameters say so and, by the
+        """Whether one request per rubric is sent ahead: where the settings say so and, by the
         forecast, hits of the prompt cache would be cheaper than no caching.
         """
-        cost = self.forecast
-        return self.params.prewarm and cost is not None and cost.usd_all_hits < cost.usd_no_cache
+        cost, wanted = self.forecast, self.tournament.judge.prewarm
+        return wanted and cost is not None and cost.usd_all_hits < cost.usd_no_cache
 
     def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
         """Have the next run ask again for what has this final status in the ledger; says how much
@@ -238,6 +259,64 @@ class Plan:
             "strata": dict(Counter(prompt.source for prompt in self.prompts)),
         }
 
+    @property
+    def rating(self) -> dict[str, Any]:
+        """How `rate` makes the board of this tournament: Bradley–Terry with Elo beside it."""
+        elo = self.tournament.elo
+        return {
+            "method": elo.bradley_terry(),
+            "elo": elo.method(),
+            "dimensions": list(self.tournament.dimensions),
+            "models": self.tournament.entrants,
+            "margin": self.tournament.report.margin,
+            "judged": True,
+        }
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What would be judged by whom, in words."""
+        tournament, params = self.tournament, self.params
+        method, settings = tournament.elo.method(), tournament.judge
+        rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in self.material.rubrics.values())
+        lexical = " (compares words, reads no rubric)" * is_lexical(self.judge.model)
+        only = f" of {settings.only_entrant}" if settings.only_entrant else ""
+        canaries = 2 * len(self.canaries.pairs) if self.canaries else 0
+        return {
+            "tournament": tournament.name,
+            "judge": f"{self.judge.model}{lexical}, {self._service}",
+            **({"judged again": self.rejudged.fact} if self.rejudged else {}),
+            "entrants": ", ".join(sorted(tournament.entrants)),
+            "prompts": prompts_text(self),
+            "rubrics": rubrics,
+            **({"verdicts": _GRADED_SHARES} if settings.graded else {}),
+            "requests": f"{2 * len(self.asked):,} ({len(self.asked):,} pairs{only} in both orders),"
+            f" of which {2 * len(self.asked) - len(self.bulk):,} are in the ledger",
+            "beside them": f"{canaries} canaries before and {settings.repeats} repeats after, "
+            "where they are not in the ledger",
+            "missing responses": f"{len(self.pairing.missing)}, treated "
+            f"{tournament.missing_responses}",
+            "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
+            f"evidence from {method.evidence_replicates} resamples",
+            "seeds": f"shuffles {method.seed}, subset {params.seed}",
+        }
+
+    @property
+    def _service(self) -> str:
+        """Where the judge is asked, and up to which price."""
+        if not isinstance(self.judge, PaidJudge):
+            return "in this process, for nothing"
+        cap = f", at most ${self.params.max_cost_usd:g}" if self.spends else ""
+        return f"at {self.judge.service.origin or 'its own service'}{cap}"
+
+    def _repr_html_(self) -> str:
+        """The facts, the pairs of each dimension, and the forecast."""
+        parts = (
+            tables.facts(self.facts, name="plan"),
+            tournament_tables.pair_counts(self.pairing, self.prompts),
+            tournament_tables.forecast(self.forecast),
+        )
+        return "".join(part.html for part in parts)
+
     def refuse_without_cap(self) -> None:
         """Raise when the judge spends and the parameters name no limit."""
         if self.spends and isinstance(self.judge, PaidJudge):
@@ -270,6 +349,12 @@ class Plan:
         )
 
 
+def prompts_text(plan: Plan) -> str:
+    """How many prompts a plan takes of which strata, in words."""
+    strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
+    return f"{len(plan.prompts)} of {len(plan.bank)} ({strata})"
+
+
 def _paired(
     params: RunParams,
     tournament: TournamentFile,
@@ -286,7 +371,7 @@ def _paired(
         {name: rubric.needs_gold for name, rubric in rubrics.items()},
         missing=tournament.missing_responses,
         limit=params.limit_pairs,
-        only=params.only_entrant,
+        only=tournament.judge.only_entrant,
         barred=_barred(judge, tournament),
     )
     _refuse_too_many(len(pairing.pairs))
@@ -320,26 +405,17 @@ def _refuse_reserved(bank: Sequence[Prompt]) -> None:
         raise DataError(f"prompt ids must not begin with {PREFIX}, as {names[0]!r} does")
 
 
-def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "") -> Plan:
-    """The plan of a parameter file, with some parameters overridden as on a command line; the
-    notebook is `mode`, else `pilot` or `adaptive` where the file's name begins so, else `headline`.
+def _refuse_rejudging(mode: str, params: RunParams) -> None:
+    if mode == "adaptive":
+        raise DataError("judge.rejudge is for recorded pairs, and adaptive chooses its own")
+    if params.judge == "replay":
+        raise DataError("judge.rejudge asks another judge, and replay only repeats one")
+
+
+def read_plan(mode: str, /, **parameters: Any) -> Plan:
+    """What a run of the notebook `mode` would ask, by these parameters; see `RunParams`.
+
+    Parameters and files are checked. Nothing is sent but requests to count tokens, which are
+    free, and only when the forecast is looked at; nothing is written.
     """
-    named = (name for name in ("pilot", "adaptive") if file.name.startswith(name))
-    mode = mode or next(named, "headline")
-    return Plan.read(mode, read_given(file, overrides, run_parameters_of(mode)))
-
-
-def read_given(file: Path, overrides: Mapping[str, str], kind: type[BaseModel]) -> dict[str, Any]:
-    """What a parameter file and a command line say; the latter wins and is read by type."""
-    fields = kind.model_fields
-    given = read_file(file)
-    for key, text in overrides.items():
-        if key not in fields:
-            raise DataError(f"-p: unknown parameter {key!r}; allowed: {', '.join(fields)}")
-        given[key] = text if fields[key].annotation in (str, Path) else read_value(key, text)
-    return given
-
-
-def read_file(file: Path) -> dict[str, Any]:
-    """A parameter file, from here or from the workspace."""
-    return read_yaml(file if file.is_file() else find_root() / file)
+    return Plan.of(mode, resolve_parameters(mode, parameters))

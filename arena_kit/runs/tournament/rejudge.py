@@ -193,12 +193,12 @@ class Changed:
         )
 
 
-def told_changes(record: Path, what: Rejudged, judge_model: str) -> dict[str, Any]:
+def told_changes(record: Path, what: Rejudged, judge_model: str, board: Board) -> dict[str, Any]:
     """What rejudge.json says: what a judge changed against the record that it judged again. The
     new record has its verdicts and battles.
     """
     kept = {judgment.pair.pair_id for judgment in what.kept}
-    changed = changes(what.record, record, kept)
+    changed = changes(what.record, record, board, kept)
     return {
         "before": {"record": str(what.record), "judge_model": what.judge_model},
         "after": {"record": str(record), "judge_model": judge_model},
@@ -209,13 +209,16 @@ def told_changes(record: Path, what: Rejudged, judge_model: str) -> dict[str, An
     }
 
 
-def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Changed]:
-    """What changed in every dimension that two records of the same pairs have; agreement is about
-    the pairs that were judged again, without those (by id) that were `kept`.
+def changes(before: Path, after: Path, board: Board, kept: Collection[str] = ()) -> list[Changed]:
+    """What changed in every dimension that two records of the same pairs have, the later one with
+    this board; agreement is about the pairs that were judged again, without those (by id) that
+    were `kept`.
     """
-    shared, twice = shared_battles(before, after), _said_twice(before, after, kept)
+    earlier = Board.read(before)
+    shared = shared_battles((before, earlier), (after, board))
+    twice = _said_twice(before, after, kept)
     rows = []
-    for orders in decided_orders(Board.read(before), Board.read(after)):
+    for orders in decided_orders(earlier, board):
         if orders.dimension not in shared:
             continue
         name, said = orders.dimension, twice.get(orders.dimension, [])

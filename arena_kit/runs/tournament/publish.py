@@ -1,0 +1,221 @@
+"""The last step: what a run found in words, and its record, with all artifacts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import write_json
+from arena_kit.judging.verdicts.records import Status
+from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.elo.k_stability import Stability, neighbour_stability
+from arena_kit.rating.elo.method import PermutationElo, k_sweep
+from arena_kit.reporting import tournament_tables
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer, about, disagreements, order, unread
+from arena_kit.reporting.board import Board, JudgeGate
+from arena_kit.runs.record import artifacts
+from arena_kit.runs.record.record import Record
+from arena_kit.runs.tournament.facts import caveats, left_out, run_facts
+from arena_kit.runs.tournament.judge import Judgments, booked
+from arena_kit.runs.tournament.judge_gate import FILE as GATE_FILE
+from arena_kit.runs.tournament.plan import Plan
+from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
+from arena_kit.runs.tournament.rejudge import told_changes
+
+if TYPE_CHECKING:
+    from arena_kit.reporting.figures import Plot
+
+
+class UnusableError(RuntimeError):
+    """A run of which not one verdict can be used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EloSweep:
+    """Elo of every dimension at each K of a tournament file, its own K among them."""
+
+    method: PermutationElo
+    ratings: Mapping[str, Mapping[float, Ratings]]
+    battles: BattleLog = field(repr=False)
+
+    @property
+    def primary(self) -> dict[str, Ratings]:
+        """The ratings at the tournament's own K."""
+        return {dimension: by_k[self.method.k] for dimension, by_k in self.ratings.items()}
+
+    @cached_property
+    def stability(self) -> dict[str, list[Stability]]:
+        """How neighbours of each ranking fare across the sweep."""
+        logs = self.battles.by_dimension()
+        return {
+            dimension: neighbour_stability(by_k, self.method, logs[dimension])
+            for dimension, by_k in self.ratings.items()
+        }
+
+
+def sweep_elo(battles: BattleLog, plan: Plan) -> EloSweep:
+    """Elo at every K of the plan's tournament file, all from one replay; a dimension without a
+    rating is left out.
+    """
+    method = plan.tournament.elo.method()
+    ks = sorted({*map(float, plan.tournament.elo.k_sweep), method.k})
+    logs = battles.by_dimension() if len(battles) else {}
+    ratings = {}
+    for dimension in plan.tournament.dimensions:
+        try:
+            ratings[dimension] = k_sweep(method, logs.get(dimension, battles.select([])), ks)
+        except RatingError:
+            continue
+    return EloSweep(method=method, ratings=ratings, battles=battles)
+
+
+def answer(
+    board: Board,
+    judgments: Judgments,
+    *,
+    sweep: EloSweep | None = None,
+    more: Sequence[str] = (),
+) -> RunAnswer:
+    """What the run found, how sure that is, and what not to conclude.
+
+    With a `sweep` the question is whether the order depends on K; `more` are sentences to be
+    said besides.
+    """
+    plan, record = judgments.plan, judgments.record
+    found = _order_of_each(board, judgments)
+    if sweep is not None:
+        found = [tournament_tables.stability_answer(sweep.stability, board)]
+    return RunAnswer(
+        question=QUESTIONS.get(plan.mode, ""),
+        sentences=[*found, *more, *_changes(board, judgments).get("sentences", [])],
+        gate=judgments.gate,
+        about_judge=plan.mode in ("pilot", "judge_report"),
+        facts=run_facts(plan, record),
+        caveats=[
+            *caveats(plan, record.read()),
+            *disagreements(board),
+            *about(board),
+        ],
+    )
+
+
+def _order_of_each(board: Board, judgments: Judgments) -> list[str]:
+    """The answer in a sentence or two per dimension."""
+    orders = {name: order(board[name]) for name in board.rated}
+    orders |= {name: unread(name) for name in judgments.quality.unread}
+    missing = {n: f"{n}: not rated, {why.rstrip('.')}." for n, why in board.unrated.items()}
+    return [each[name] for name in board.names for each in (orders, missing) if name in each]
+
+
+def _changes(board: Board, judgments: Judgments) -> dict[str, Any]:
+    """What this judge changed against the record whose pairs it judged again, as rejudge.json
+    says it; empty where no record was.
+    """
+    plan = judgments.plan
+    if plan.rejudged is None or not len(to_battles(judgments)):
+        return {}
+    return told_changes(judgments.record.path, plan.rejudged, plan.judge.model, board)
+
+
+def publish(
+    board: Board,
+    judgments: Judgments,
+    *,
+    answer: RunAnswer | None = None,
+    figures: Sequence[Plot] = (),
+    sweep: EloSweep | None = None,
+    files: Mapping[str, Any] | None = None,
+) -> Record:
+    """Write the artifacts of a run into its record and, unless a runner does it, close it; as
+    failed, with an `UnusableError`, when not one verdict can be used.
+
+    Parameters
+    ----------
+    answer
+        What the run found; by default what `answer` says.
+    figures
+        Plots to keep beside the report.
+    sweep
+        Elo at every K, where it was made before.
+    files
+        Values to be written as JSON besides, by file name.
+    """
+    record = judgments.record
+    with booked(judgments.plan, record):
+        write_record(board, judgments, answer=answer, sweep=sweep)
+        for name, values in (files or {}).items():
+            write_json(record.path / name, values)
+        for plot in figures:
+            record.keep_figure(plot)
+    return record.close()
+
+
+def write_record(
+    board: Board,
+    judgments: Judgments,
+    *,
+    answer: RunAnswer | None = None,
+    sweep: EloSweep | None = None,
+) -> None:
+    """Write the artifacts of a run; its record stays open."""
+    plan, record, folder = judgments.plan, judgments.record, judgments.record.path
+    _write_gate(judgments)
+    battles = to_battles(judgments)
+    swept = sweep or sweep_elo(battles, plan)
+    artifacts.write_results(
+        folder,
+        battles,
+        swept.primary,
+        swept.ratings,
+        board,
+        default_k=swept.method.k,
+    )
+    if sweep is not None:
+        artifacts.write_k_sweep(folder, sweep.stability, board, sweep.method.k)
+    rating = record.read()["rating"]
+    engines = {dimension: rated.engine for dimension, rated in swept.primary.items()}
+    record.update(unrated=board.unrated, rating=rating | {"engines": engines})
+    _refuse_unusable(judgments)
+    said = answer or _answer(board, judgments, sweep)
+    _described(board, judgments).write(folder)
+    write_json(folder / ANSWER_FILE, said.as_dict())
+    if changed := _changes(board, judgments):
+        write_json(folder / CHANGES_FILE, changed)
+
+
+def _answer(board: Board, judgments: Judgments, sweep: EloSweep | None) -> RunAnswer:
+    return answer(board, judgments, sweep=sweep)
+
+
+def _described(board: Board, judgments: Judgments) -> Board:
+    """The board with the tournament's name, the judge's gate, and what was left out."""
+    canaries = judgments.canaries.sentences() if judgments.canaries else []
+    notes = [*board.notes, *canaries, *left_out(judgments.record.read())]
+    gate = JudgeGate(**judgments.gate.as_dict())
+    title = judgments.plan.tournament.name
+    return board.model_copy(update={"title": title, "gate": gate, "notes": notes})
+
+
+def _write_gate(judgments: Judgments) -> None:
+    gate = judgments.gate
+    whole = gate.as_dict() | {"quality": judgments.quality.as_dict()}
+    write_json(judgments.record.path / GATE_FILE, whole)
+    short = {"level": str(gate.level), "sentence": gate.sentence}
+    judgments.record.update(judge_gate=short)
+
+
+def _refuse_unusable(judgments: Judgments) -> None:
+    """Raise where a judge was asked and not one of its verdicts can be used."""
+    statuses = Counter(str(v.status) for j in judgments for v in j.verdicts)
+    if statuses and not statuses[Status.OK]:
+        parts = ", ".join(f"{n} {status}" for status, n in sorted(statuses.items()))
+        raise UnusableError(
+            f"not one of {statuses.total()} verdicts can be used ({parts}); their texts are in "
+            f"{judgments.record.path / 'verdicts'}"
+        )
