@@ -91,6 +91,7 @@ def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
 ) -> tuple[list[RatingRow], Provenance]:
     """The ratings of a record or file, and where they come from."""
+    from arena_kit.reporting.board import FILE as BOARD
     from arena_kit.reporting.board import Board
     from arena_kit.runs.record.battles import battles_of
     from arena_kit.runs.record.every_eval_ever import file_provenance, record_provenance
@@ -100,7 +101,10 @@ def _ratings(
     if source.is_dir():
         if methods:
             raise DataError(f"{source}: a record has its own ratings; --method is for battle files")
-        open_record(source)
+        manifest = open_record(source)
+        if not (source / BOARD).is_file():
+            kind = f"a record of {manifest.get('mode')}, status {manifest.get('status')}"
+            raise DataError(f"{source}: {kind}, without ratings")
         rows = list(rating_rows(Board.read(source)))
         kept = [row for row in rows if dimension in (None, row.dimension)]
         if not kept:

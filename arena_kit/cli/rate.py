@@ -330,10 +330,11 @@ def _together(
             f"--method {method} does not apply with --verdicts, which rates both by "
             f"{DEFAULT_METHOD}"
         )
+    spec = hybrid_method(_changed(changes), "--set")
     both = VotesAndVerdicts.read(
         BattlesFile(path=file, format=how.format, columns=how.columns),
         BattlesFile(path=verdicts, columns=Columns(winner=verdicts_winner)),
         judge_model=judge_model,
         dimension=dimension,
     )
-    return hybrid_board(*both.rated(hybrid_method(_changed(changes), "--set")))
+    return hybrid_board(*both.rated(spec))

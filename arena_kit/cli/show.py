@@ -49,7 +49,7 @@ def show_board(record: Path) -> None:
     board = Board.read(record) if (record / BOARD).is_file() else None
     if board:
         terminal.show_board(board, answered=answer is not None)
-    if answer and (board is None or terminal.shows(board)):
+    if answer and (board is None or board.diagnostics):
         for sentence in ("", answer["question"], *answer["said"]):
             echo(sentence)
 

@@ -31,23 +31,22 @@ def show_board(board: Board, *, answered: bool = False) -> None:
             _print(replace(table, title=_title(board, each), notes=()))
         said = [] if answered else [*each.said, *_fitted(each.fit)]
         about = [ABOUT[each.about]] if each.about and not answered and not board.publication else []
-        for sentence in (*said, *about, *each.notes) if shows(board) else ():
+        for sentence in (*said, *about, *each.notes) if board.diagnostics else ():
             echo(f"  {sentence}")
     for note in board.notes:
         echo(note)
     if board.publication is None:
         _show_open(board)
-
-
-def shows(board: Board) -> bool:
-    """Whether readers see more than the order; a policy's phase may hide it."""
-    return board.publication is None or board.publication.diagnostics
+    elif not board.diagnostics:
+        hidden = "confidence, coverage, badges and status are in the record only."
+        echo(f"Phase {board.publication.phase}: {hidden}")
 
 
 def _title(board: Board, dimension: Dimension) -> str:
     dropped = ", ".join(f"{n} {kind}" for kind, n in dimension.dropped.items() if n)
     counted = f"{dimension.n_battles:,} battles" + (f", dropped: {dropped}" if dropped else "")
-    return f"{dimension.name or board.title or board.method} ({counted}), by {label(board)}"
+    name = dimension.name or board.title
+    return f"{name} ({counted}), by {label(board)}" if name else f"{label(board)} ({counted})"
 
 
 def _fitted(fit: Mapping[str, float]) -> list[str]:

@@ -342,6 +342,11 @@ class Board(_Part):
         """Per dimension, what has no rating and why: the dimension, or some models."""
         return {each.name: each.unrated for each in self.dimensions if each.unrated}
 
+    @property
+    def diagnostics(self) -> bool:
+        """Whether readers see more than the order: the phase of a validity policy may hide it."""
+        return self.publication is None or self.publication.diagnostics
+
     def settings_of(self, method: str) -> dict[str, Any]:
         """The settings of a method by its full name, on the board or beside; empty for another."""
         beside = {each.method: each.settings for each in self.beside.values()}
@@ -560,12 +565,12 @@ def columns(board: Board) -> list[Column]:
     """The columns that say something of a board; diagnostics of a validity policy only where its
     phase shows them.
     """
-    hidden = board.publication is not None and not board.publication.diagnostics
-    every = [each for each in _columns(board) if not (hidden and each.label in _DIAGNOSTICS)]
+    hidden = () if board.diagnostics else _DIAGNOSTICS
+    every = [each for each in _columns(board) if each.label not in hidden]
     return [c for c in every if any(c.value(row) is not None for row in board.ratings)]
 
 
-_DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier", "Bradley–Terry")
+_DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier")
 
 
 def _columns(board: Board) -> list[Column]:

@@ -43,6 +43,12 @@ INTERVALS = (
 )
 
 
+RESTS_ON = (
+    "Decided orders, and possible ranks, which hold for all models at once, rest on a judge that "
+    "errs on all models alike; further battles would have to be people's votes."
+)
+
+
 def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
     """The board by people and judge together, and beside it what people alone and the judge alone
     say; `model` is marked.
@@ -109,10 +115,9 @@ def _with_judge(row: BoardRow, found: HybridRatings) -> BoardRow:
 def _hybrid(dimension: Dimension, found: HybridRatings) -> Dimension:
     own = found.ratings.as_dict()
     values = {name: value for name, value in found.as_dict().items() if name not in own}
+    told = [*_worths(found), INTERVALS, *_who_stands_out(found), RESTS_ON]
     claimed = claims_of(in_votes(found), None)
-    return dimension.model_copy(
-        update=claimed | {"sentences": [], "notes": notes(found), "hybrid": values}
-    )
+    return dimension.model_copy(update=claimed | {"notes": told, "hybrid": values})
 
 
 def notes(found: HybridRatings) -> list[str]:
@@ -122,12 +127,8 @@ def notes(found: HybridRatings) -> list[str]:
 
 def order(found: HybridRatings) -> list[str]:
     """What may be said about the order of the board, what it rests on and what it is about."""
-    rests_on = (
-        "Decided orders, and possible ranks, which hold for all models at once, rest on a judge "
-        "that errs on all models alike; further battles would have to be people's votes."
-    )
     said = " ".join(claims.sentences(in_votes(found)))
-    return [said, rests_on, ABOUT[claims.about(found.ratings)]]
+    return [said, RESTS_ON, ABOUT[claims.about(found.ratings)]]
 
 
 def in_votes(found: HybridRatings) -> Ratings:

@@ -57,14 +57,13 @@ def boards_of(record: Path) -> list[BoardView]:
         raise DataError(f"{record}: has no board")
     board = Board.read(record)
     shown = columns(board)
-    hidden = board.publication is not None and not board.publication.diagnostics
     return [
         BoardView(
             name=each.name or board.title,
             columns=shown,
             rows=board.rows(each.name),
-            sentences=[] if hidden else [*each.said, *_unrated(each)],
-            notes=[] if hidden else [*each.notes, *board.notes],
+            sentences=[*each.said, *_unrated(each)] if board.diagnostics else [],
+            notes=[*each.notes, *board.notes] if board.diagnostics else [],
         )
         for each in board.dimensions
     ]
