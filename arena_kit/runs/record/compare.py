@@ -296,13 +296,13 @@ def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[De
 
 def decided_orders(before: Board, after: Board) -> list[Orders]:
     """What became of the decided orders on the dimensions that two boards have, among the entrants
-    that both rate.
+    that both rate; where one rates nobody, nothing is decided there.
     """
     rows = []
     for dimension in before.names:
         if dimension in after.names:
-            sides = [[row.model for row in board.rows(dimension)] for board in (before, after)]
-            among = {*sides[0]} & {*sides[1]}
+            rated = [{row.model for row in board.rows(dimension)} for board in (before, after)]
+            among = set.intersection(*filter(None, rated)) if any(rated) else set()
             old, new = (_decided(board[dimension], among) for board in (before, after))
             rows.append(_changed_orders(dimension, old, new))
     return rows
