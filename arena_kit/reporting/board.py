@@ -397,7 +397,7 @@ class Board(_Part):
             group="dimension" if several else "",
             left=[column.label for column in shown_columns if column.is_text],
             nowrap=["model", "95% interval", "Elo ± SEM", "Elo interval"],
-            bold=[shown_columns[2].label],
+            bold=["rating"],
             marked=marked[0] if marked and dimension is None else None,
             notes=[*missing, *self.notes, *notes],
             empty=" ".join(["No dimension has a rating.", *missing]),
