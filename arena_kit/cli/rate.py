@@ -279,10 +279,9 @@ def _large(spec: Method, file: Path, how: HowToRead) -> bool:
     """Whether a file is large, and rated in a way that can be streamed."""
     if not isinstance(spec, BradleyTerry) or spec.covariates or file.stat().st_size < _SMALL:
         return False
-    from arena_kit.battles.on_disk import battle_files, large, streamable
+    from arena_kit.battles.on_disk import better_streamed
 
-    files = battle_files(file)
-    return large(files) and streamable(files, how.format, how.columns)
+    return better_streamed(file, how.format, how.columns)
 
 
 def _streamed(

@@ -14,7 +14,15 @@ from typing import Any
 import jsonschema
 import pytest
 
-from arena_kit import BattleLog, Board, BradleyTerry, PlacementStudy, PolicyStudy, write_battles
+from arena_kit import (
+    BattleLog,
+    Board,
+    BradleyTerry,
+    PlacementStudy,
+    publish_policy,
+    read_season,
+    write_battles,
+)
 from tests.samples import CASES, call, log_of, season, won
 
 #: The fields of every_eval_ever's schema that we write, and what it says of each.
@@ -194,7 +202,8 @@ def test_a_record_that_stands_alone_has_its_rubric(pilot_record: Path, tmp_path:
 def test_a_policy_record_gives_its_board(workspace: Path, tmp_path: Path) -> None:
     """The conservative score, and beside it Glicko-2, Bradley–Terry and Elo of every model."""
     write_battles(workspace / "votes.jsonl", season(600))
-    record = PolicyStudy.open(battles="votes.jsonl").save().path
+    read = read_season(battles="votes.jsonl")
+    record = publish_policy(read, read.report()).path
     export(record, "--to", "csv", "--out", tmp_path / "r.csv")
     rows = rows_of(tmp_path / "r.csv")
     board = json.loads((record / "leaderboard.json").read_text())["rows"]

@@ -23,7 +23,7 @@ from arena_kit.judging.judges.base import Batch, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.rules import Badge, PublicationLabel
-from arena_kit.reporting.board_tables import to_board
+from arena_kit.reporting.policy_tables import to_board
 from arena_kit.validity.leaderboard import leaderboard
 from tests.emulator import Emulator, Fault
 from tests.samples import (

@@ -17,7 +17,7 @@ from arena_kit.files import write_json, write_jsonl, write_text
 from arena_kit.judging.asking.cost import Spending
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
 from arena_kit.judging.pairs.prompts import file_row, read_responses, responses_file
-from arena_kit.judging.quality.canaries.report import CanaryReport
+from arena_kit.judging.quality.canary_report import CanaryReport
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.runs.placement.plan import ArenaPlan, Responses

@@ -49,9 +49,9 @@ from arena_kit.runs.record.record import Record, Recorded, find_root
 from arena_kit.runs.settings.files import DEFAULT_GATE, read_gate
 from arena_kit.runs.settings.parameters import PlacementParams, told
 from arena_kit.runs.tournament.canaries import concerns
-from arena_kit.runs.tournament.facts import asked_at
-from arena_kit.runs.tournament.judge_gate import held
+from arena_kit.runs.tournament.judge_gate import write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
+from arena_kit.runs.tournament.publish import asked_at
 
 MODE = "placement"
 
@@ -196,11 +196,11 @@ class PlacementStudy(Recorded):
 
     @cached_property
     def gate(self) -> Gate:
-        """Whether the judge's verdicts may be built upon; kept in judge_gate.json."""
+        """Whether the judge's verdicts may be built upon."""
         quality = self.quality
         with self.record.failing():
             canaries = self.run.canaries if self.run else None
-            return held(self.record, quality, self.rules, more=concerns(canaries, self.rules))
+            return quality.gate(self.rules, more=concerns(canaries, self.rules))
 
     @property
     def note(self) -> str:
@@ -304,7 +304,7 @@ class PlacementStudy(Recorded):
     def save(self) -> Record:
         """Write battles.jsonl, elo_ratings.json, bootstrap_ratings.csv and placement.json."""
         with self.record.failing():
-            _ = self.gate  # kept in the record, asked for or not
+            write_gate(self.record, self.gate, self.quality)
             placed, folder = self.placed, self.record.path
             if self.run is not None:
                 write_battles(folder / "judged.jsonl", self.judged)

@@ -15,7 +15,7 @@ from arena_kit.files import DataError, read_lines
 from arena_kit.rating.base import NORMAL_95, RatingError, Ratings
 from arena_kit.rating.bradley_terry.influence import Floats, Influence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.claims.critical_values import t_score
+from arena_kit.rating.critical_values import t_score
 from arena_kit.reporting.board import Board, Dimension
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record

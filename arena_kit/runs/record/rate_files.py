@@ -9,7 +9,7 @@ from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.on_disk.bradley_terry import dimensions, rate_boards
+from arena_kit.rating.bradley_terry.on_disk import dimensions, rate_boards
 from arena_kit.reporting.board import Board, board_of
 
 
