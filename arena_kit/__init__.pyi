@@ -49,7 +49,10 @@ from arena_kit.reporting import weekly_plots as weekly_plots
 from arena_kit.reporting import weekly_tables as weekly_tables
 from arena_kit.reporting.board import Board as Board
 from arena_kit.reporting.board import rate as rate
-from arena_kit.runs.placement.study import PlacementStudy as PlacementStudy
+from arena_kit.runs.placement.place import judge_placement as judge_placement
+from arena_kit.runs.placement.place import place as place
+from arena_kit.runs.placement.place import publish_placement as publish_placement
+from arena_kit.runs.placement.plan import read_placement as read_placement
 from arena_kit.runs.policy import PolicyStudy as PolicyStudy
 from arena_kit.runs.record.inputs import record_texts as record_texts
 from arena_kit.runs.record.open_run import open_run as open_run

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import write_json
+from arena_kit.judging.quality.gate import Gate
+from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.verdicts.records import Status
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.rating.base import RatingError, Ratings
@@ -174,7 +176,7 @@ def write_record(
 ) -> None:
     """Write the artifacts of a run; its record stays open."""
     plan, record, folder = judgments.plan, judgments.record, judgments.record.path
-    _write_gate(judgments)
+    write_gate(record, judgments.quality, judgments.gate)
     battles = to_battles(judgments)
     swept = sweep or sweep_elo(battles, plan)
     artifacts.write_results(
@@ -213,12 +215,10 @@ def _described(board: Board, judgments: Judgments) -> Board:
     return board.model_copy(update={"title": title, "gate": gate, "notes": notes})
 
 
-def _write_gate(judgments: Judgments) -> None:
-    gate = judgments.gate
-    whole = gate.as_dict() | {"quality": judgments.quality.as_dict()}
-    write_json(judgments.record.path / GATE_FILE, whole)
-    short = {"level": str(gate.level), "sentence": gate.sentence}
-    judgments.record.update(judge_gate=short)
+def write_gate(record: Record, quality: JudgeQuality, gate: Gate) -> None:
+    """Keep a judge's gate in judge_gate.json and, in short, in the manifest."""
+    write_json(record.path / GATE_FILE, gate.as_dict() | {"quality": quality.as_dict()})
+    record.update(judge_gate={"level": str(gate.level), "sentence": gate.sentence})
 
 
 def _refuse_unusable(judgments: Judgments) -> None:
