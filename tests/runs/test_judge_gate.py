@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from arena_kit import DataError, Judgments, PlacementStudy, judge_quality, tournament_tables
+from arena_kit import DataError, Judgments, PlacementStudy, judge_tables, tournament_tables
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
@@ -174,7 +174,7 @@ def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) 
         assert len(emulator.requests) == asked
 
         study = judgments_of("headline", **given, allow_failed=True)
-        first_line = str(judge_quality.sentence(study.gate))
+        first_line = str(judge_tables.sentence(study.gate))
         assert f"This run was allowed although {found}" in first_line
         rubric = workspace / "params" / "rubrics" / "calibration.md"
         rubric.write_text(f"{rubric.read_text()}\nPrefer the calmer one.\n")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from arena_kit.judging.asking.batches import Batching
 from arena_kit.judging.asking.cost import CostError
@@ -144,21 +143,14 @@ def ask(
     What failed unpaid is among it, and not in the ledger.
     """
     if not isinstance(judge, BatchJudge | LiveJudge):
-        return _ask_in_process(
-            cast("Mapping[str, JudgeRequest]", requests),
-            cast("ImmediateJudge", judge),
-            ledger,
-            options.run,
-            on_settled,
-        )
+        return _ask_in_process(requests, judge, ledger, options.run, on_settled)  # type: ignore[arg-type]
     with ledger.locked(options.run):
         close_abandoned(ledger, options, requests)
-        asker = (
-            Batching(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
-            if isinstance(judge, BatchJudge)
-            else Live(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
-        )
-        return asker.ask(requests)
+        if isinstance(judge, BatchJudge):
+            batching = Batching(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
+            return batching.ask(requests)
+        live = Live(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
+        return live.ask(requests)
 
 
 def _verdicts(

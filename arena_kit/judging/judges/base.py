@@ -9,19 +9,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Status
+
+if TYPE_CHECKING:
+    import httpx2
 
 #: Part of every cache key: another number and no answer is found again.
 _KEY_VERSION = 2
 
 #: No answer has more tokens: a larger number is a mistake.
 _MOST_TOKENS = 10**12
+
+_MONEY = re.compile(
+    r"credit balance|usage limits|spend(ing)?[ _]limit|billing|insufficient_quota|\bcredits?\b",
+    re.IGNORECASE,
+)
 
 #: How a verdict's shape is asked for: `auto` tries the schema and goes on without it where
 #: the server refuses it; `grammar` is llama.cpp's own field.
@@ -263,14 +272,48 @@ def scrubbed(text: str, secret: str | None) -> str:
     return (text.replace(secret, "[key]") if secret else text)[:300]
 
 
-def redirect_error(status: int, words: str, *, effect: bool) -> ServiceError:
-    """A redirect, which is never followed: prompts go only to the address that the user named.
+def about_money(text: str) -> bool:
+    """Whether an error is about credit or a spend limit, whatever its type says."""
+    return _MONEY.search(text) is not None
 
-    After 307 and 308 the request was not taken; after the others its `effect`, where it can
-    have one, may exist.
+
+def paused(reason: str) -> str:
+    """What only the user can mend, in a sentence."""
+    reason = reason.strip().rstrip(".") or "a spend limit was reached"
+    return f"paused, nothing is marked as failed: {reason}; then run again"
+
+
+def status_error(
+    response: httpx2.Response, what: str, message: str, unsure: Collection[int] | None
+) -> ServiceError:
+    """A refusal by a status, in our terms.
+
+    `unsure` lists the statuses after which an effect may exist (None: the call has none). A
+    redirect is never followed, for prompts go only to the address that the user named: after 307
+    and 308 the request was not taken, after the others its effect may exist.
     """
-    kind = UnsureError if effect and status not in (307, 308) else ServiceError
-    return kind(f"{words} ({status}); nothing was sent there")
+    status = response.status_code
+    if response.has_redirect_location:
+        kind = UnsureError if unsure is not None and status not in (307, 308) else ServiceError
+        return kind(
+            f"{what}: the service redirects to {message} ({status}); nothing was sent there"
+        )
+    if status == 402 or (status < 500 and about_money(response.text)):
+        return PausedError(paused(message))
+    if status in (401, 403):
+        return ServiceError(f"{what}: the service refuses the key ({status}): {message}")
+    if unsure is not None and status in unsure:
+        return UnsureError(f"{what}: status {status}")
+    if status in (408, 409, 429) or status >= 500:
+        return BusyError(f"{what}: status {status}: {message}", _retry_after(response))
+    return ServiceError(f"{what}: refused ({status}): {message}")
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    try:
+        return max(0.0, float(response.headers.get("retry-after", "")))
+    except ValueError:
+        return None
 
 
 def shortened(text: str) -> str:
@@ -280,22 +323,15 @@ def shortened(text: str) -> str:
     return words if len(words) <= 120 else f"{words[:120]}…"
 
 
-def token_count(number: object) -> int:
-    """A number of tokens out of a usage object; a ValueError for anything that is no whole number
+def token_counts(numbers: Mapping[str, Any]) -> dict[str, int]:
+    """Numbers of tokens by name, out of a usage object; a ValueError where one is no whole number
     from 0 on, such as text, NaN or infinity.
     """
-    count = int(number) if isinstance(number, float) and number.is_integer() else number
-    if type(count) is int and 0 <= count <= _MOST_TOKENS:
-        return count
-    raise ValueError(f"{str(number)[:40]!r} is no number of tokens")
-
-
-def token_counts(numbers: dict[str, Any]) -> dict[str, int]:
-    """Numbers of tokens by name; a ValueError where one of them is none."""
-    for number in numbers.values():
+    whole = {n: int(v) if type(v) is float and v.is_integer() else v for n, v in numbers.items()}
+    for number in whole.values():
         if type(number) is not int or not 0 <= number <= _MOST_TOKENS:
-            return {name: token_count(number) for name, number in numbers.items()}
-    return numbers
+            raise ValueError(f"{str(number)[:40]!r} is no number of tokens")
+    return whole
 
 
 def first_of_each(requests: Iterable[Asked]) -> list[Asked]:

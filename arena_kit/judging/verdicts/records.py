@@ -78,6 +78,12 @@ class Margin(StrEnum):
     NONE = "tie"
 
 
+#: Fields of a verdict that stand in its line as they are.
+_KEPT_AS_THEY_ARE = (
+    "justification raw_text judge_model served_model usage cost_usd attempt detail".split()
+)
+
+
 class Settlement(StrEnum):
     """What the two presentations of a pair add up to."""
 
@@ -220,17 +226,10 @@ class Verdict(NamedTuple):
             "first": self.presentation.first,
             "second": self.presentation.second,
             "status": str(self.status),
-            "winner": None if self.winner is None else str(self.winner),
+            "winner": self.winner and str(self.winner),
             "winning_entrant": self.winning_entrant,
-            **({} if self.margin is None else {"margin": str(self.margin)}),
-            "justification": self.justification,
-            "raw_text": self.raw_text,
-            "judge_model": self.judge_model,
-            "served_model": self.served_model,
-            "usage": self.usage,
-            "cost_usd": self.cost_usd,
-            "attempt": self.attempt,
-            "detail": self.detail,
+            **({"margin": str(self.margin)} if self.margin else {}),
+            **{name: getattr(self, name) for name in _KEPT_AS_THEY_ARE},
         }
 
 
