@@ -65,7 +65,7 @@ def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: 
     listening = _listen(host, port)
     app = voting_app(live, access, question)
     _print_links(live, access, _address(host, listening.getsockname()[1], names))
-    before = _vote_count(live)
+    before = live.vote_count
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, limit_concurrency=1000,
         timeout_graceful_shutdown=5,
@@ -75,7 +75,7 @@ def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: 
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])
     finally:
-        n = _vote_count(live) - before
+        n = live.vote_count - before
         cast = f"{counted(n, 'vote')} {'was' if n == 1 else 'were'}"
         echo(f"ended; {cast} cast meanwhile; {store_state(live)}")
         live.close()
@@ -110,10 +110,9 @@ def _access(key: bytes, host: str, names: Sequence[str]) -> Access:
 
 
 def _is_loopback(host: str) -> bool:
-    try:
+    with suppress(ValueError):
         return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return host == "localhost"
 
 
 def _addresses() -> set[str]:
@@ -142,16 +141,11 @@ def _in_brackets(host: str) -> str:
 
 def _print_links(live: LiveArena, access: Access, address: str) -> None:
     models, prompts = len(live.texts.models), len(live.texts.prompts)
-    token = f"#token={quote(access.token, safe='')}" if access.token else ""
+    token, board = (f"#token={quote(each, safe='')}" for each in (access.token, access.board_token))
     echo(
         f"voting on {address} among {models} models ({models * (models - 1) // 2} pairs) on "
         f"{prompts:,} prompts; {store_state(live)}"
     )
-    echo(f"voters: {address}{token}")
-    echo(f"board:  {address}board#token={quote(access.board_token, safe='')}")
+    echo(f"voters: {address}{token if access.token else ''}")
+    echo(f"board:  {address}board{board}")
     sys.stdout.flush()
-
-
-def _vote_count(live: LiveArena) -> int:
-    arena = live.store.arena()
-    return 0 if arena is None else arena.votes

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,7 @@ from arena_kit.cli.base import (
 from arena_kit.files import DataError, write_text
 
 if TYPE_CHECKING:
+    from arena_kit.voting.ballot import Taken
     from arena_kit.voting.live import LiveArena
     from arena_kit.voting.store import VoteStore
 
@@ -122,29 +123,28 @@ def add(files: tuple[Path, ...], **where: Any) -> None:
     refused is named with the reason, the others are taken in; the exit code is then 2.
     """
     live, key = opened_arena(**where)
-    refused = sum(not _take(live, key, path) for path in files)
-    echo(store_state(live))
-    if refused:
-        sys.exit(WRONG_INPUT)
-
-
-def _take(live: LiveArena, key: bytes, path: Path) -> bool:
-    """Take in a file and say what it held; False where it is refused."""
     from arena_kit.voting.ballot import take_ballot
 
-    try:
-        taken = take_ballot(live, key, path)
-    except DataError as error:
-        echo(f"refused: {error}", err=True)
-        return False
+    code = 0
+    for path in files:
+        try:
+            echo(f"{path}: {_taken(take_ballot(live, key, path))}")
+        except DataError as error:
+            echo(f"refused: {error}", err=True)
+            code = WRONG_INPUT
+    echo(store_state(live))
+    sys.exit(code)
+
+
+def _taken(taken: Taken) -> str:
+    """What came of a returned file, in words."""
     again = f" ({taken.new} new)" if taken.new < taken.votes + taken.skips else ""
-    left_out = (
+    repeats = (
         f"; {taken.repeats:,} of them kept and not counted: the same pair and prompt was just "
         "voted on elsewhere"
     )
     held = _held(taken.votes, taken.skips)
-    echo(f"{path}: {held} of {taken.voter}{again}{left_out if taken.repeats else ''}")
-    return True
+    return f"{held} of {taken.voter}{again}{repeats if taken.repeats else ''}"
 
 
 @votes.command("list")
@@ -169,11 +169,11 @@ def list_voters(store: str, as_json: bool) -> None:
         }
         for each in voters
     ]
+    table = Table(rows=rows, title="Voters", left=["voter", "removed"], nowrap=["voter"])
     if as_json:
         echo_json(rows, ensure_ascii=False)
     else:
-        left = ["voter", "removed"]
-        terminal.show_table(Table(rows=rows, title="Voters", left=left, nowrap=["voter"]))
+        terminal.show_table(table)
 
 
 @votes.command("export")
@@ -197,10 +197,8 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     if not len(export.battles):
         raise DataError(f"{kept.address}: holds no vote that counts yet")
     write_battles(out, export.battles)
-    echo(
-        f"{len(export.battles):,} votes; left out: {export.skips:,} skipped, "
-        f"{export.removed:,} removed"
-    )
+    left_out = f"{export.skips:,} skipped, {export.removed:,} removed"
+    echo(f"{len(export.battles):,} votes; left out: {left_out}")
     echo(out)
 
 
@@ -253,15 +251,7 @@ def restore(**change: Any) -> None:
     _change("restored", **change)
 
 
-def _change(
-    what: Literal["removed", "restored"],
-    *,
-    names: tuple[str, ...],
-    why: str,
-    kind: Literal["voter", "session", "vote"],
-    by: str,
-    store: str,
-) -> None:
+def _change(what: str, *, names: tuple[str, ...], why: str, kind: Any, by: str, store: str) -> None:
     def counting() -> int:
         return sum(vote.choice.outcome is not None and not vote.removed for vote in kept.votes())
 
@@ -335,16 +325,12 @@ def warn_of_names(live: LiveArena) -> None:
 
 def _free_paths(out: Path, ballots: int) -> list[Path]:
     """Where the ballots go; what was made before may have been sent, so it stays."""
-    if out.suffix.lower() in (".html", ".htm"):
-        if ballots > 1:
-            raise DataError(f"{out}: is one file, and {ballots} ballots need a folder")
-        if out.exists():
-            raise DataError(
-                f"{out}: is there already, and a ballot may have been sent; name another"
-            )
+    if out.suffix.lower() in (".html", ".htm") and ballots == 1 and not out.exists():
         return [out]
-    if out.is_file():
-        raise DataError(f"{out}: is a file; name a folder, or a new file that ends in .html")
+    if out.suffix.lower() in (".html", ".htm") or out.is_file():
+        raise DataError(
+            f"{out}: name a folder for ballots, or a new file for one that ends in .html"
+        )
     made = [path.stem.removeprefix("ballot-") for path in out.glob("ballot-*.html")]
     last = max((int(number) for number in made if number.isdecimal()), default=0)
     return [out / f"ballot-{last + n}.html" for n in range(1, ballots + 1)]

@@ -111,12 +111,6 @@ class VoterTests:
         """Those who stand out."""
         return tuple(test for test in self.tests if test.stands_out)
 
-    def __getitem__(self, voter: str) -> VoterTest:
-        for test in self.tests:
-            if test.voter == voter:
-                return test
-        raise KeyError(f"{voter!r} was not tested")
-
 
 def voter_tests(
     battles: BattleLog,

@@ -89,7 +89,7 @@ def make_ballot(
         shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
     except NothingLeftError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
-    rows = [shown_pair(s.ticket, s.digest, s.prompt, s.left, s.right) for s in shown]
+    rows = [shown_pair(each) for each in shown]
     return ballot_page(ballot, lambda content: _seal(key, ballot, content), rows, question).html
 
 
@@ -109,7 +109,7 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
         for v in returned.votes
     ]
     voter = voter_id(returned.voter) or returned.copy_id
-    before = _count(live)
+    before = live.vote_count
     try:
         receipts = live.cast_ballot(answers, session=returned.copy_id, voter=voter)
     except RefusalError as error:
@@ -119,7 +119,7 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
         voter=voter,
         votes=len(answers) - skips,
         skips=skips,
-        new=_count(live) - before,
+        new=live.vote_count - before,
         repeats=sum(receipt.repeated for receipt in receipts),
     )
 
@@ -167,8 +167,3 @@ def _cells(texts: ArenaTexts) -> int:
     """How many pairs of responses to the same prompt there are."""
     answered = texts.available().sum(axis=0)
     return int((answered * (answered - 1) // 2).sum())
-
-
-def _count(live: LiveArena) -> int:
-    arena = live.store.arena()
-    return 0 if arena is None else arena.votes

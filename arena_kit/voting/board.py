@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,16 +18,10 @@ import numpy as np
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, ExposureFairness
-from arena_kit.policy.rules import (
-    PublicationStatus,
-    Standing,
-    confidence,
-    provisional_state,
-    publication_status,
-    ranked,
-)
+from arena_kit.policy.rules import PublicationStatus, Standing, publication_status, ranked
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.glicko2.method import GlickoState
+from arena_kit.reporting.board_tables import to_board
 from arena_kit.validity.leaderboard import Leaderboard, leaderboard
 from arena_kit.voting.export import battle_log
 from arena_kit.voting.records import StoredVote
@@ -162,20 +157,23 @@ class LiveBoard:
         return audit_exposure(self.battles, self.texts, fairness)
 
 
-def board_view(board: LiveBoard, voters: int) -> dict[str, Any]:
+def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
     """The board as the researcher's page shows it: sentences and tables, as JSON holds them."""
-    tables, sentences = [_standings_table(board)], [f"The board is {board.status.sentence}."]
-    if board.votes:
-        tables.append(_providers_table(board))
-        variants = {"Private": board.exposure.private, "Withdrawn": board.exposure.withdrawn}
+    tables, sentences = [], [f"The board is {live.status.sentence}."]
+    with suppress(RatingError):  # too few votes to rate anybody
+        board = to_board(live.leaderboard, live.texts.name)
+        tables.append(_table("Models in the published order", board.table().rows))
+    if live.votes:
+        tables.append(_table("Exposure by provider", _provider_rows(live.exposure)))
+        variants = {"Private": live.exposure.private, "Withdrawn": live.exposure.withdrawn}
         for kind, votes in variants.items():
             models = ", ".join(f"{model} ({n:,} votes)" for model, n in votes.items())
             sentences += [f"{kind}: {models}."] if models else []
     counts = [
-        f"{_counted(len(board.votes), 'vote')} of {_counted(voters, 'voter')}",
-        f"{_counted(board.waiting, 'pair')} waiting",
-        *([f"{board.skips:,} skipped"] if board.skips else []),
-        *([f"{board.removed:,} removed"] if board.removed else []),
+        f"{_counted(len(live.votes), 'vote')} of {_counted(voters, 'voter')}",
+        f"{_counted(live.waiting, 'pair')} waiting",
+        *([f"{live.skips:,} skipped"] if live.skips else []),
+        *([f"{live.removed:,} removed"] if live.removed else []),
     ]
     return {"state": ", ".join(counts), "sentences": sentences, "tables": tables}
 
@@ -184,47 +182,21 @@ def _counted(n: int, what: str) -> str:
     return f"1 {what}" if n == 1 else f"{n:,} {what}s"
 
 
-def _standings_table(board: LiveBoard) -> dict[str, Any]:
-    by_model, policy = {each.model: each for each in board.standings}, board.policy
-    rows = [
-        {
-            "": rank,
-            "model": model,
-            "rating − 2 RD": round(standing.conservative(policy)),
-            "rating": round(standing.rating),
-            "confidence": f"{confidence(policy, standing.rd).percent} %",
-            "coverage": _percent(standing.prompt_coverage),
-            "votes": standing.votes,
-            "decisive": standing.decisive,
-            "both bad": standing.both_bad,
-            "state": "provisional" if provisional_state(policy, standing).provisional else "ranked",
-        }
-        for rank, model in enumerate(board.order, 1)
-        for standing in (by_model[model],)
-    ]
-    return _table("Models in the published order", rows)
-
-
-def _providers_table(board: LiveBoard) -> dict[str, Any]:
-    rows = [
+def _provider_rows(audit: ExposureAudit) -> list[dict[str, object]]:
+    return [
         {
             "provider": each.provider,
             "models": len(each.models),
             "shown": each.shown,
-            "share": _percent(each.share),
+            "share": f"{100 * each.share:.0f}%",
             "in the window": each.exposure,
             "due": round(each.target),
             "exposure": "fair" if each.within else "outside its bounds",
         }
-        for each in board.exposure.providers
+        for each in audit.providers
     ]
-    return _table("Exposure by provider", rows)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _table(title: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     columns = list(rows[0]) if rows else []
     return {"title": title, "columns": columns, "rows": [list(row.values()) for row in rows]}

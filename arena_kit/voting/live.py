@@ -5,7 +5,6 @@ Everything is in the store; an arena that is opened again goes on where it stopp
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import Self
 
 import numpy as np
 
+from arena_kit.judging.verdicts.records import garbage_collection_disabled
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.policy.constants import Policy
@@ -102,15 +102,12 @@ class LiveArena:
         limits: Limits | None = None,
         seed: int | None = None,
     ) -> None:
-        self.store = store
-        self.texts = texts
-        self.policy = policy
+        self.store, self.texts, self.policy = store, texts, policy
         self.limits = limits or Limits()
         self._lock = RLock()
+        seed = secrets.randbits(64) if seed is None else seed
         with store.writing() as transaction:
-            begun = transaction.begin(
-                texts.name, dimension, secrets.randbits(64) if seed is None else seed
-            )
+            begun = transaction.begin(texts.name, dimension, seed)
             self.dimension = begun.dimension
             transaction.note_opening(_version(), asdict(policy), texts.digest, texts.models)
             self._replayed = Replayed(texts, policy, begun.seed)
@@ -146,6 +143,12 @@ class LiveArena:
     def arena(self) -> Arena:
         """Scheduler and ratings after the last turn."""
         return self._replayed.arena
+
+    @property
+    def vote_count(self) -> int:
+        """How many votes are in the store, skips and removed ones among them."""
+        arena = self.store.arena()
+        return 0 if arena is None else arena.votes
 
     def close(self) -> None:
         """Let go of the store."""
@@ -302,9 +305,8 @@ class LiveArena:
             ticket = turn.add_ticket(ticket)
         counts = choice.outcome is not None
         again = counts and voter != drawn_for and self._replayed.was_shown(voter, ticket)
-        return self._add(
-            turn, ticket, voter, session, choice, answer.seconds, "ballot", again=again
-        )
+        seconds = answer.seconds
+        return self._add(turn, ticket, voter, session, choice, seconds, "ballot", again=again)
 
     @staticmethod
     def _known(turn: Transaction, ticket: str) -> Ticket:
@@ -406,20 +408,6 @@ def _receipt(vote: StoredVote, count: int, *, repeated: bool = False) -> Receipt
         cast_at=vote.cast_at,
         repeated=repeated,
     )
-
-
-@contextmanager
-def garbage_collection_disabled() -> Iterator[None]:
-    """Without garbage collection, which would look at all votes again and again while they come in
-    and find none to give up.
-    """
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
 
 
 class Replayed:

@@ -170,51 +170,55 @@ class BallotVote:
 
 
 class RefusalError(ValueError):
-    """What a voter asked for and does not get; `code` names the reason for programs."""
+    """What a voter asked for and does not get: `code` names the reason for programs, `status` is
+    that of HTTP, and after `retry_after` seconds (if not 0) one may ask again.
+    """
 
-    code: ClassVar[str] = "refused"
+    code: ClassVar[str]
+    status: ClassVar[int]
+    retry_after = 0.0
 
 
 class BadInputError(RefusalError):
     """A session, voter, choice or time that cannot be one."""
 
-    code = "bad_input"
+    code, status = "bad_input", 422
 
 
 class UnknownTicketError(RefusalError):
     """A ticket that was never handed out."""
 
-    code = "unknown_ticket"
+    code, status = "unknown_ticket", 404
 
 
 class ForeignTicketError(RefusalError):
     """A ticket that was handed out to another session."""
 
-    code = "foreign_ticket"
+    code, status = "foreign_ticket", 403
 
 
 class ExpiredTicketError(RefusalError):
     """A ticket whose time is over, its matchup given to others."""
 
-    code = "expired_ticket"
+    code, status = "expired_ticket", 410
 
 
 class ChangedContentError(RefusalError):
     """A vote on other texts than those that the ticket stands for."""
 
-    code = "changed_content"
+    code, status = "changed_content", 409
 
 
 class AlreadyVotedError(RefusalError):
     """A second vote on a ticket, other than the first."""
 
-    code = "already_voted"
+    code, status = "already_voted", 409
 
 
 class TooFastError(RefusalError):
     """More matchups than a voter may ask for in so short a time."""
 
-    code = "too_fast"
+    code, status = "too_fast", 429
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -224,4 +228,4 @@ class TooFastError(RefusalError):
 class NothingLeftError(RefusalError):
     """No matchup that this voter may be shown now."""
 
-    code = "nothing_left"
+    code, status = "nothing_left", 404

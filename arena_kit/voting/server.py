@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
@@ -19,6 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.routing import Route
 
 from arena_kit.voting.access import (
     Access,
@@ -29,8 +30,8 @@ from arena_kit.voting.access import (
     read_body,
 )
 from arena_kit.voting.board import board_view
-from arena_kit.voting.page import QUESTION, Opaque, Page, board_page, live_page, shown_pair
-from arena_kit.voting.records import NothingLeftError, RefusalError, TooFastError
+from arena_kit.voting.page import QUESTION, Opaque, board_page, live_page, shown_pair
+from arena_kit.voting.records import NothingLeftError, RefusalError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -40,16 +41,6 @@ if TYPE_CHECKING:
 MAX_BODY = 4096  # bytes; a vote has about 200
 _BOARD_EVERY = 2.0  # seconds
 _WORKERS = 3  # threads that take turns at the arena; see design/vote-store.md
-_STATUS = {
-    "bad_input": 422,
-    "unknown_ticket": 404,
-    "nothing_left": 404,
-    "foreign_ticket": 403,
-    "changed_content": 409,
-    "already_voted": 409,
-    "expired_ticket": 410,
-    "too_fast": 429,
-}
 _STARLETTE_CODES = {413: "too_large"}
 _ALL_SEEN = "You have seen every pair that you may be shown for now."
 
@@ -93,16 +84,9 @@ def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASG
 
 def _pages(app: FastAPI, question: str) -> None:
     for path, page in (("/", live_page(question)), ("/board", board_page(question))):
-        app.add_api_route(path, _sends(page), methods=["GET"])
-
-
-def _sends(page: Page) -> Callable[[], Awaitable[Response]]:
-    policy = f"{page.policy}; frame-ancestors 'none'"
-
-    async def send() -> Response:
-        return HTMLResponse(page.html, headers={"content-security-policy": policy})
-
-    return send
+        policy = {"content-security-policy": f"{page.policy}; frame-ancestors 'none'"}
+        response = HTMLResponse(page.html, headers=policy)
+        app.router.routes.append(Route(path, response, methods=["GET"]))
 
 
 def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
@@ -122,22 +106,15 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
         await read_body(request, Nothing)
         session = access.name_of(request, "voter")
         shown = await turns.take(live.issue, session=session, voter=session)
-        pair = shown_pair(shown.ticket, shown.digest, shown.prompt, shown.left, shown.right)
-        return pair | {"votes": shown.count}
+        return shown_pair(shown) | {"votes": shown.count}
 
     @app.post("/api/vote", response_model=None)
     async def vote(request: Request) -> dict[str, Any]:
         """Store a vote, then say who wrote the two responses."""
         ballot = await read_body(request, Vote)
         session = access.name_of(request, "voter")
-        receipt = await turns.take(
-            live.cast,
-            ballot.ticket,
-            session=session,
-            choice=ballot.choice,
-            digest=ballot.digest,
-            seconds=ballot.seconds,
-        )
+        given = ballot.model_dump(exclude={"ticket"})
+        receipt = await turns.take(live.cast, ballot.ticket, session=session, **given)
         return {"model_a": receipt.left, "model_b": receipt.right, "votes": receipt.count}
 
 
@@ -193,19 +170,12 @@ class _LatestBoard:
             return self._view
 
 
-# What goes out
-
-
 def _errors(app: FastAPI) -> None:
     @app.exception_handler(TurnedAwayError)
-    async def turned_away(_: Request, error: TurnedAwayError) -> Response:
-        return answer(error.status, error.code, str(error), error.retry_after)
-
     @app.exception_handler(RefusalError)
-    async def refused(_: Request, error: RefusalError) -> Response:
-        wait = error.retry_after if isinstance(error, TooFastError) else 0
-        told = _ALL_SEEN if isinstance(error, NothingLeftError) else str(error)
-        return answer(_STATUS.get(error.code, 400), error.code, told, wait)
+    async def refused(_: Request, error: TurnedAwayError | RefusalError) -> Response:
+        message = _ALL_SEEN if isinstance(error, NothingLeftError) else str(error)
+        return answer(error.status, error.code, message, error.retry_after)
 
     @app.exception_handler(HTTPException)
     async def refused_by_starlette(_: Request, error: HTTPException) -> Response:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from sqlalchemy import Connection, Engine, bindparam, func, insert, select, update
@@ -42,10 +41,7 @@ class ArenaRow(NamedTuple):
 
 
 _TICKET = tuple(db.tickets.c[name] for name in Ticket._fields)
-_VOTE = tuple(
-    db.votes.c[name]
-    for name in ("number", "voter", "session", "choice", "cast_at", "seconds", "source")
-)
+_VOTE = tuple(db.votes.c[name] for name in StoredVote._fields if name not in ("ticket", "removed"))
 _ARENA = select(*(db.arena.c[name] for name in ArenaRow._fields))
 _LOCKED_ARENA = _ARENA.with_for_update()
 _ONE_TICKET = select(*_TICKET).where(db.tickets.c.ticket == bindparam("ticket"))
@@ -95,12 +91,7 @@ class VoteStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -143,11 +134,6 @@ class VoteStore:
         """The log of removals, oldest first."""
         with self._reading() as transaction:
             return transaction.removals()
-
-    def openings(self) -> list[dict[str, Any]]:
-        """What was in force since when: policy, digest of the texts, and models."""
-        with self._reading() as transaction:
-            return transaction.openings()
 
     def remove(self, kind: RemovalKind, targets: Iterable[str], *, why: str, by: str) -> int:
         """Leave votes out of all battles: those of voters, of sessions, or single ones by their
@@ -235,30 +221,15 @@ class Transaction:
         cast_at = max(now(), arena.last_cast + 1)
         self._meet(voter, cast_at)
         number = self._count("votes", last_cast=cast_at)
-        row = {
-            "number": number,
-            "ticket": ticket.ticket,
-            "voter": voter,
-            "session": session,
-            "choice": str(choice),
-            "cast_at": cast_at,
-            "seconds": seconds,
-            "source": source,
-        }
-        self._connection.execute(insert(db.votes), row)
-        left_out = is_removed(self.removed(), voter, session, ticket.ticket)
-        return StoredVote(
-            number, ticket, voter, session, choice, cast_at, seconds, source, left_out
-        )
+        row = (number, voter, session, str(choice), cast_at, seconds, source)
+        values = {column.name: value for column, value in zip(_VOTE, row, strict=True)}
+        self._connection.execute(insert(db.votes), values | {"ticket": ticket.ticket})
+        return _vote(row, ticket, self.removed())
 
     def ticket(self, ticket: str) -> Ticket | None:
         """A ticket by its id."""
         row = self._connection.execute(_ONE_TICKET, {"ticket": ticket}).one_or_none()
         return None if row is None else Ticket(*row)
-
-    def tickets(self) -> list[Ticket]:
-        """All tickets in the order in which they were handed out."""
-        return [ticket for ticket, _ in self.history()]
 
     def history(self, after: int = 0) -> list[tuple[Ticket, StoredVote | None]]:
         """Tickets in the order in which they were handed out, those after a number, each with its
@@ -267,11 +238,11 @@ class Transaction:
         number, removed = db.tickets.c.number, self.removed()
         joined = db.tickets.outerjoin(db.votes)
         query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after).order_by(number)
-        pairs = []
-        for row in self._connection.execute(query).all():
-            ticket = Ticket._make(row[len(_VOTE) :])
-            pairs.append((ticket, None if row[0] is None else _vote(row, ticket, removed)))
-        return pairs
+        return [
+            (ticket, None if row[0] is None else _vote(row, ticket, removed))
+            for row in self._connection.execute(query).all()
+            for ticket in (Ticket._make(row[len(_VOTE) :]),)
+        ]
 
     def vote_on(self, ticket: str) -> StoredVote | None:
         """The vote on a ticket, None where there is none."""
@@ -298,23 +269,17 @@ class Transaction:
 
     def voters(self) -> list[Voter]:
         """Everybody who was shown a matchup or voted, first come first."""
-        skipped = db.votes.c.choice == Choice.SKIP
-        counts = {
-            voter: (int(n), int(skips or 0))
-            for voter, n, skips in self._connection.execute(
-                select(
-                    db.votes.c.voter,
-                    func.count(),
-                    func.count().filter(skipped),
-                ).group_by(db.votes.c.voter)
-            )
-        }
         table, removed = db.voters, self.removed()
-        rows = self._connection.execute(select(table).order_by(table.c.first_seen, table.c.voter))
+        skips = func.count(db.votes.c.number).filter(db.votes.c.choice == Choice.SKIP.value)
+        query = (
+            select(table, func.count(db.votes.c.number) - skips, skips)
+            .select_from(table.outerjoin(db.votes))
+            .group_by(table.c.voter)
+            .order_by(table.c.first_seen, table.c.voter)
+        )
         return [
-            Voter(voter, first_seen, n - skips, skips, ("voter", voter) in removed)
-            for voter, first_seen in rows
-            for n, skips in (counts.get(voter, (0, 0)),)
+            Voter._make((*row, ("voter", row.voter) in removed))
+            for row in self._connection.execute(query)
         ]
 
     def removals(self) -> list[Removal]:
@@ -329,14 +294,6 @@ class Transaction:
             return frozenset()
         last = {(each.kind, each.target): not each.undone for each in self.removals()}
         return frozenset(target for target, is_out in last.items() if is_out)
-
-    def openings(self) -> list[dict[str, Any]]:
-        """What was in force since when."""
-        rows = self._connection.execute(select(db.openings).order_by(db.openings.c.number))
-        return [
-            {**row, "policy": json.loads(row["policy"]), "models": json.loads(row["models"])}
-            for row in rows.mappings()
-        ]
 
     def log_removals(
         self, kind: RemovalKind, targets: Iterable[str], *, why: str, by: str, undone: bool
@@ -381,16 +338,11 @@ class Transaction:
             self._connection.execute(insert(db.voters), {"voter": voter, "first_seen": at})
 
 
-def is_removed(removed: RemovedSet, voter: str, session: str, ticket: str) -> bool:
-    """Whether a vote is left out."""
-    if not removed:
-        return False
-    return bool(removed & {("voter", voter), ("session", session), ("vote", ticket)})
-
-
 def _vote(row: Sequence[Any], ticket: Ticket, removed: RemovedSet) -> StoredVote:
+    """The vote of a row of `_VOTE` and perhaps more."""
     number, voter, session, choice, cast_at, seconds, source = row[: len(_VOTE)]
-    left_out = is_removed(removed, voter, session, ticket.ticket)
+    keys = {("voter", voter), ("session", session), ("vote", ticket.ticket)} if removed else ()
+    left_out = not removed.isdisjoint(keys)
     return StoredVote(
         number, ticket, voter, session, _CHOICES[choice], cast_at, seconds, source, left_out
     )

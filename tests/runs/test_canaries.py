@@ -16,8 +16,7 @@ from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.quality.canaries.pairs import PREFIX
 from arena_kit.judging.quality.gate import UnfitJudgeError
 from tests.emulator import Emulator
-from tests.emulator.behaviours import obeyed
-from tests.emulator.sections import read_sections, user_text
+from tests.emulator.behaviours import obeyed, read_sections, user_text
 from tests.samples import (
     KEY,
     by_heart,

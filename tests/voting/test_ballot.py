@@ -73,7 +73,7 @@ def test_ballots_together_cover_as_one_arena(live: LiveArena) -> None:
     for _ in range(5):
         made(live, 12)
     with live.store.writing() as transaction:
-        tickets = transaction.tickets()
+        tickets = [ticket for ticket, _ in transaction.history()]
     pairs = [frozenset((t.model_a, t.model_b)) for t in tickets]
     assert len(tickets) == 60
     assert all(6 <= pairs.count(pair) <= 14 for pair in {*pairs})
@@ -136,7 +136,7 @@ def test_votes_that_repeat_another_ballot_are_told(live: LiveArena, tmp_path: Pa
 def tickets(live: LiveArena, page: str) -> list[Ticket]:
     ids = {pair["ticket"] for pair in page_data(page)[0]["pairs"]}
     with live.store.writing() as transaction:
-        return [each for each in transaction.tickets() if each.ticket in ids]
+        return [ticket for ticket, _ in transaction.history() if ticket.ticket in ids]
 
 
 def edit_choice(file: Row) -> object:

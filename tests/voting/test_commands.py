@@ -65,9 +65,9 @@ def test_ballots_that_may_have_been_sent_stay(workspace: Path) -> None:
     assert made.startswith("ballots/ballot-6.html\n")
     command("votes", "ballot", "--pairs", "1", "--out", "one.html")
     refused = command("votes", "ballot", "--pairs", "1", "--out", "one.html", code=2)
-    assert "one.html: is there already" in refused.output
+    assert "one.html: name a folder" in refused.output
     several = command("votes", "ballot", "--ballots", "2", "--out", "two.html", code=2)
-    assert "2 ballots need a folder" in several.output
+    assert "two.html: name a folder" in several.output
 
 
 def test_files_that_are_refused_do_not_hold_up_others(workspace: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import MetaData, insert, select
+from sqlalchemy import MetaData, create_engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from arena_kit.voting import database
@@ -42,7 +42,7 @@ def upgrade():
 
 def write_first(address: str) -> None:
     """A store as version 0001 left it."""
-    engine = database.create_engine(database_url(address))
+    engine = create_engine(database_url(address))
     config = Config()
     config.set_main_option("script_location", str(database._MIGRATIONS))
     with engine.begin() as connection:
@@ -57,7 +57,7 @@ def write_first(address: str) -> None:
 
 def kept(address: str) -> dict[str, list[dict[str, Any]]]:
     """What a store holds of what version 0001 knew."""
-    engine, tables = database.create_engine(database_url(address)), MetaData()
+    engine, tables = create_engine(database_url(address)), MetaData()
     with engine.connect() as connection:
         tables.reflect(connection)
         found = {
