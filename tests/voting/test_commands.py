@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import PlacementStudy, Study, read_battles
+from arena_kit import Study, read_battles
 from arena_kit.battles.read import LeftOutWarning
 from arena_kit.cli.main import main
 from arena_kit.runs.tournament.judge_report import JudgeStudy
 from arena_kit.voting.store import VoteStore
-from tests.samples import SMALL, copy_workspace
+from tests.samples import SMALL, copy_workspace, placed_model
 from tests.voting.serving import filled, leaks, page_data
 
 STORE = ".arena_kit/votes.sqlite"
@@ -135,10 +135,9 @@ def test_votes_and_verdicts_meet(workspace: Path) -> None:
     assert sum(each.counted.rate.n for each in people if each is not None) > 10
     report.save()
     placing = {"model": "dogwood", "dimension": "calibration", "min_battles": 20, "soft": False}
-    placed = PlacementStudy.open(human=STORE, judged="runs/pilot", n_bootstraps=100, **placing)
+    placed = placed_model(human=STORE, judged="runs/pilot", n_bootstraps=100, **placing)
     assert {*placed.placed.human.models} == {*MODELS[:3]}
     assert placed.placed.human.n_battles > 50
-    placed.save()
 
 
 def test_votes_may_be_about_a_dimension(workspace: Path) -> None:

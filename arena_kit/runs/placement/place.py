@@ -218,7 +218,6 @@ def _made(job: Job, record: Record) -> Responses:
 def _describe(plan: PlacementPlan, record: Record) -> None:
     """Keep in the record what is placed where, and what is judged by whom."""
     params, settings = plan.params, plan.settings
-    read = {"file": params.judged, "sha256": _digest(plan.root / params.judged)}
     record.update(
         model=params.model,
         placement=settings.model_dump(mode="json"),
@@ -230,7 +229,9 @@ def _describe(plan: PlacementPlan, record: Record) -> None:
             "inlined": settings.inline_human,
             "note": plan.note,
         },
-        judged_battles=None if plan.tournament else read,
+        judged_battles=None
+        if plan.tournament
+        else {"file": params.judged, "sha256": _digest(plan.root / params.judged)},
         seeds={"resamples": params.seed},
     )
     if plan.tournament is not None:

@@ -143,13 +143,13 @@ def judge(
     """
     if earlier is None:
         refuse_unready(plan)
-    record = earlier.record if earlier else _begin(plan)
+    record = _begin(plan) if earlier is None else earlier.record
     wanted = plan.asked if pairs is None else list(pairs)
     with booked(plan, record):
         if earlier is None:
             record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
-        began = earlier or ask_canaries(plan, record, None if pairs is None else wanted)
-        return _judge(plan, wanted, began)
+            earlier = ask_canaries(plan, record, None if pairs is None else wanted)
+        return _judge(plan, wanted, earlier)
 
 
 @contextmanager
