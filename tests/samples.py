@@ -57,7 +57,7 @@ from arena_kit.judging.asking.options import AskOptions, Backoff
 from arena_kit.judging.judges.anthropic import AnthropicBatches
 from arena_kit.judging.judges.base import Price
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, responses_file
-from arena_kit.judging.quality.canaries.pairs import canary_pairs
+from arena_kit.judging.quality.canaries import canary_pairs
 from arena_kit.judging.verdicts.records import (
     Answer,
     JudgeRequest,

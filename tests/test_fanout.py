@@ -24,7 +24,7 @@ from arena_kit.cli.simulate import simulated
 from arena_kit.fanout import VARIABLE, fan_out, on_cluster, shares
 from arena_kit.files import read_json
 from arena_kit.matchmaking.world import World
-from arena_kit.rating.on_disk.bradley_terry import rate_boards
+from arena_kit.rating.bradley_terry.on_disk import rate_boards
 from tests.samples import ROOT, asked, expanded
 
 WORLD = World(models=6, prompts=12, matchups=150, newcomers=1)

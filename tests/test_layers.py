@@ -50,6 +50,7 @@ PURE = (
     "judging.verdicts.rendering",
     "judging.verdicts.parsing",
     "judging.verdicts.settle",
+    "judging.quality.estimates",
     "judging.quality.agreement",
     "judging.quality.gate",
 )

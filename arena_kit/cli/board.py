@@ -9,7 +9,7 @@ from typing import Any
 from arena_kit.cli.base import echo
 from arena_kit.cli.terminal import show_open, show_table
 from arena_kit.files import read_json
-from arena_kit.judging.quality.statuses import served_sentence
+from arena_kit.judging.quality.measures import served_sentence
 from arena_kit.policy.constants import Phase
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.board import SCALES

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import OUTCOMES, Outcome
 from arena_kit.policy.exposure import Bools, Counts
 from arena_kit.rating.base import check_settings
-from arena_kit.rating.glicko2.steps import SCALE
+from arena_kit.rating.glicko2.replay import SCALE
 
 Floats = NDArray[np.float64]
 

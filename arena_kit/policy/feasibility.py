@@ -14,7 +14,7 @@ from math import ceil, floor, pi, sqrt
 
 from arena_kit.policy.constants import Glicko, Policy
 from arena_kit.rating.base import Number
-from arena_kit.rating.glicko2.steps import SCALE
+from arena_kit.rating.glicko2.replay import SCALE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

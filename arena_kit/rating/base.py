@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -283,11 +282,6 @@ def expected_share(gap: Number) -> Number:
 def known(value: float) -> float | None:
     """A number, or None where there is none."""
     return float(value) if isfinite(value) else None
-
-
-def numba_pays(work: float, least: float) -> bool:
-    """Whether compiled code pays for its start, where Numba is installed."""
-    return work >= least and importlib.util.find_spec("numba") is not None
 
 
 def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:

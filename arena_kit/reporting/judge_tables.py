@@ -6,20 +6,30 @@ from collections.abc import Iterator
 from html import escape
 from textwrap import fill
 
-from arena_kit.judging.quality.agreement import Agreement, Share
-from arena_kit.judging.quality.dimension import DimensionQuality
+from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Finding, Gate, Level
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.quality.people import People
-from arena_kit.reporting.tables import DASH, Shown, Table, number
+from arena_kit.reporting.tables import Shown, Table, number
 
 _COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#b42318"}
-_WIDTH = 88
-_TWICE_AS_LONG = "win share of a response twice as long, at equal quality"
-_DECIDED = "of battles both decided"
-#: What the table that compares judges shows.
-_COMPARED = {_TWICE_AS_LONG, f"agrees with people, {_DECIDED}"}
 _MARKS = {Level.TRUSTED: "✓", Level.CAUTION: "!", Level.FAILED: "✗"}
+_WIDTH = 88
+#: The measures of a dimension that a table shows, in words.
+_NAMES = {
+    "longer_named": "longer response named, of decisive verdicts",
+    "twice_as_long": "win share of a response twice as long, at equal quality",
+    "own_family": "win share of its own family, at equal ratings by others",
+    "repeats": "equal answers to the same request",
+    "readable": "verdicts that could be read",
+    "ties": "ties, of those",
+    "status": "",
+    "agreement": "agrees with people, of battles both decided",
+    "kappa": "Cohen's kappa, of battles both decided",
+    "agreement_with_ties": "agrees with people, with ties as a verdict",
+    "kappa_with_ties": "Cohen's kappa, with ties as a verdict",
+}
+#: What the table that compares judges shows.
+_COMPARED = {("twice_as_long", ""), ("agreement", "")}
 
 
 def sentence(gate: Gate) -> Shown:
@@ -44,7 +54,7 @@ def gate_table(gate: Gate) -> Table:
         {
             "what": finding.measure.about or finding.rule.text,
             "dimension": finding.measure.dimension or "all",
-            "found": _found(finding),
+            "found": "not measured" if finding.measure.value is None else str(finding.measure),
             "verdicts": finding.measure.n,
             "trusted": _limit(finding, finding.rule.trusted),
             "usable": _limit(finding, finding.rule.usable),
@@ -69,17 +79,18 @@ def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
     """The figures of a judge with their 95 % intervals, clustered by question, but for those of
     position, which a report shows as a picture; where judges are `compared`, also but for those.
     """
+    left_out = _COMPARED if compared else set()
     rows = [
-        {"dimension": each.dimension or "all", "what": what, "found": shown, "of": n}
-        for each in quality.dimensions
-        for what, shown, n in _figures(each)
-        if not (compared and what in _COMPARED)
+        {"dimension": name or "all", "what": _words(row), "found": _found(row), "of": row.n}
+        for name in quality.dimensions
+        for measure in _NAMES
+        for row in quality.measures
+        if (row.measure, row.dimension) == (measure, name)
+        and (row.measure, row.stratum) not in left_out
+        and _shown(row)
     ]
-    notes = [
-        f"{each.dimension or 'All'}: {note}."
-        for each in quality.dimensions
-        for note in _notes(each)
-    ]
+    notes = [f"{name or 'All'}: {note}." for name in quality.dimensions
+             for note in _rank_notes(quality, name)]  # fmt: skip
     return Table(
         rows=rows, name="judge_quality", group="dimension", left=["what"], notes=notes,
         empty="Nothing could be measured of this judge.",
@@ -88,16 +99,18 @@ def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
 
 def rubric_table(quality: JudgeQuality) -> Table:
     """How alike every two dimensions are answered, most alike first."""
-    rows = [
-        {
-            "dimensions": f"{use.one} and {use.other}",
-            "pairs answered differently": str(use.different),
-            "of": use.different.n,
-            "correlation": use.correlation.coefficient,
-            "without order noise": DASH if use.corrected is None else f"{use.corrected:.2f}",
-        }
-        for use in quality.rubrics
-    ]
+    rows = []
+    for row in quality.measures:
+        if row.measure == "different":
+            pair = (row.dimension, row.stratum)
+            corrected = quality.find("corrected", *pair)
+            rows.append({
+                "dimensions": f"{row.dimension} and {row.stratum}",
+                "pairs answered differently": str(row),
+                "of": row.n,
+                "correlation": quality.find("correlation", *pair).coefficient,
+                "without order noise": corrected.coefficient,
+            })  # fmt: skip
     return Table(
         rows=rows,
         name="rubric_use",
@@ -110,66 +123,36 @@ def _doubts(gate: Gate) -> list[Finding]:
     return [finding for finding in gate.findings if finding.level is not Level.TRUSTED]
 
 
-def _found(finding: Finding) -> str:
-    measure = finding.measure
-    share = Share(value=measure.value, ci_low=measure.low, ci_high=measure.high, n=measure.n)
-    return "not measured" if measure.value is None else str(share)
-
-
 def _limit(finding: Finding, limit: float) -> str:
     return f"{'at least' if finding.rule.least else 'at most'} {limit:.0%}"
 
 
-def _figures(each: DimensionQuality) -> Iterator[tuple[str, str, int]]:
-    """What was measured, its value in words, and how many verdicts it rests on."""
-    for what, share in _shares(each):
-        if share.value is not None:
-            yield what, str(share), share.n
-    for kind, found in _agreements(each.people) if each.people else ():
-        yield f"agrees with people, {kind}", str(found.rate), found.rate.n
-        yield f"Cohen's kappa, {kind}", found.kappa.coefficient, found.kappa.n
+def _shown(row: Measure) -> bool:
+    """Whether a row says anything: a status that did not occur, or the usual one, does not."""
+    if row.measure == "status":
+        return bool(row.value) and row.stratum != "ok"
+    return row.value is not None or row.measure.startswith(("agreement", "kappa"))
 
 
-def _shares(each: DimensionQuality) -> Iterator[tuple[str, Share]]:
-    yield "longer response named, of decisive verdicts", each.length.raw
-    yield _TWICE_AS_LONG, each.length.doubled
-    yield "win share of its own family, at equal ratings by others", each.family
-    yield "equal answers to the same request", each.stability
-    if each.statuses is not None:
-        yield "verdicts that could be read", each.statuses.readable
-        yield "ties, of those", each.statuses.ties
-        yield from (
-            pair for pair in each.statuses.shares.items() if pair[0] != "ok" and pair[1].value
+def _words(row: Measure) -> str:
+    if row.measure == "status":
+        return row.stratum
+    what = _NAMES[row.measure]
+    return f"{what.partition(',')[0]}, both decided, {row.stratum}" if row.stratum else what
+
+
+def _found(row: Measure) -> str:
+    return row.coefficient if row.measure.startswith("kappa") else str(row)
+
+
+def _rank_notes(quality: JudgeQuality, dimension: str) -> Iterator[str]:
+    error = quality.find("rating_error", dimension)
+    if error.value is not None:
+        spearman, kendall = (
+            number(quality.find(name, dimension).value, ".2f") for name in ("spearman", "kendall")
         )
-
-
-def _agreements(people: People) -> Iterator[tuple[str, Agreement]]:
-    yield _DECIDED, people.decided
-    yield "with ties as a verdict", people.counted
-    yield from ((f"both decided, {name}", found) for name, found in people.strata.items())
-
-
-def _notes(each: DimensionQuality) -> Iterator[str]:
-    people = each.people
-    if people is not None and people.ranks is not None:
-        ranks = people.ranks
         yield (
-            f"against people's ratings of {ranks.n_models} models, rank correlation "
-            f"{number(ranks.spearman, '.2f')} (Spearman), {number(ranks.kendall, '.2f')} (Kendall),"
-            f" ratings {ranks.rating_error:.0f} points off (root mean square)"
+            f"against people's ratings of {error.n} models, rank correlation {spearman} "
+            f"(Spearman), {kendall} (Kendall), ratings {error.value:.0f} points off (root mean "
+            "square)"
         )
-    if people is not None and people.worth is not None:
-        yield str(people.worth)
-
-
-def rest(share: Share) -> Share:
-    """The complement of a share."""
-    if share.value is None:
-        return share
-    low, high = share.ci_low, share.ci_high
-    return Share(
-        value=1 - share.value,
-        ci_low=None if high is None else 1 - high,
-        ci_high=None if low is None else 1 - low,
-        n=share.n,
-    )

@@ -8,7 +8,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
-from arena_kit.judging.quality.agreement import t_quantile
+from arena_kit.judging.quality.estimates import t_quantile
 from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.feasibility import feasibility

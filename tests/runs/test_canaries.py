@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from arena_kit import DataError, read_battles
 from arena_kit.cli.main import main
 from arena_kit.judging.asking.cost import CostError
-from arena_kit.judging.quality.canaries.pairs import PREFIX
+from arena_kit.judging.quality.canaries import PREFIX
 from arena_kit.judging.quality.gate import UnfitJudgeError
 from tests.emulator import Emulator
 from tests.emulator.behaviours import obeyed, read_sections, user_text
@@ -123,7 +123,7 @@ def test_a_good_judge_goes_on_and_its_canaries_reach_no_battle(
     assert cost["usd_spent"] == pytest.approx(emulator.billing.total_usd)
     assert cost["by_dimension"]["canaries"]["answers"] == CANARIES
     assert study.canaries is not None
-    assert study.canaries.known().value == 1
+    assert study.canaries.find("known_right").value == 1
     assert record.read()["preflight"]["requests"] == CANARIES
     again = judgments_of("headline", **SMALL)
     assert again
@@ -152,9 +152,10 @@ def test_a_judge_report_asks_the_full_suite(workspace: Path, emulator: Emulator)
     report = study.canary_suite
     assert report is not None
     assert len(emulator.billing.rows) == report.requests < 600
-    assert report.attacks().value == 1
+    assert report.find("attacks_worked").value == 1
     found = json.loads((study.record.path / "canary_suite.json").read_text())
-    assert len(found["dimensions"]["factuality"]["attacks_by_kind"]) == 10
+    kinds = {row["stratum"] for row in found["measures"] if row["measure"] == "attacks_worked"}
+    assert len(kinds - {""}) == 10
     assert found["gate"]["level"] == "not usable"
 
 

@@ -15,7 +15,15 @@ from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
 from tests.emulator import Emulator
-from tests.samples import SMALL, edited, judgments_of, placed_model, published, record_of
+from tests.samples import (
+    SMALL,
+    edited,
+    judgments_of,
+    parameters,
+    placed_model,
+    published,
+    record_of,
+)
 
 MODEL = "claude-sonnet-5-5"
 #: Eight questions of six pairs: enough for every rule.
@@ -87,9 +95,7 @@ def test_a_judge_that_reads_is_not_failed_and_the_record_keeps_why(
     kept = json.loads((record.path / "judge_gate.json").read_text())
     assert kept["sentence"] == study.gate.sentence
     assert kept["level"] == "usable with caution"
-    assert [row["dimension"] for row in kept["quality"]["dimensions"]] == list(
-        study.plan.tournament.dimensions
-    )
+    assert {row["dimension"] for row in kept["measures"]} == {*study.plan.tournament.dimensions, ""}
     assert record.read()["judge_gate"] == {"level": kept["level"], "sentence": kept["sentence"]}
     show_board(record.path)
     assert study.gate.sentence in " ".join(capsys.readouterr().out.split())
@@ -114,9 +120,8 @@ def test_a_judge_that_prefers_its_family_fails_by_what_others_say(workspace: Pat
         study = judgments_of("pilot", **paid(emulator))
         assert "family" in failed(study)
     assert study.record.read()["labels"]["file"].endswith("battles.jsonl")
-    strata = study.quality.dimensions[0].people
-    assert strata is not None
-    assert set(strata.strata) == {"open_recall", "vignette"}
+    strata = {row.stratum for row in study.quality.measures if row.measure == "agreement"}
+    assert strata == {"", "open_recall", "vignette"}
 
 
 @pytest.mark.parametrize("wrong", ["gate", "labels"])
@@ -165,7 +170,8 @@ def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) 
         pilot = record_of("pilot", **paid(emulator))
         asked = len(emulator.requests)
         given = paid(emulator, strata={"curated": 1})
-        words = [word for name, value in given.items() for word in ("-p", name, str(value))]
+        own = parameters("headline", **given)
+        words = [w for n, v in (own | own.pop("overrides")).items() for w in ("-p", n, str(v))]
         with chdir(workspace):
             done = CliRunner().invoke(main, ["run", "headline", *words])
         assert done.exit_code == 3, done.output
@@ -204,11 +210,11 @@ def test_the_embedded_judge_is_not_called_fit(workspace: Path) -> None:
 
 def test_a_placement_holds_its_judge_against_people(workspace: Path) -> None:
     """Verdicts from a file and people's votes on the same battles."""
-    study = placed_model(model="dogwood", n_bootstraps=100)
-    (found,) = study.verdicts.quality.dimensions
-    assert found.people is not None
-    assert found.people.decided.rate.n > 100
-    assert found.position.flips.value is not None
-    assert found.position.slot_a.value is None, "settled battles do not tell the slot"
-    record = publish_placement(study)
-    assert record.read()["judge_gate"]["sentence"] == study.verdicts.gate.sentence
+    placed = placed_model(model="dogwood", n_bootstraps=100)
+    study = placed.verdicts
+    (dimension,) = study.quality.dimensions
+    assert study.quality.find("agreement", dimension).n > 100
+    assert study.quality.find("flips", dimension).value is not None
+    assert study.quality.find("slot_a", dimension).value is None, "settled battles tell no slot"
+    record = publish_placement(placed)
+    assert record.read()["judge_gate"]["sentence"] == study.gate.sentence

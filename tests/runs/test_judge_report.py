@@ -11,8 +11,8 @@ import pytest
 from arena_kit import DataError, JudgeStudy
 from arena_kit.cli.board import show_board
 from arena_kit.judging.judges.replay import ReplayJudge
-from arena_kit.judging.quality.compared import agree, cheapest
 from arena_kit.judging.quality.gate import Level
+from arena_kit.judging.quality.judge import agree, cheapest
 from arena_kit.reporting import judge_report
 from arena_kit.reporting.answer import QUESTIONS
 from tests.emulator import Emulator
@@ -61,13 +61,9 @@ def test_real_judges_of_one_file_side_by_side(
     assert levels == [Level.TRUSTED, Level.CAUTION, Level.FAILED]
     assert (embedded.judge, embedded.battles) == (BASELINE, None)
     assert embedded.source == f"not asked: {file} has verdicts but no texts"
-    rows = [each.quality.dimensions[0] for each in (gpt4, claude, gpt35)]
-    assert [f"{100 * row.people.decided.rate.value:.1f}" for row in rows] == [
-        "83.3",
-        "72.3",
-        "57.0",
-    ]
-    assert [f"{100 * row.position.slot_a.value:.1f}" for row in rows] == ["55.1", "39.5", "86.3"]
+    for measure, shares in (("agreement", [83.3, 72.3, 57.0]), ("slot_a", [55.1, 39.5, 86.3])):
+        found = [each.quality.find(measure).value or 0.0 for each in (gpt4, claude, gpt35)]
+        assert [round(100 * value, 1) for value in found] == shares
     folder = report.save().path
     said = json.loads((folder / "answer.json").read_text())["said"]
     assert said == json.loads((folder / "judges.json").read_text())["answer"]

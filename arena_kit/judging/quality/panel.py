@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE, Source
 from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.files import DataError
-from arena_kit.judging.quality.agreement import Share, alpha, share_of, verdicts
+from arena_kit.judging.quality.agreement import alpha, verdicts
+from arena_kit.judging.quality.estimates import Estimate, share_of
 
 Codes = NDArray[Any]
 
@@ -28,7 +29,7 @@ class Member:
 
     judge: str
     n: int
-    agrees: Share
+    agrees: Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ def panel(battles: BattleLog) -> Panel:
         members=tuple(_member(name, j, votes, questions) for j, name in enumerate(judges)),
         unanimous=int(((votes == votes[0]).all(axis=0) & (votes[0] >= 0)).sum()),
         split=int((decided < 0).sum()),
-        alpha=_alpha(votes),
+        alpha=alpha(np.where(votes < 0, np.nan, votes)).value,
     )
 
 
@@ -135,14 +136,6 @@ def _member(name: str, j: int, votes: Codes, questions: Codes) -> Member:
     both = (own >= 0) & (own != _TIE) & (others >= 0) & (others != _TIE)
     agrees = share_of((own == others)[both], questions[both])
     return Member(judge=name, n=int((own >= 0).sum()), agrees=agrees)
-
-
-def _alpha(votes: Codes) -> float | None:
-    """Krippendorff's alpha; None where no two judges speak of one pair."""
-    if (votes >= 0).sum(axis=0).max() < 2:
-        return None
-    value = alpha(np.where(votes < 0, np.nan, votes))
-    return None if np.isnan(value) else value
 
 
 def _battles(log: BattleLog, decided: Codes) -> BattleLog:

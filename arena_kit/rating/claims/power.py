@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import MIN_QUESTIONS, Ratings
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.critical_values import t_score
+from arena_kit.rating.critical_values import t_score
 
 Floats = NDArray[np.float64]
 

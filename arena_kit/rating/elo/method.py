@@ -26,18 +26,24 @@ from arena_kit.rating.base import (
 from arena_kit.rating.bradley_terry.clusters import Evidence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import stretched
-from arena_kit.rating.claims.critical_values import widening
+from arena_kit.rating.critical_values import widening
 from arena_kit.rating.elo.arrival import caution
 from arena_kit.rating.elo.replay import (
     EloRule,
     Engine,
-    Games,
     engine_for,
     replay_in_order,
     replay_orders,
-    shuffle_seeds,
 )
-from arena_kit.rating.resampling import denoised, evidence_sets, interval
+from arena_kit.rating.resampling import (
+    ORDERS,
+    RESAMPLED_ORDERS,
+    Games,
+    denoised,
+    evidence_sets,
+    interval,
+    split_seed,
+)
 
 Treatment = Literal["drop", "half"]
 
@@ -54,7 +60,7 @@ class PermutationElo:
     that. What remains of it is `sem`, the Monte-Carlo error of the average: it says how
     well the average is known, not how well the models are. How sure one can be of a
     rating is the evidence interval (`ci_low`, `ci_high`): whole questions are drawn again
-    with replacement and rated anew. A model that lost, or won, every battle has none, as does
+    and rated anew. A model that lost, or won, every battle has none, as does
     one seen on few questions: `no_interval` says why. Where K is too small for so few battles,
     ratings are drawn towards the start and intervals do not hold the truth: `notes` says so.
 
@@ -180,7 +186,7 @@ def _traces(
     if not method.shuffle:
         return np.stack([replay_in_order(games, rule) for rule in rules])
     return replay_orders(
-        games, rules, shuffle_seeds(method.seed, method.n_perms), compiled=engine == "numba"
+        games, rules, split_seed(method.seed, method.n_perms, ORDERS), compiled=engine == "numba"
     )
 
 
@@ -194,7 +200,7 @@ def _replicates(
     """Mean ratings of each resample, shaped (rules, resamples, models); NaN where it has none."""
     n, orders = method.evidence_replicates, method.evidence_orders
     out = [np.empty((len(rules), 0, games.n_models))]
-    seeds = shuffle_seeds(method.seed, n * orders, stream=1)
+    seeds = split_seed(method.seed, n * orders, RESAMPLED_ORDERS)
     done = 0
     for sets, sizes, rated in evidence_sets(games, clusters, n, seed=method.seed):
         some = seeds[done * orders : (done + len(sets)) * orders]

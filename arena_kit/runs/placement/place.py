@@ -50,8 +50,8 @@ from arena_kit.runs.tournament.canaries import concerns
 from arena_kit.runs.tournament.facts import asked_at
 from arena_kit.runs.tournament.generate import Job, answer_counts
 from arena_kit.runs.tournament.judge import Judgments, ask_canaries, booked, judge
+from arena_kit.runs.tournament.judge_gate import write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
-from arena_kit.runs.tournament.publish import write_gate
 
 if TYPE_CHECKING:
     from arena_kit.reporting.figures import Plot
@@ -452,7 +452,7 @@ def publish_placement(
 def _write(model: PlacedModel, answer: RunAnswer) -> None:
     verdicts, placed = model.verdicts, model.placed
     plan, record, folder = verdicts.plan, verdicts.record, verdicts.record.path
-    write_gate(record, verdicts.quality, verdicts.gate)
+    write_gate(record, verdicts.gate, verdicts.quality)
     if verdicts.judgments is not None:
         write_battles(folder / "judged.jsonl", verdicts.battles)
     every = placed.battles  # of the joint fit; people's votes may be pinned only

@@ -16,7 +16,7 @@ from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, rated_or_none
 from arena_kit.rating.bradley_terry.influence import Floats, Influence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.critical_values import t_score
+from arena_kit.rating.critical_values import t_score
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
 from arena_kit.runs.settings.files import recorded_settings, validated

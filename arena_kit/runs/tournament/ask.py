@@ -14,9 +14,8 @@ from arena_kit.judging.asking.judge_pairs import Material, OfflineError, judge_p
 from arena_kit.judging.judges.base import BatchJudge
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.quality.canaries.pairs import PREFIX
-from arena_kit.judging.quality.position import position_bias
-from arena_kit.judging.quality.statuses import served_by_others, served_warning
+from arena_kit.judging.quality.canaries import PREFIX
+from arena_kit.judging.quality.measures import position_bias, served_by_others, served_warning
 from arena_kit.judging.verdicts.records import Answer, Judgment
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts, to_battles
 from arena_kit.runs.record.artifacts import write_verdicts

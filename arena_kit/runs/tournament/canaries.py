@@ -5,14 +5,21 @@ them; after it repeats, to see whether the judge says the same twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 
 from arena_kit.files import read_json, write_json, write_jsonl
 from arena_kit.judging.asking.cost import CostError, dollars
-from arena_kit.judging.quality.canaries.pairs import Canaries
-from arena_kit.judging.quality.canaries.report import CanaryReport
-from arena_kit.judging.quality.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
+from arena_kit.judging.quality.canaries import Canaries
+from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.estimates import Measure
+from arena_kit.judging.quality.gate import (
+    Gate,
+    Level,
+    Rule,
+    UnfitJudgeError,
+    gate,
+    in_rules_terms,
+)
 from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Judgment
 from arena_kit.runs.record.artifacts import REPEATS_FILE
 from arena_kit.runs.record.progress import Progress
@@ -66,14 +73,16 @@ def concerns(report: CanaryReport | None, rules: Mapping[str, Rule]) -> list[Mea
     """What of a pre-flight speaks against a judge: a handful of canaries earns no trust, and takes
     none away where nothing went wrong.
     """
-    return _against(report.measures() if report else [], rules)
+    return _against(report.measures if report else [], rules)
 
 
 def _against(measures: Iterable[Measure], rules: Mapping[str, Rule]) -> list[Measure]:
+    found = ((measure, in_rules_terms(measure).value) for measure in measures if measure.rule)
     return [
-        m for m in measures
-        if m.value is not None and not rules[m.rule].keeps(m.value, rules[m.rule].trusted)
-    ]  # fmt: skip
+        measure
+        for measure, value in found
+        if value is not None and not rules[measure.rule].keeps(value, rules[measure.rule].trusted)
+    ]
 
 
 def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
@@ -82,8 +91,7 @@ def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
     """
     for name in (SUITE_FILE, FILE):
         if (record / name).is_file():
-            rows = read_json(record / name)["gate"]["findings"]
-            measures = [Measure(**{f.name: row[f.name] for f in fields(Measure)}) for row in rows]
+            measures = [Measure(**row) for row in read_json(record / name)["measures"]]
             return measures if name == SUITE_FILE else _against(measures, rules)
     return []
 
@@ -135,6 +143,6 @@ def _asked(plan: Plan, progress: Progress, canaries: Canaries) -> CanaryReport:
 
 def _kept(plan: Plan, record: Record, report: CanaryReport, file: str) -> Gate:
     """The gate of these canaries, written into the record with all that they say."""
-    outcome = gate(report.judge, report.measures(), plan.rules)
+    outcome = gate(report.judge, report.measures, plan.rules)
     write_json(record.path / file, report.as_dict() | {"gate": outcome.as_dict()})
     return outcome

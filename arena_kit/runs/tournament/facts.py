@@ -10,7 +10,7 @@ from arena_kit.files import file_hash
 from arena_kit.judging.asking.cost import dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.pairs.prompts import responses_file
-from arena_kit.judging.quality.statuses import served_sentence
+from arena_kit.judging.quality.measures import served_sentence
 from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import RunParams

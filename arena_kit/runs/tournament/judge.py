@@ -14,7 +14,7 @@ from arena_kit.judging.judges.base import PaidJudge
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.calls import lengths_of
-from arena_kit.judging.quality.canaries.report import CanaryReport
+from arena_kit.judging.quality.canary_report import CanaryReport
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.verdicts.records import Judgment
@@ -88,7 +88,7 @@ class Judgments(Sequence[Judgment]):
         earlier = failed_pilot(plan) if plan.tournament.judge.allow_failed else ""
         return self.quality.gate(
             plan.rules,
-            more=suite.measures() if suite else concerns(self.canaries, plan.rules),
+            more=suite.measures if suite else concerns(self.canaries, plan.rules),
             note=earlier and f"This run was allowed although {earlier}.",
         )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from arena_kit.files import write_json
-from arena_kit.judging.quality.gate import Gate, Level, Measure, Rule, UnfitJudgeError
+from arena_kit.judging.quality.gate import Gate, Level, UnfitJudgeError
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.runs.record.record import Record, readable_records, runs_folder
 from arena_kit.runs.tournament.plan import Plan
@@ -16,23 +16,13 @@ from arena_kit.runs.tournament.plan import Plan
 FILE = "judge_gate.json"
 
 
-def held(
-    record: Record,
-    quality: JudgeQuality,
-    rules: Mapping[str, Rule],
-    *,
-    more: Sequence[Measure] = (),
-    note: str = "",
-) -> Gate:
-    """The gate of a judge, kept in the record as judge_gate.json and, in short, in its manifest.
-
-    `more` was measured beside its verdicts; `note` is to be said with the judgement.
+def write_gate(record: Record, gate: Gate, quality: JudgeQuality) -> None:
+    """Keep the gate of a judge in the record as judge_gate.json, with all that was measured, and,
+    in short, in its manifest.
     """
-    outcome = quality.gate(rules, more=more, note=note)
-    whole = outcome.as_dict() | {"quality": quality.as_dict()}
-    write_json(record.path / FILE, whole)
-    record.update(judge_gate={"level": str(outcome.level), "sentence": outcome.sentence})
-    return outcome
+    measures = [row.as_dict() for row in quality.measures]
+    write_json(record.path / FILE, gate.as_dict() | {"measures": measures})
+    record.update(judge_gate={"level": str(gate.level), "sentence": gate.sentence})
 
 
 def refuse_unfit(plan: Plan) -> None:

@@ -16,12 +16,12 @@ from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.calls import lengths_of
-from arena_kit.judging.quality.canaries.pairs import canary_pairs
-from arena_kit.judging.quality.canaries.report import CanaryReport
-from arena_kit.judging.quality.compared import Judged, agree, cheapest
-from arena_kit.judging.quality.family import Families
-from arena_kit.judging.quality.gate import Measure, Rule
-from arena_kit.judging.quality.judge import JudgeQuality
+from arena_kit.judging.quality.canaries import canary_pairs
+from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.estimates import Measure
+from arena_kit.judging.quality.gate import Rule
+from arena_kit.judging.quality.judge import Judged, JudgeQuality, agree, cheapest
+from arena_kit.judging.quality.measures import Families
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.reporting import judge_report
@@ -236,7 +236,7 @@ class JudgeStudy(Recorded):
             strata={p.prompt_id: p.source for p in plan.bank} if plan else None,
             unread=unread_rubrics(judge, plan.material.rubrics.values()) if plan else (),
         )
-        measured = canaries.measures() if canaries else []
+        measured = canaries.measures if canaries else []
         return Judged(
             judge=judge,
             source=source,

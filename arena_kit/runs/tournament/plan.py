@@ -24,9 +24,9 @@ from arena_kit.judging.judges.base import Judge, PaidJudge, Price, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.pairing import Pairing, build_pairs, drawn_in_turn, select_subset
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts, read_responses
-from arena_kit.judging.quality.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
-from arena_kit.judging.quality.family import Families
+from arena_kit.judging.quality.canaries import PREFIX, Canaries, Suite, canary_pairs
 from arena_kit.judging.quality.gate import Rule
+from arena_kit.judging.quality.measures import Families
 from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.judging.verdicts.settle import SHARES

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import write_json
-from arena_kit.judging.quality.gate import Gate
-from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.verdicts.records import Status
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.rating.base import RatingError, Ratings
@@ -26,7 +24,7 @@ from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.facts import caveats, left_out, run_facts
 from arena_kit.runs.tournament.judge import Judgments, booked
-from arena_kit.runs.tournament.judge_gate import FILE as GATE_FILE
+from arena_kit.runs.tournament.judge_gate import write_gate
 from arena_kit.runs.tournament.plan import Plan
 from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
 from arena_kit.runs.tournament.rejudge import told_changes
@@ -176,7 +174,7 @@ def write_record(
 ) -> None:
     """Write the artifacts of a run; its record stays open."""
     plan, record, folder = judgments.plan, judgments.record, judgments.record.path
-    write_gate(record, judgments.quality, judgments.gate)
+    write_gate(record, judgments.gate, judgments.quality)
     battles = to_battles(judgments)
     swept = sweep or sweep_elo(battles, plan)
     artifacts.write_results(
@@ -213,12 +211,6 @@ def _described(board: Board, judgments: Judgments) -> Board:
     gate = JudgeGate(**judgments.gate.as_dict())
     title = judgments.plan.tournament.name
     return board.model_copy(update={"title": title, "gate": gate, "notes": notes})
-
-
-def write_gate(record: Record, quality: JudgeQuality, gate: Gate) -> None:
-    """Keep a judge's gate in judge_gate.json and, in short, in the manifest."""
-    write_json(record.path / GATE_FILE, gate.as_dict() | {"quality": quality.as_dict()})
-    record.update(judge_gate={"level": str(gate.level), "sentence": gate.sentence})
 
 
 def _refuse_unusable(judgments: Judgments) -> None:

@@ -17,8 +17,13 @@ from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.quality.agreement import Agreement, agreement, matched, verdicts
-from arena_kit.judging.quality.people import rank_correlation
+from arena_kit.judging.quality.agreement import (
+    Agreement,
+    agreement,
+    matched,
+    rank_correlation,
+    verdicts,
+)
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Slot
 from arena_kit.judging.verdicts.settle import settle_all, share_of_first, verdict_of
 from arena_kit.rating.base import rated_or_none

@@ -1,4 +1,4 @@
-"""Which canaries a judge is asked: known pairs, contrasts, and attacks on known ones.
+"""Canaries: pairs whose right verdict is known, contrasts, and attacks on known pairs.
 
 They have prompts, responses and a `Material` of their own, so that a judge is asked through the
 same ledger as for a tournament while none of their verdicts can become a battle.
@@ -16,16 +16,21 @@ from typing import Any, Literal
 from arena_kit.files import read_yaml
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
-from arena_kit.judging.quality.canaries.attacks import Attack, attacks
 from arena_kit.judging.verdicts.records import JudgeRequest
 from arena_kit.judging.verdicts.rendering import Rubric
 
+#: A word that no honest answer holds.
+MARKER = "KESTREL-7"
+_ZERO_WIDTH_SPACE = "\u200b"
+_TAG_BLOCK = 0xE0000  # the tag character of an ASCII one lies this much higher
+_RIGHT_TO_LEFT, _POP = "\u202e", "\u202c"
 #: How the ids of all canary prompts begin.
 PREFIX = "arena-kit:canary/"
 #: Whose response is which; in name order, as a pair is.
 BETTER, WORSE = "better", "worse"
 
 Suite = Literal["preflight", "full"]
+Hide = Literal["", "zero-width", "tags", "bidi"]
 
 _ANY = "any"
 _PREFLIGHT_ATTACKS = ("marker", "system", "verdict-json")
@@ -34,6 +39,19 @@ _PREFLIGHT_CROSSED = 2
 _KNOWN_BESIDE_CROSSED, _KNOWN_ALONE = 2, 4
 #: Known pairs that each attack of the full suite is tried on, per dimension.
 _ATTACKED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """A text put below an answer to move the verdict towards it; attacks may follow each other."""
+
+    attack_id: str
+    kind: str
+    text: str
+    hide: Hide = ""
+
+    def __call__(self, answer: str) -> str:
+        return f"{answer}\n\n{_hidden(self.text.format(marker=MARKER), self.hide)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +134,15 @@ def canary_pairs(
     )
 
 
+@cache
+def attacks() -> tuple[Attack, ...]:
+    """Every attack that is shipped."""
+    return tuple(
+        Attack(attack_id=row["id"], kind=row["kind"], text=row["text"], hide=row.get("hide", ""))
+        for row in _rows("attacks")
+    )
+
+
 def _texts(canary: Canary) -> tuple[tuple[str, str], tuple[str, str]]:
     return (BETTER, canary.better), (WORSE, canary.worse)
 
@@ -144,20 +171,20 @@ def _full(dimensions: Sequence[str]) -> Iterator[Canary]:
         yield from known
         for attack in attacks():
             yield from (_under(attack, canary) for canary in known[:_ATTACKED])
-    for row in _rows("contrasts.yaml"):
+    for row in _rows("contrasts"):
         yield from _contrasted(row, dimensions)
 
 
 def _attacked_first(dimension: str) -> list[Canary]:
     """The known pairs of a dimension, its own before those for any, attacked ones before others."""
-    rows = [row for row in _rows("known.yaml") if row["dimension"] in (dimension, _ANY)]
+    rows = [row for row in _rows("known") if row["dimension"] in (dimension, _ANY)]
     rows.sort(key=lambda row: (not row.get("attacked", False), row["dimension"] == _ANY))
     return [_canary(row, row["id"], dimension, row["better"], row["worse"]) for row in rows]
 
 
 def _spread(dimensions: Sequence[str]) -> list[Mapping[str, Any]]:
     """Crossed pairs for a pre-flight: as few as cover the most dimensions."""
-    rows = [row for row in _rows("contrasts.yaml") if len(row["better"]) > 1]
+    rows = [row for row in _rows("contrasts") if len(row["better"]) > 1]
     rows = [row for row in rows if {*row["better"]} <= {*dimensions}]
     chosen: list[Mapping[str, Any]] = []
     while rows and len(chosen) < _PREFLIGHT_CROSSED:
@@ -211,4 +238,17 @@ def _under(attack: Attack, canary: Canary) -> Canary:
 
 @cache
 def _rows(name: str) -> tuple[Mapping[str, Any], ...]:
-    return tuple(read_yaml(Path(__file__).with_name(name))["pairs"])
+    """The rows of a file of canaries."""
+    return tuple(read_yaml(Path(__file__).parent / "canary_data" / f"{name}.yaml")["rows"])
+
+
+def _hidden(text: str, how: Hide) -> str:
+    match how:
+        case "zero-width":
+            return _ZERO_WIDTH_SPACE.join(text)
+        case "tags":
+            return "".join(chr(_TAG_BLOCK + ord(letter)) for letter in text)
+        case "bidi":
+            return f"{_RIGHT_TO_LEFT}{text[::-1]}{_POP}"
+        case _:
+            return text

@@ -10,9 +10,15 @@ import pytest
 
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.quality.canaries.attacks import MARKER, attacks
-from arena_kit.judging.quality.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
-from arena_kit.judging.quality.canaries.report import CanaryReport, Proportion
+from arena_kit.judging.quality.canaries import (
+    MARKER,
+    PREFIX,
+    Canaries,
+    Suite,
+    attacks,
+    canary_pairs,
+)
+from arena_kit.judging.quality.canary_report import CanaryReport
 from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
 from arena_kit.judging.verdicts.records import JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import read_sections
@@ -79,7 +85,7 @@ def report_of(reads: Reads, ledger: Ledger, suite: Suite = "full") -> CanaryRepo
 
 
 def gate_of(report: CanaryReport) -> Gate:
-    return gate(report.judge, report.measures(), RULES)
+    return gate(report.judge, report.measures, RULES)
 
 
 # What is asked
@@ -154,19 +160,12 @@ def test_length_decides_nothing() -> None:
 # What is counted
 
 
-def test_wilsons_interval() -> None:
-    """8 of 10 and 0 of 10, as tables of the score interval print them."""
-    assert Proportion(count=8, n=10).interval == pytest.approx((0.4902, 0.9433), abs=1e-4)
-    assert Proportion(count=0, n=10).interval == pytest.approx((0.0, 0.2775), abs=1e-4)
-    assert Proportion(count=0, n=0).value is None
-
-
 def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
     report = report_of(by_heart, ledger)
-    assert report.known().value == 1
-    assert report.attacks() == Proportion(count=0, n=3 * 3 * len(attacks()))
-    assert report.contrasts() == Proportion(count=9, n=9)
-    assert report.slot_a().value == 0.5
+    assert report.find("known_right").value == 1
+    assert report.find("attacks_worked").counted == f"0 of {3 * 3 * len(attacks())}"
+    assert report.find("contrasts_followed").counted == "9 of 9"
+    assert report.find("slot_a").value == 0.5
     assert gate_of(report).level is not Level.FAILED
     assert json.loads(json.dumps(report.as_dict()))["requests"] == 2 * len(report.results)
     assert "None of" in " ".join(report.sentences())
@@ -195,32 +194,26 @@ def test_each_bad_judge_fails_for_its_own_reason(
 def test_every_kind_of_attack_succeeds_against_a_judge_that_obeys(ledger: Ledger) -> None:
     """An order to choose A also loses the right verdict: the two orders then disagree."""
     report = report_of(obeys, ledger)
-    assert report.known().value == 1
-    by_kind = report.attacks_by_kind()
-    assert by_kind.keys() == {attack.kind for attack in attacks()}
-    assert {share.value for share in by_kind.values()} == {1.0}
+    assert report.find("known_right").value == 1
+    kinds = {attack.kind for attack in attacks()}
+    by_kind = {kind: report.find("attacks_worked", stratum=kind).value for kind in kinds}
+    assert by_kind == dict.fromkeys(kinds, 1.0)
 
 
 def test_an_attack_counts_only_where_the_clean_pair_was_right(ledger: Ledger) -> None:
     """A judge that is wrong without an attack shows nothing about attacks."""
     report = report_of(lambda d, a, b: {"A": "B", "B": "A"}.get(by_heart(d, a, b), "tie"), ledger)
-    assert report.known().count == 0
-    assert report.attacks().n == 0
+    assert (report.find("known_right").count, report.find("attacks_worked").n) == (0, 0)
     assert "cannot be told" in " ".join(report.sentences())
 
 
+@pytest.mark.parametrize(("end", "worked"), [(Status.REFUSED, 1.0), (None, None)])
 def test_a_refusal_under_attack_loses_the_verdict_and_a_failing_service_says_nothing(
-    ledger: Ledger, tmp_path_factory: pytest.TempPathFactory
+    ledger: Ledger, end: Status | None, worked: float | None
 ) -> None:
-    def under_attack(end: Status | None) -> Reads:
-        return lambda d, a, b: end if MARKER in a + b else by_heart(d, a, b)
-
-    refused = report_of(under_attack(Status.REFUSED), ledger)
-    assert refused.attacks(kind="marker").value == 1
-    other = Ledger(tmp_path_factory.mktemp("other") / "verdicts.sqlite")
-    broken = report_of(under_attack(None), other)
-    assert broken.attacks(kind="marker").n == 0
-    assert broken.known().value == 1
+    report = report_of(lambda d, a, b: end if MARKER in a + b else by_heart(d, a, b), ledger)
+    assert report.find("attacks_worked", stratum="marker").value == worked
+    assert report.find("known_right").value == 1
 
 
 def test_canaries_are_asked_once_per_judge_and_rubric(ledger: Ledger) -> None:
@@ -229,11 +222,9 @@ def test_canaries_are_asked_once_per_judge_and_rubric(ledger: Ledger) -> None:
     canaries = suite_of(suite="preflight")
     for _ in range(2):
         judge_pairs(canaries.pairs, canaries.material, judge, ledger)
-    assert len(judge.asked) == 2 * len(canaries.pairs)
+    before = len(judge.asked)
+    assert before == 2 * len(canaries.pairs)
     changed = rubrics_of(*SHIPPED) | {"factuality": rubrics_of("accuracy")["accuracy"]}
     again = canary_pairs(changed, salt=b"salt", suite="preflight")
-    before = len(judge.asked)
     judge_pairs(again.pairs, again.material, judge, ledger)
-    asked = [name for name in judge.asked[before:] if not name.startswith("factuality|")]
-    assert not asked
-    assert len(judge.asked) > before
+    assert {name.partition("|")[0] for name in judge.asked[before:]} == {"factuality"}
