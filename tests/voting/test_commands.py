@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import Study, read_battles
+from arena_kit import read_battles
 from arena_kit.battles.read import LeftOutWarning
 from arena_kit.cli.main import main
 from arena_kit.runs.tournament.judge_report import JudgeStudy
 from arena_kit.voting.store import VoteStore
-from tests.samples import SMALL, copy_workspace, placed_model
+from tests.samples import SMALL, copy_workspace, parameters, placed_model, record_of
 from tests.voting.serving import filled, leaks, page_data
 
 STORE = ".arena_kit/votes.sqlite"
@@ -129,10 +129,10 @@ def test_votes_and_verdicts_meet(workspace: Path) -> None:
     """A judge report takes the store as labels and finds votes on judged battles; a placement
     takes it as people's votes; both without a conversion.
     """
-    Study.open("pilot", **SMALL, run_dir="runs/pilot").save()
-    report = JudgeStudy.open(records=["runs/pilot"], labels=STORE)
-    people = [each.people for each in report.judges[0].quality.dimensions]
-    assert sum(each.counted.rate.n for each in people if each is not None) > 10
+    record_of("pilot", **SMALL, run_dir="runs/pilot")
+    report = JudgeStudy.open(**parameters("judge_report", records=["runs/pilot"], labels=STORE))
+    quality = report.judges[0].quality
+    assert sum(quality.find("agreement", each).n for each in quality.dimensions) > 10
     report.save()
     placing = {"model": "dogwood", "dimension": "calibration", "min_battles": 20, "soft": False}
     placed = placed_model(human=STORE, judged="runs/pilot", n_bootstraps=100, **placing)
