@@ -18,12 +18,11 @@ from arena_kit import (
     BattleLog,
     Board,
     BradleyTerry,
-    PlacementStudy,
     publish_policy,
     read_season,
     write_battles,
 )
-from tests.samples import CASES, call, log_of, season, won
+from tests.samples import CASES, call, log_of, placement_record, season, won
 
 #: The fields of every_eval_ever's schema that we write, and what it says of each.
 SCHEMA = json.loads((CASES / "every_eval_ever.json").read_text())
@@ -154,12 +153,12 @@ def test_a_tournament_record_names_its_judge_and_rubric(pilot_record: Path, tmp_
 
 def test_a_placement_record_was_judged_in_its_model_alone(workspace: Path, tmp_path: Path) -> None:
     """The judge stands with the placed model only: people rated the others."""
-    record = PlacementStudy.open(
+    record = placement_record(
         human="sample/arena/simulated_votes.csv.gz",
         judged="sample/arena/judged_by_baseline.jsonl.gz",
         model="dogwood",
         n_bootstraps=100,
-    ).save()
+    )
     call(
         "runs",
         "export",

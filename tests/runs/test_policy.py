@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_kit.cli.board import show_board
 
 from arena_kit import (
     BattleLog,
@@ -21,6 +20,7 @@ from arena_kit import (
     read_season,
     write_battles,
 )
+from arena_kit.cli.show import show_board
 from arena_kit.runs.policy import Season
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.files import validated
