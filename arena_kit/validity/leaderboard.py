@@ -44,7 +44,7 @@ from arena_kit.policy.rules import (
 from arena_kit.rating.base import Rating, RatingError, Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.fragility import Fragile, fragility
+from arena_kit.rating.claims.power import Fragile, fragility
 from arena_kit.rating.glicko2.method import GlickoHistory, GlickoState
 from arena_kit.validity.prompt_scores import ScoreSummary, adjusted_scores, raw_scores
 
