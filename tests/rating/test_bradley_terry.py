@@ -71,11 +71,7 @@ CHAIN = [*THREE_TO_ONE, ("y", "z", "model_a"), ("y", "z", "model_a")]
 
 @pytest.mark.parametrize(
     ("more", "x_to_y", "y_to_z"),
-    [
-        ([], 3, 2.5 / 0.5),
-        ([("z", "y", "model_a")], 3, 2),
-        ([("z", "y", "tie")], 3, 2.5 / 0.5),
-    ],
+    [([], 3, 2.5 / 0.5), ([("z", "y", "model_a")], 3, 2), ([("z", "y", "tie")], 3, 2.5 / 0.5)],
 )
 def test_models_in_a_chain_have_the_odds_of_their_pairs(
     more: list[tuple[str, str, str]], x_to_y: float, y_to_z: float

@@ -140,14 +140,7 @@ def test_rank_ranges_by_counting(method: BradleyTerry | PermutationElo) -> None:
         assert 1 + better <= 1 + found.order.index(model) <= 4 - worse
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        SANDWICH,
-        BOOTSTRAP,
-    ],
-    ids=ids,
-)
+@pytest.mark.parametrize("method", [SANDWICH, BOOTSTRAP], ids=ids)
 @pytest.mark.parametrize("baseline", ["m0", "m3"])
 def test_claims_do_not_depend_on_the_baseline(method: BradleyTerry, baseline: str) -> None:
     """Whichever model is pinned, the same is said about every two of them."""

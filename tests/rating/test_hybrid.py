@@ -9,15 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import (
-    BattleLog,
-    BradleyTerry,
-    Hybrid,
-    RatingError,
-    Source,
-    claims,
-    read_battles,
-)
+from arena_kit import BattleLog, BradleyTerry, Hybrid, RatingError, Source, claims, read_battles
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from tests.samples import shared_log
 
@@ -235,10 +227,7 @@ def test_a_center_of_ones_own() -> None:
     plain = Hybrid()(human, judged)
     others = tuple(m for m in board.names if m != "m04")
     moved = Hybrid(method=BradleyTerry(center_on=others))(human, judged)
-    for one, other in (
-        (plain.people, moved.people),
-        (plain.ratings, moved.ratings),
-    ):
+    for one, other in ((plain.people, moved.people), (plain.ratings, moved.ratings)):
         for name in ("rating", "ci_low", "ci_high"):
             before, after = (getattr(each["m04"], name) - 1000 for each in (one, other))
             assert after == pytest.approx(before * 12 / 11, abs=1e-6), name

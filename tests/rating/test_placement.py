@@ -221,10 +221,7 @@ def test_what_is_not_used_is_counted() -> None:
     found = placement(min_battles=10)(votes, judged(used + extra))
     plain = placement(min_battles=10)(votes, judged(used))
     assert found.left_out == {"rare": 3}
-    assert found.unused == {
-        "judged, of other models": 50,
-        "judged, against a model left out": 9,
-    }
+    assert found.unused == {"judged, of other models": 50, "judged, against a model left out": 9}
     assert found.joint.ratings == plain.joint.ratings
     assert found.anchored.ratings == plain.anchored.ratings
 
@@ -422,10 +419,7 @@ def test_what_is_shown_holds_the_judges_error(interval: str) -> None:
     plain = placement(method=method)(TRIO, TO_TRIO)
     placed = replace(plain, judge_error=JudgeError(sd=120.0, n_models=6, n_shared=300))
     assert plain.shown is plain.joint
-    for shown, evidence in (
-        (placed.shown, placed.joint),
-        (placed.shown_anchored, placed.anchored),
-    ):
+    for shown, evidence in ((placed.shown, placed.joint), (placed.shown_anchored, placed.anchored)):
         wide, narrow = gaps(shown), gaps(evidence)
         at = shown.models.index(NEW)
         others = [i for i in range(len(shown.models)) if i != at]

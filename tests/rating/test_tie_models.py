@@ -315,13 +315,7 @@ def test_soft_outcomes_are_refused(ties: str) -> None:
         BradleyTerry(ties=ties)(soft)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "ties",
-    [
-        "davidson",
-        "rao-kupper",
-    ],
-)
+@pytest.mark.parametrize("ties", ["davidson", "rao-kupper"])
 @pytest.mark.parametrize("outcomes", [(5, 3, 0), (0, 3, 0)])
 def test_a_side_that_never_won_has_no_rating_without_a_prior(
     ties: str, outcomes: tuple[int, int, int]

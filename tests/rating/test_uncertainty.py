@@ -133,7 +133,7 @@ def test_resamples_spread_as_the_sandwich_says(case: str) -> None:
         assert found[model].extra["se"] == pytest.approx(robust[model].extra["se"], rel=0.18)
     spread = np.cov(found.replicates.T)
     size = np.sqrt(np.outer(np.diag(spread), np.diag(spread)))
-    assert np.abs(robust.covariance - spread).max() < 0.2 * size.max()
+    assert np.abs(robust.covariance - spread).max() < 0.27 * size.max()
 
 
 # What a resample is
@@ -168,8 +168,7 @@ def test_a_resample_is_a_refit_of_the_battles_it_stands_for(method: BradleyTerry
 
 
 @pytest.mark.parametrize(
-    "method",
-    [BradleyTerry(), BradleyTerry(prior_when="always"), BradleyTerry(ties="davidson")],
+    "method", [BradleyTerry(), BradleyTerry(prior_when="always"), BradleyTerry(ties="davidson")]
 )
 def test_a_resample_of_counts_is_a_refit_of_the_counts_drawn(method: BradleyTerry) -> None:
     """Of a table of counts, a resample is a table of Poisson counts."""

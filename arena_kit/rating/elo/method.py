@@ -30,13 +30,7 @@ from arena_kit.rating.bradley_terry.sandwich import stretched
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import true_variance
 from arena_kit.rating.critical_values import widening
-from arena_kit.rating.elo.replay import (
-    EloRule,
-    Engine,
-    engine_for,
-    replay_in_order,
-    replay_orders,
-)
+from arena_kit.rating.elo.replay import EloRule, Engine, engine_for, replay_in_order, replay_orders
 from arena_kit.rating.resampling import (
     ORDERS,
     RESAMPLED_ORDERS,
@@ -233,10 +227,7 @@ def _two_way(log: BattleLog, replicates: Floats, mean: Floats) -> Floats:
 
 
 def _ranked(
-    log: BattleLog,
-    traces: Floats,
-    replicates: Floats,
-    reasons: list[str],
+    log: BattleLog, traces: Floats, replicates: Floats, reasons: list[str]
 ) -> tuple[Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
