@@ -176,7 +176,7 @@ def test_a_record_alone_shows_every_judged_text(
     copy = tmp_path / "alone" / "record"
     shutil.copytree(record, copy)
     monkeypatch.chdir(copy.parent)
-    told = CliRunner().invoke(main, ["show", "record", "--json"])
+    told = CliRunner().invoke(main, ["runs", "show", "record", "--json"])
     assert told.exit_code == 0, told.stderr
     shown = [row for row in map(json.loads, told.stdout.splitlines()) if row["judge_model"]]
     judged = [r for r in jsonl(copy / "battles.jsonl") if r["source"] == "llm-judge"]
@@ -554,13 +554,13 @@ def test_only_one_entrant(workspace: Path) -> None:
     pairs = study.plan.pairing.pairs
     assert len(pairs) == 3 * (4 + 6 + 6)
     assert all("dogwood" in (pair.entrant_a, pair.entrant_b) for pair in pairs)
-    assert re.search(r"96 \(48 pairs of dogwood in both orders\)", study.facts()["requests"])
+    assert re.search(r"96 \(48 pairs of dogwood in both orders\)", study.plan.facts["requests"])
     assert set(study.ratings["calibration"].models) == {"aspen", "birch", "cedar", "dogwood"}
     words = ["cost", "pilot", "--params", "params/pilot_claude.yaml", "--json"]
     words += ["-p", "preflight", "false"]
     whole, some = (
         json.loads(CliRunner().invoke(main, [*words, *more]).stdout)["forecast"]["requests"]
-        for more in ([], ["-p", "only_entrant", "dogwood"])
+        for more in ([], ["-p", "judge.only_entrant", "dogwood"])
     )
     assert some * 2 == whole
     with pytest.raises(DataError, match="only_entrant 'oak' does not compete; entrants: aspen"):

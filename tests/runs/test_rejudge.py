@@ -16,6 +16,7 @@ from arena_kit.judging.verdicts.records import Judgment, Margin, Slot, Status, V
 from arena_kit.judging.verdicts.settle import presentations as both_orders
 from arena_kit.judging.verdicts.settle import settle
 from arena_kit.runs.record.inputs import replay_parameters
+from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.rejudge import changes, unsure
 from tests.emulator import Emulator
 from tests.samples import (
@@ -72,7 +73,8 @@ def service(monkeypatch: pytest.MonkeyPatch, emulator: Emulator) -> Emulator:
 
 
 def again(record: Path, which: str = "all", **changes: Any) -> Judgments:
-    return judgments_of("pilot", **replay_parameters(record) | {"rejudge": which} | changes)
+    given = {n: v for n, v in replay_parameters(record).items() if n in RunParams.model_fields}
+    return judgments_of("pilot", **given | {"rejudge": which} | changes)
 
 
 def presentations(record: Path) -> set[tuple[str, ...]]:
@@ -153,7 +155,7 @@ def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> 
 
 def test_the_forecast_counts_only_what_is_asked(first: Path, service: Emulator) -> None:
     """With --only-unsure it is the unsure pairs in both orders, and nothing is sent."""
-    alone = ("-p", "preflight", "false", "--forecast")
+    alone = ("-p", "judge.preflight", "false", "--forecast")
     words = ("rejudge", first, "--judge", "anthropic", "--max-cost-usd", "5", *alone)
     whole, part = (
         json.loads(call(*words, *more, "--json").stdout) for more in ((), ("--only-unsure",))
@@ -218,7 +220,8 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     assert (record / "report.html").is_file()
     for text in (done.stdout, (record / "report.html").read_text()):
         assert "0 of 8 verdicts flipped" in " ".join(text.split())
-    assert json.loads((record / "manifest.json").read_text())["parameters"]["rejudge"] == "all"
+    overrides = json.loads((record / "manifest.json").read_text())["parameters"]["overrides"]
+    assert overrides["judge.rejudge"] == "all"
 
 
 @pytest.mark.parametrize(
@@ -226,10 +229,14 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     [
         ("hashed", (), "keeps only hashes of its inputs"),
         ("none", (), "not a run record"),
-        ("first", ("-p", "n_perms", "x"), "n_perms"),
-        ("first", ("-p", "replay_from", "params/pilot.yaml"), "is no record"),
-        ("first", ("-p", "replay_from", ""), "rejudge needs replay_from"),
-        ("first", ("-p", "rejudge", "some"), "rejudge: Input should be '', 'all' or 'unsure'"),
+        ("first", ("-p", "elo.n_perms", "x"), "n_perms"),
+        ("first", ("-p", "judge.replay_from", "params/pilot.yaml"), "is no record"),
+        ("first", ("-p", "judge.replay_from", ""), "rejudge needs replay_from"),
+        (
+            "first",
+            ("-p", "judge.rejudge", "some"),
+            "Input should be '', 'all' or 'unsure'",
+        ),
         ("first", ("-p", "judge", "replay"), "replay only repeats one"),
     ],
 )

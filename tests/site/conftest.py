@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from arena_kit import PlacementStudy, PolicyStudy
+from arena_kit import PlacementStudy, publish_policy, read_season
 from arena_kit.files import read_yaml
 from arena_kit.site.build import build_site
 from arena_kit.site.overview import records_in
@@ -34,7 +34,8 @@ def workspace_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         arena = read_yaml(root / "params" / "placement_arena.yaml")
         few = {"n_battles": 40, "n_shared": 60, "soft": False, "n_bootstraps": 100}
         PlacementStudy.open(**arena | few | {"run_dir": "runs/placed"}).save()
-        PolicyStudy.open(run_dir="runs/policy").save()
+        read = read_season(run_dir="runs/policy")
+        publish_policy(read, read.report())
     models = {"ash": "ash", "beech": "beech"}
     Handmade(models=models, prompts={"q": "A question?"}, kept=False).write(
         root / "runs" / "hashes"

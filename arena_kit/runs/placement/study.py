@@ -49,9 +49,9 @@ from arena_kit.runs.record.record import Record, Recorded, find_root
 from arena_kit.runs.settings.files import DEFAULT_GATE, read_gate
 from arena_kit.runs.settings.parameters import PlacementParams, told
 from arena_kit.runs.tournament.canaries import concerns
-from arena_kit.runs.tournament.facts import asked_at
 from arena_kit.runs.tournament.judge_gate import write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
+from arena_kit.runs.tournament.publish import asked_at
 
 MODE = "placement"
 

@@ -238,26 +238,36 @@ class PlacementParams(ArenaParams):
         return Placement(method=method, **self.shared_with(Placement))
 
 
-class PolicyParams(Strict):
-    """What a validity report may be told; files are relative to the workspace, `0` takes the
-    policy file's phase, and empty weeks are the last complete one and the one before.
+class SeasonParams(Strict):
+    """Votes under the policy; files are relative to the workspace, `0` takes the policy file's
+    phase, an empty week is the last complete one, and `retired` names models and prompts.
     """
 
     battles: str = "sample/arena/season.csv.gz"
     winner: str = "winner"
     dimension: str = ""
     arena: str = ""
-    note: str = ""
     policy: str = str(DEFAULT_POLICY)
     phase: int = Field(default=0, ge=0, le=4)
     week: str = ""
-    compare_week: str = ""
-    earlier: str = ""
-    retired_models: list[str] = Field(default_factory=list)
-    retired_prompts: list[str] = Field(default_factory=list)
-    detail: list[str] = Field(default_factory=list)
+    retired: list[str] = Field(default_factory=list)
     inputs: Keeping = "copy"
     run_dir: str = ""
+
+
+class PolicyParams(SeasonParams):
+    """Parameters of a validity report; an empty `compare_week` is the one before, and `earlier` a
+    record whose published ranks are compared instead.
+    """
+
+    compare_week: str = ""
+    earlier: str = ""
+
+
+class ModelPagesParams(SeasonParams):
+    """Parameters of model pages; no `models` means the top three and those due a quality check."""
+
+    models: list[str] = Field(default_factory=list)
 
 
 class ReviewParams(Strict):
@@ -281,6 +291,7 @@ class ReviewParams(Strict):
 PARAMETERS: dict[str, type[BaseModel]] = {
     "adaptive": AdaptiveParams,
     "judge_report": JudgeReportParams,
+    "model_pages": ModelPagesParams,
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
     "vote_review": ReviewParams,

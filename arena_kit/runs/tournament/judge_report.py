@@ -34,11 +34,10 @@ from arena_kit.runs.record.record import Record, Recorded, find_root, open_recor
 from arena_kit.runs.settings.files import JudgeSettings, read_gate
 from arena_kit.runs.settings.parameters import JudgeReportParams, told
 from arena_kit.runs.tournament.canaries import recorded_measures
-from arena_kit.runs.tournament.facts import caveats, run_facts
 from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.judge import judge as ask
 from arena_kit.runs.tournament.plan import Plan, read_plan
-from arena_kit.runs.tournament.publish import write_record
+from arena_kit.runs.tournament.publish import caveats, run_facts, write_record
 
 MODE = "judge_report"
 FILE = "judges.json"
