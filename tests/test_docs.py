@@ -257,7 +257,8 @@ def _checked(words: list[str]) -> dict[str, Any]:
     command = main.get_command(context, name)
     while isinstance(command, click.Group):
         context = click.Context(command, parent=context)
-        command = command.commands[rest.pop(0)]
+        command = command.get_command(context, rest.pop(0))
+    assert command is not None, words
     context = command.make_context(name, list(rest), parent=context)
     if name not in ("run", "cost"):
         return {}
