@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input -c constraints.txt
 
-.PHONY: help pilot headline adaptive k_sweep placement policy_validity vote_review judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab docs gallery bench clean
+.PHONY: help pilot headline adaptive k_sweep placement policy_validity model_pages vote_review judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab docs gallery bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ placement: .venv/base  ## place a judged model among models that people voted on
 policy_validity: .venv/base  ## can the ranking of an arena be trusted this week?
 	$(BIN)/arena-kit run policy_validity
 
+model_pages: .venv/base  ## what the votes say of a few models of an arena
+	$(BIN)/arena-kit run model_pages
+
 vote_review: .venv/base  ## does any voter stand out from the others?
 	$(BIN)/arena-kit run vote_review
 
@@ -65,7 +68,7 @@ emulator: .venv/dev  ## a loopback Anthropic API to try paid judges on, for free
 	$(BIN)/python -m tests.emulator --port 8787 --seconds 5
 
 live-probe: .venv/dev  ## check the emulator against the service (needs a key, costs cents)
-	$(BIN)/python -m tests.emulator.probe
+	$(BIN)/python benchmarks/live_probe.py
 
 lint: .venv/dev  ## ruff
 	$(BIN)/ruff check .

@@ -30,9 +30,9 @@ from anthropic.resources.messages.messages import Messages  # noqa: E402
 from anthropic.resources.models import Models  # noqa: E402
 
 from arena_kit.judging.asking.judge_pairs import Material, judge_pairs  # noqa: E402
-from arena_kit.judging.asking.terms import AskingTerms, Pace  # noqa: E402
+from arena_kit.judging.asking.options import AskOptions, Backoff  # noqa: E402
 from arena_kit.judging.judges.anthropic import AnthropicBatches  # noqa: E402
-from arena_kit.judging.judges.prices import Price  # noqa: E402
+from arena_kit.judging.judges.base import Price  # noqa: E402
 from arena_kit.judging.ledger.ledger import Ledger  # noqa: E402
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response  # noqa: E402
 from arena_kit.judging.verdicts.rendering import Rubric  # noqa: E402
@@ -144,13 +144,13 @@ def main() -> None:
         judge = AnthropicBatches(
             client=client, model="claude-opus-5-5", price=price, max_tokens=4096, effort=""
         )
-        terms = AskingTerms(run="bench", pace=Pace(first_look=0.2))
+        options = AskOptions(run="bench", backoff=Backoff(first_wait=0.2))
         with tempfile.TemporaryDirectory() as folder:
             first, second = (Ledger(Path(folder) / name) for name in ("first", "second"))
-            judge_pairs(pairs[:1], material, judge, first, terms=terms)  # the SDK loads lazily
+            judge_pairs(pairs[:1], material, judge, first, options=options)  # the SDK loads lazily
             outside.seconds = outside.cpu = 0.0
             start, cpu = time.perf_counter(), time.thread_time()
-            judgments = judge_pairs(pairs, material, judge, second, terms=terms)
+            judgments = judge_pairs(pairs, material, judge, second, options=options)
             total, cpu = time.perf_counter() - start, time.thread_time() - cpu
     finally:
         process.terminate()

@@ -28,7 +28,7 @@ from arena_kit.matchmaking.matchup import Matchup
 from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import World, planted
 from arena_kit.policy.constants import Decide, Policy
-from arena_kit.voting import schema
+from arena_kit.voting import database
 from arena_kit.voting.database import database_url, opened, writing
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import Choice, Ticket
@@ -126,10 +126,12 @@ def fill(path: Path, models: list[str], prompts: list[str]) -> None:
         votes.append({"number": n, "ticket": ticket.ticket, "voter": name, "session": name, **more})
     voters = [{"voter": f"voter-{n:04}", "first_seen": 0} for n in range(2000)]
     with writing(opened(database_url(path))) as connection:
-        connection.execute(insert(schema.voters), voters)
-        connection.execute(insert(schema.tickets), tickets)
-        connection.execute(insert(schema.votes), votes)
-        connection.execute(update(schema.arena).values(tickets=VOTES, votes=VOTES, last_cast=VOTES))
+        connection.execute(insert(database.voters), voters)
+        connection.execute(insert(database.tickets), tickets)
+        connection.execute(insert(database.votes), votes)
+        connection.execute(
+            update(database.arena).values(tickets=VOTES, votes=VOTES, last_cast=VOTES)
+        )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import numpy as np
 from bench import best
 
 from arena_kit import BattleLog, BradleyTerry
-from arena_kit.battles.files import _coded, _hashed
+from arena_kit.battles.read import _coded, _hashed
 from arena_kit.battles.tabular import connection
 from arena_kit.rating.base import strong_groups
 from arena_kit.rating.with_judge.calibration import _COLDEST, _WARMEST, _best, _loss

@@ -76,9 +76,9 @@ def step(name: str, folder: Path) -> None:
 
 
 def rate(name: str, folder: Path) -> None:
-    from arena_kit.battles.streams import BattleFiles
+    from arena_kit.battles.on_disk import BattleFiles
     from arena_kit.rating.bradley_terry.method import BradleyTerry
-    from arena_kit.rating.on_disk.bradley_terry import rate_boards
+    from arena_kit.rating.bradley_terry.on_disk import rate_boards
 
     stream = BattleFiles.of(folder)
     if name == "count":
@@ -105,11 +105,11 @@ def intervals() -> None:
     """
     import numpy as np
 
-    from arena_kit.battles.files import write_battles
     from arena_kit.battles.log import BattleLog, Labels
-    from arena_kit.battles.streams import BattleFiles
+    from arena_kit.battles.on_disk import BattleFiles
+    from arena_kit.battles.write import write_battles
     from arena_kit.rating.bradley_terry.method import BradleyTerry
-    from arena_kit.rating.on_disk.bradley_terry import rate_boards
+    from arena_kit.rating.bradley_terry.on_disk import rate_boards
 
     rng = np.random.default_rng(0)
     n, models, ratios = 20_000, 12, []

@@ -2,7 +2,7 @@
 
     ARENA_KIT_DATA=... python benchmarks/panels.py
 
-Prints how often each panel, and each judge alone, agrees with people where both name a winner, how
+Prints how often a panel, and each judge alone, agrees with people where both name a winner, how
 many battles it leaves without one, and how its Bradley–Terry ratings correlate with people's.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from arena_kit import BattleLog, BradleyTerry, Ratings, Source, read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.judging.quality.agreement import agreement, matched, verdicts
-from arena_kit.judging.verdicts.panels import Panel, panel
+from arena_kit.judging.quality.panel import panel
 
 DATA = Path(os.environ.get("ARENA_KIT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 JUDGES = ("gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo")
@@ -59,16 +59,8 @@ def main() -> None:
     for name, log in zip(JUDGES, judged, strict=True):
         show(name, log, people, method(log), human)
     every = BattleLog.joined(*judged)
-    panels: dict[str, Panel] = {
-        "majority": panel(every),
-        "weighted, without people": panel(every, "weighted"),
-        "weighted by people's votes": panel(BattleLog.joined(every, people), "weighted"),
-    }
-    for name, found in panels.items():
-        show(name, found.battles, people, method(found.battles), human)
-        if found.skill_from:
-            skills = ", ".join(f"{m.judge} {m.skill:.1%}" for m in found.members)
-            print(f"{'':32} skills: {skills}")
+    majority = panel(every).battles
+    show("majority", majority, people, method(majority), human)
     pooled = correlation(method(every), human)
     print(f"{'pooled':32} correlation of ratings with people's {pooled:.3f}")
 

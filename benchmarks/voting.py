@@ -94,7 +94,7 @@ def many_voters(address: str, voters: int, votes: int) -> None:
 @contextmanager
 def serving(store: str) -> Iterator[str]:
     """`arena-kit votes serve` on the sample, and its address."""
-    command = [sys.executable, "-m", "arena_kit", "serve", "--port", "0", "--store", store]
+    command = [sys.executable, "-m", "arena_kit", "votes", "serve", "--port", "0", "--store", store]
     process = subprocess.Popen(
         [*command, "--per-minute", "1000000"],
         cwd=SAMPLE, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},

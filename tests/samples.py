@@ -26,16 +26,38 @@ import yaml
 from click.testing import CliRunner, Result
 from IPython.core.formatters import DisplayFormatter
 
-from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, Placement, Rating, Ratings, Source
-from arena_kit.battles.files import read_battles
+from arena_kit import (
+    Battle,
+    BattleLog,
+    Board,
+    BradleyTerry,
+    Judgments,
+    Outcome,
+    Placement,
+    Plan,
+    Rating,
+    Ratings,
+    Rounds,
+    Source,
+    judge,
+    judge_placement,
+    place,
+    publish,
+    publish_placement,
+    rate,
+    read_placement,
+    read_plan,
+    to_battles,
+)
 from arena_kit.battles.log import Labels
+from arena_kit.battles.read import read_battles
 from arena_kit.cli.main import main
 from arena_kit.judging.asking.judge_pairs import Material
-from arena_kit.judging.asking.terms import AskingTerms, Pace
+from arena_kit.judging.asking.options import AskOptions, Backoff
 from arena_kit.judging.judges.anthropic import AnthropicBatches
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import Price
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, responses_file
-from arena_kit.judging.quality.canaries.pairs import canary_pairs
+from arena_kit.judging.quality.canaries import canary_pairs
 from arena_kit.judging.verdicts.records import (
     Answer,
     JudgeRequest,
@@ -48,6 +70,10 @@ from arena_kit.judging.verdicts.records import (
 from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.judging.verdicts.settle import presentations, settle
 from arena_kit.reporting.html import export_report
+from arena_kit.runs.placement.place import PlacedModel
+from arena_kit.runs.record.record import Record
+from arena_kit.runs.settings.files import PlacementSettings
+from arena_kit.runs.settings.parameters import parameters_of
 from tests.emulator import Emulator
 
 ROOT = Path(__file__).parents[1]
@@ -198,7 +224,7 @@ def run_unprivileged(code: str, *words: str, cwd: Path) -> subprocess.CompletedP
 # Claude at the emulated service
 
 KEY = "sk-ant-emulated-0123456789"
-PACE = Pace(first_look=0.01, longest_wait=0.05, grace=0.2, patience=5)
+BACKOFF = Backoff(first_wait=0.01, longest_wait=0.05, grace=0.2, patience=5)
 #: US dollars per million tokens, as the service's documents list them.
 OPUS = Price(
     model="claude-opus-5-5", input=4, output=20, write=8, write_5m=5, read=0.2, batch_factor=0.5
@@ -233,9 +259,9 @@ def batch_judge(emulator: Emulator, key: str = KEY, **changes: Any) -> Anthropic
     return AnthropicBatches(**(shared | CLAUDE | changes))
 
 
-def terms(**changes: Any) -> AskingTerms:
-    shared: dict[str, Any] = {"run": "first", "pace": PACE}
-    return AskingTerms(**(shared | changes))
+def options(**changes: Any) -> AskOptions:
+    shared: dict[str, Any] = {"run": "first", "backoff": BACKOFF}
+    return AskOptions(**(shared | changes))
 
 
 def sizes(emulator: Emulator) -> list[int]:
@@ -497,7 +523,66 @@ def timed(votes: BattleLog, days: float = 21.0) -> BattleLog:
 
 # Runs
 
-SMALL = {"strata": {"open_recall": 4, "vignette": 4, "curated": 4}, "n_perms": 20}
+SMALL: dict[str, Any] = {
+    "strata": {"open_recall": 4, "vignette": 4, "curated": 4},
+    "overrides": {"elo.n_perms": 20},
+}
+
+
+def parameters(mode: str, **given: Any) -> dict[str, Any]:
+    """Parameters of a notebook; what is none of its own is a setting of its tournament file."""
+    own = {name: value for name, value in given.items() if name in parameters_of(mode).model_fields}
+    section = {"n_perms": "elo", "margin": "report", "inputs": "report"}
+    section |= dict.fromkeys(PlacementSettings.model_fields, "placement")
+    more = {f"{section.get(n, 'judge')}.{n}": v for n, v in given.items() if n not in own}
+    return own | {"overrides": own.get("overrides", {}) | more}
+
+
+def plan_of(mode: str = "pilot", **given: Any) -> Plan:
+    """The plan of a notebook by `parameters`."""
+    return read_plan(mode, **parameters(mode, **given))
+
+
+def judgments_of(mode: str = "pilot", **given: Any) -> Judgments:
+    """All that the judge of a notebook's plan says; an adaptive one in rounds."""
+    plan = plan_of(mode, **given)
+    return in_rounds(plan)[1] if mode == "adaptive" else judge(plan)
+
+
+def in_rounds(plan: Plan) -> tuple[Rounds, Judgments]:
+    """The loop of the adaptive notebook."""
+    rounds = Rounds.of(plan)
+    judgments = judge(plan, pairs=rounds.pairs)
+    while (rounds := rounds.after(judgments)).pairs:
+        judgments = judge(plan, pairs=rounds.pairs, earlier=judgments)
+    return rounds, judgments
+
+
+def record_of(mode: str = "pilot", **given: Any) -> Record:
+    """The record that the steps of a notebook leave."""
+    return published(judgments_of(mode, **given))
+
+
+def published(judgments: Judgments, **more: Any) -> Record:
+    """The record of these judgments, rated and published."""
+    return publish(rated(judgments), judgments, **more)
+
+
+def placed_model(**given: Any) -> PlacedModel:
+    """A model placed by `parameters` of the notebook."""
+    return place(judge_placement(read_placement(**parameters("placement", **given))))
+
+
+def placement_record(**given: Any) -> Record:
+    """The record that the steps of a placement leave."""
+    return publish_placement(placed_model(**given))
+
+
+def rated(judgments: Judgments) -> Board:
+    """The board of these judgments."""
+    return rate(to_battles(judgments), **judgments.plan.rating)
+
+
 TOURNAMENT_ARTIFACTS = {
     "manifest.json",
     "matches/matches.jsonl",
@@ -538,15 +623,23 @@ def edited(workspace: Path, **changes: Any) -> Path:
     return path
 
 
+STEPS = """
+judgments = ak.judge(plan)
+board = ak.rate(ak.to_battles(judgments), **plan.rating)
+record = ak.publish(board, judgments)
+"""
+
+
 def without_report(workspace: Path, notebook: str = "pilot", shown: str = "") -> None:
     """Leave nothing in a notebook but its parameters, its study, its record and an expression to be
     shown, where a test is not about the rest: tables and pictures are half of a kernel's time.
     """
     path = workspace / "notebooks" / f"{notebook}.ipynb"
     node = nbformat.read(path, as_version=4)
+    plan = next(cell for cell in node.cells if "read_plan(" in cell.source)
     node.cells = [c for c in node.cells if "parameters" in c.metadata.get("tags", [])]
-    opened = f'from arena_kit import Study\n\nstudy = Study.open("{notebook}", globals())\n'
-    node.cells.append(nbformat.v4.new_code_cell(f"{opened}record = study.save()\n{shown}"))
+    node.cells.append(plan)
+    node.cells.append(nbformat.v4.new_code_cell(f"{STEPS}\n{shown}"))
     nbformat.write(node, path)
 
 
@@ -593,16 +686,21 @@ def report_of(notebook: str, root: Path, **parameters: Any) -> Path:
 
 def run_cells(node: nbformat.NotebookNode, **parameters: Any) -> dict[str, Any]:
     """Run the cells of a notebook here, which then has what they show; returns all its names."""
-    names: dict[str, Any] = {}
+    shown: list[Any] = []
+    names: dict[str, Any] = {"display": lambda *values: shown.extend(values)}
     for cell in node.cells:
         if cell.cell_type != "code" or "remove_cell" in cell.metadata.get("tags", []):
             continue
+        shown.clear()
         value = _ran(cell.source, names)
         if "parameters" in cell.metadata.get("tags", []):
             names |= parameters
-        if value is not None:
-            data, metadata = DisplayFormatter().format(value)
-            cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=metadata)]
+        values = [*shown, *([] if value is None else [value])]
+        both = [DisplayFormatter().format(each) for each in values]
+        cell.outputs = [
+            nbformat.v4.new_output("display_data", data, metadata=metadata)
+            for data, metadata in both
+        ]
     return names
 
 

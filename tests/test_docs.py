@@ -26,12 +26,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from arena_kit import Study, __version__, read_battles, write_battles
+from arena_kit import __version__, read_battles, write_battles
 from arena_kit.cli.main import main
 from arena_kit.files import read_value, read_yaml
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import parameters_of
-from tests.samples import ROOT, SMALL, copy_workspace, edited
+from tests.samples import ROOT, SMALL, copy_workspace, edited, record_of
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"),
                 *ROOT.glob("design/*.md")])  # fmt: skip
@@ -134,9 +134,9 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _records() -> None:
-    first = Study.open("pilot", **SMALL, run_dir="RECORD").save().path
+    first = record_of("pilot", **SMALL, run_dir="RECORD").path
     edited(Path(), judge__baseline__noise=0.3)
-    second = Study.open("pilot", **SMALL, run_dir="OTHER_RECORD").save().path
+    second = record_of("pilot", **SMALL, run_dir="OTHER_RECORD").path
     shutil.copy(ROOT / "params" / "tournament.yaml", "params")
     for name in "pilot_20261115_020556 pilot_20261115_193705 headline_a RUN".split():
         shutil.copytree(first, f"runs/{name}")
@@ -243,7 +243,7 @@ def _try_ours(words: list[str], *, everything: bool) -> None:
         return
     if words[0] in TAKES_SECONDS and not everything:
         if "run_dir" in given:  # further commands look at the record
-            Study.open(words[1], **given).save()
+            record_of(words[1], **given)
         return
     words = [*words, *SMALLER.get(words[0], [])]
     done = CliRunner().invoke(main, words, catch_exceptions=False)
@@ -253,11 +253,12 @@ def _try_ours(words: list[str], *, everything: bool) -> None:
 def _checked(words: list[str]) -> dict[str, Any]:
     """The parameters that a command gives, after click and the notebook's model took them all."""
     name, *rest = words
-    command = main.commands[name]
     context = click.Context(main, **main.context_settings)
+    command = main.get_command(context, name)
     while isinstance(command, click.Group):
         context = click.Context(command, parent=context)
-        command = command.commands[rest.pop(0)]
+        command = command.get_command(context, rest.pop(0))
+    assert command is not None, words
     context = command.make_context(name, list(rest), parent=context)
     if name not in ("run", "cost"):
         return {}

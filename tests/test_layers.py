@@ -34,13 +34,10 @@ FLOORS = (
 )
 FILES = {
     "files",
-    "battles.files",
-    "battles.json_rows",
-    "battles.stream_cells",
-    "battles.stream_source",
-    "battles.streams",
+    "battles.on_disk",
+    "battles.read",
     "battles.tabular",
-    "battles.texts",
+    "battles.write",
 }
 HARMLESS = {("files", "DataError"), ("files", "whole_text")}
 #: Pure folders and modules; of `FILES` they may import only what opens none.
@@ -53,9 +50,9 @@ PURE = (
     "judging.verdicts.rendering",
     "judging.verdicts.parsing",
     "judging.verdicts.settle",
+    "judging.quality.estimates",
     "judging.quality.agreement",
     "judging.quality.gate",
-    "judging.drift",
 )
 
 

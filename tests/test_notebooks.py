@@ -13,9 +13,10 @@ from typing import Any
 
 import nbformat
 import pytest
+from papermill import inspect_notebook
 
 from arena_kit.files import read_yaml
-from arena_kit.runs.notebook.run import notebook_defaults, notebook_parameters
+from arena_kit.runs.notebook.run import notebook_defaults
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import parameters_of
 from tests.samples import ROOT
@@ -41,6 +42,7 @@ def test_all_there() -> None:
         "headline",
         "judge_report",
         "k_sweep",
+        "model_pages",
         "pilot",
         "placement",
         "policy_validity",
@@ -59,7 +61,8 @@ class TestForm:
         assert len(tagged) == 1
         lines = tagged[0].source.splitlines()
         known = parameters_of(path.stem).model_fields
-        assert set(notebook_parameters(path)) == set(known)
+        assert set(inspect_notebook(str(path))) == set(known)
+        assert list(notebook_defaults(path)) == list(inspect_notebook(str(path)))
         assert len(lines) == len(known)
         for line in lines:
             assert re.fullmatch(r"\w+: (str|int|float|bool|list|dict) = [^=#]+  # [^=]+", line), (
@@ -74,18 +77,21 @@ class TestForm:
         given = read_yaml(ROOT / "params" / f"{path.stem}.yaml")
         by_hand = validated(model, declared, path.stem)
         assert by_hand == validated(model, given, path.stem)
-        for name, kind in notebook_parameters(path).items():
+        seen = {n: each["inferred_type_name"] for n, each in inspect_notebook(str(path)).items()}
+        for name, kind in seen.items():
             values = (declared[name], by_hand.model_dump(mode="json")[name])
             assert [type(value).__name__ for value in values] == [kind, kind], name
 
     def test_parameters_are_passed_on_once(self, path: Path) -> None:
-        """The study takes the parameters from the notebook's globals, so no cell but the
-        parameters cell may give one of their names a value.
+        """The study takes the parameters from the notebook's globals or each by its name, so no
+        cell but the parameters cell may give one of their names a value.
         """
         known = set(parameters_of(path.stem).model_fields)
         rest = [cell.source for cell in cells(path) if "parameters" not in tags(cell)]
-        assert sum("Study.open(" in source for source in rest) == 1
-        assert sum("globals())" in source for source in rest) == 1
+        opens = ("read_plan(", "read_placement(", "read_season(", "Study.open(")
+        assert sum(any(word in source for word in opens) for source in rest) == 1
+        by_name = all(any(f"{name}={name}" in source for source in rest) for name in known)
+        assert by_name or sum("globals())" in source for source in rest) == 1
         for node in (node for source in rest for node in ast.walk(ast.parse(source))):
             if isinstance(node, ast.alias):
                 assert (node.asname or node.name) not in known
@@ -147,7 +153,7 @@ def test_nbval_notices_a_changed_k(workspace: Path) -> None:
     path.write_text(path.read_text().replace("  k: 16", "  k: 32"))
     notebook = workspace / "notebooks" / "pilot.ipynb"
     node = nbformat.read(notebook, as_version=4)
-    needed = ("Study.open(", "board_text(")
+    needed = ("read_plan(", "judge(plan)", "rate(", "board.text(")
     node.cells = [cell for cell in node.cells if "parameters" in cell.metadata.get("tags", [])
                   or any(word in cell.source for word in needed)]  # fmt: skip
     nbformat.write(node, notebook)
@@ -164,4 +170,4 @@ def test_nbval_notices_a_changed_k(workspace: Path) -> None:
     )
     assert changed.returncode == 1
     assert "1 failed" in changed.stdout
-    assert "board_text" in changed.stdout
+    assert "board.text" in changed.stdout

@@ -24,7 +24,7 @@ def test_wheel_in_a_fresh_environment(installed: Path, tmp_path: Path) -> None:
     for wanted in ("site.css", "site.js", "battles.html.j2"):
         assert f"arena_kit/site/assets/{wanted}" in names
     for data in ("known", "contrasts", "attacks"):
-        assert f"arena_kit/judging/canaries/{data}.yaml" in names
+        assert f"arena_kit/judging/quality/canary_data/{data}.yaml" in names
     unwanted = ("tests/", ".sqlite", "docs/conf.py", "docs/_")
     assert not [name for name in names if any(each in name for each in unwanted)]
     command = installed / "venv" / "bin" / "arena-kit"

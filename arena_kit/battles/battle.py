@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,6 +14,15 @@ from arena_kit.files import DataError
 
 ID_RULE = "1 to 128 of the characters A-Z a-z 0-9 . _ : / @ + -, without '..'"
 _ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9._:/@+-]{1,128}\Z")
+
+#: Letters of other scripts that look like a Latin one: the code point and that letter.
+_HOMOGLYPHS = {int(each[:4], 16): each[4] for each in (
+    "0430a 0435e 043Eo 0440p 0441c 0443y 0445x 0455s 0456i 0458j 04BBh 0501d 051Bq 051Dw "
+    "0410A 0412B 0415E 041AK 041CM 041DH 041EO 0420P 0421C 0422T 0423Y 0425X 0405S 0406I "
+    "0408J 03BFo 03BDv 0391A 0392B 0395E 0396Z 0397H 0399I 039AK 039CM 039DN 039FO 03A1P "
+    "03A4T 03A5Y 03A7X"
+).split()}  # fmt: skip
+_CONFUSABLE = {"LATIN", "CYRILLIC", "GREEK"}
 
 
 class Outcome(StrEnum):
@@ -39,13 +50,8 @@ A_WINS, B_WINS, TIE, BOTH_BAD = range(4)
 
 #: Every spelling of an outcome that is read; any other label is an error.
 OUTCOME_LABELS: dict[str, Outcome] = {
-    "model_a": Outcome.MODEL_A,
-    "model_b": Outcome.MODEL_B,
-    "tie": Outcome.TIE,
-    "both_bad": Outcome.BOTH_BAD,
-    "bothbad": Outcome.BOTH_BAD,
-    "tie (bothbad)": Outcome.BOTH_BAD,
-    "tie_bothbad": Outcome.BOTH_BAD,
+    **{str(outcome): outcome for outcome in Outcome},
+    **dict.fromkeys(("bothbad", "tie (bothbad)", "tie_bothbad"), Outcome.BOTH_BAD),
     "a": Outcome.MODEL_A,
     "b": Outcome.MODEL_B,
 }
@@ -93,6 +99,39 @@ def check_model_name(value: object) -> str:
     raise DataError(
         f"model name {_clip(value)} is not valid; allowed: 1 to 256 printable characters"
     )
+
+
+class LookAlikeWarning(UserWarning):
+    """Names that a reader cannot tell apart, or that mix scripts."""
+
+
+def look_alikes(names: Collection[str]) -> str:
+    """A sentence on the first two names that look alike, or on the first that mixes scripts, with
+    their letters beyond ASCII as code points; empty where there is none.
+    """
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(_appearance(name), name)
+        if other != name:
+            return f"{other!a} and {name!a} look alike and count as two models"
+    for name in names:
+        if len(scripts := sorted(_scripts(name))) > 1:
+            mixed = " and ".join(script.capitalize() for script in scripts)
+            return f"{name!a} mixes {mixed} letters and may be taken for another model"
+    return ""
+
+
+def _appearance(name: str) -> str:
+    """What names that look alike share: normal form NFKC, with Latin letters for homoglyphs."""
+    if name.isascii():
+        return name
+    return unicodedata.normalize("NFKC", name).translate(_HOMOGLYPHS)
+
+
+def _scripts(name: str) -> set[str]:
+    """The scripts of a name's letters, as far as they hold letters that look alike."""
+    letters = (unicodedata.name(char, "") for char in name if char.isalpha())
+    return {letter.partition(" ")[0] for letter in letters} & _CONFUSABLE
 
 
 def _clip(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Battles that stay on disk, as rating methods see them: kinds of battle, and rows in chunks."""
+"""Battles that stay on disk, as rating methods see them: count cells, and rows in chunks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Literal, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles.log import BattleLog, Ints, Labels
+from arena_kit.battles.log import BattleLog, Ints
 
 Hashes = NDArray[np.uint64]
-#: By what rows may be put together: what they are about, who voted, or both.
+#: By what rows are clustered: what they are about, who voted, or both.
 Way = Literal["question", "voter", "both"]
+#: Part of a log: pieces of files, each its number and its first and last row (exclusive).
+Share = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,39 +58,28 @@ def _bits(hashes: Hashes, shift: np.uint64) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellTable:
-    """Every kind of battle that a log holds (dimension, sides, outcome), and how many of it.
+    """The count cells of a log: one for all battles of a dimension with the same sides, source and
+    outcome.
 
-    `weight` is the sum of weights, the count itself where battles have none.
+    Parameters
+    ----------
+    log
+        One battle per cell, whose weight is the sum of weights: the count itself where battles
+        have none.
+    count
+        How many battles there are in each cell.
     """
 
-    models: tuple[str, ...]
-    a: Ints
-    b: Ints
-    outcome: NDArray[np.int8]
-    inconsistent: NDArray[np.bool_]
-    dimension: Labels | None
+    log: BattleLog
     count: NDArray[np.int64]
-    weight: NDArray[np.float64]
 
     def __len__(self) -> int:
-        return len(self.a)
-
-    def log(self) -> BattleLog:
-        """A log of one weighted battle per kind, in the order of the table."""
-        return BattleLog(
-            models=self.models,
-            a=self.a,
-            b=self.b,
-            outcome=self.outcome,
-            dimension=self.dimension,
-            weight=self.weight,
-            inconsistent=self.inconsistent if self.inconsistent.any() else None,
-        )
+        return len(self.count)
 
 
 class Rows(NamedTuple):
-    """Some battles in a row: the kind of each in the `CellTable`, the hash of the question or voter
-    that it belongs with (of itself, where it names none), and its weight (None: 1 each).
+    """Some battles in a row: the cell of each in the `CellTable`, the hash of the question or voter
+    that it is clustered by (of itself, where it names none), and its weight (None: 1 each).
     """
 
     cell: Ints
@@ -97,11 +88,11 @@ class Rows(NamedTuple):
 
 
 class Stream(Protocol):
-    """A log that is read in chunks and never held: what `rating.streamed` takes."""
+    """A log that is read in chunks and never held: what `rating.on_disk` takes."""
 
     @property
     def cells(self) -> CellTable:
-        """Every kind of battle in it."""
+        """Its count cells."""
 
     @property
     def ways(self) -> tuple[Way, ...]:
@@ -119,19 +110,8 @@ class Stream(Protocol):
     def passed(self, share: Share) -> None:
         """A part was read by somebody else."""
 
-    def grouped(self, way: Way | None, *, named: bool = False) -> Iterator[Rows]:
-        """All battles by the hash of their question (or voter); None leaves them in order. With
-        `named`, only those that name one.
-        """
-
-    def in_order(self) -> Iterator[Rows]:
-        """All battles by time, then by id, then as they stand."""
-
-
-class Share(NamedTuple):
-    """Part of a log: pieces of files, each its number and its first and last row (exclusive)."""
-
-    pieces: tuple[tuple[int, int, int], ...]
+    def grouped(self, way: Way | None) -> Iterator[Rows]:
+        """All battles by the hash of their question (or voter); None leaves them in order."""
 
 
 def whole_clusters(chunks: Iterator[Rows]) -> Iterator[Rows]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -64,6 +65,14 @@ class Labels:
 TEXT_COLUMNS = (
     "source", "question_id", "dimension", "judge_model", "served_model", "session", "voter", "lane",
 )  # fmt: skip
+#: The other optional columns: their type, and what a battle has that lacks one.
+_ARRAYS: Mapping[str, tuple[Any, Any]] = {
+    "battle_id": (object, None),
+    "timestamp": ("datetime64[us]", np.datetime64("NaT")),
+    "weight": (float, 1.0),
+    "inconsistent": (bool, False),
+    "share_a": (float, np.nan),
+}
 #: What makes one battle of an id: who decided it, and on what. An id may come again in another
 #: dimension, or from another judge.
 IDENTITY = ("source", "judge_model", "dimension")
@@ -117,26 +126,25 @@ class BattleLog:
     def from_battles(cls, battles: Iterable[Battle]) -> Self:
         """Columns of these records, in their order."""
         rows = list(battles)
-        sides = Labels.of([x.model_a for x in rows] + [x.model_b for x in rows])
-        text = {name: _labels_or_none([getattr(x, name) for x in rows]) for name in TEXT_COLUMNS}
-        ids = [x.battle_id for x in rows]
-        times = [x.timestamp for x in rows]
-        weights = np.array([x.weight for x in rows], float)
-        flags = np.array([x.inconsistent for x in rows], bool)
-        shares = np.array([np.nan if x.share_a is None else x.share_a for x in rows], float)
-        return cls(
-            models=tuple(sides.names),
-            a=sides.codes[: len(rows)],
-            b=sides.codes[len(rows) :],
-            outcome=np.array([OUTCOMES.index(x.winner) for x in rows], np.int8),
-            battle_id=np.array(ids, object) if any(i is not None for i in ids) else None,
-            timestamp=_moments(times) if any(t is not None for t in times) else None,
-            weight=weights if np.any(weights != 1.0) else None,
-            inconsistent=flags if flags.any() else None,
-            share_a=shares if np.any(np.isfinite(shares)) else None,
-            covariates=None,
-            **text,
-        )
+        columns = {each.name: [getattr(x, each.name) for x in rows] for each in fields(Battle)}
+        columns["timestamp"] = [t and t.astimezone(UTC).replace(tzinfo=None)
+                                for t in columns["timestamp"]]  # fmt: skip
+        return cls._of(columns, np.array([OUTCOMES.index(x.winner) for x in rows], np.int8))
+
+    @classmethod
+    def _of(cls, columns: Mapping[str, Any], outcome: NDArray[np.int8]) -> Self:
+        """The log of whole columns; one in which no battle differs from the default is left out."""
+        sides = Labels.of(chain(columns["model_a"], columns["model_b"]))
+        a, b = np.split(sides.codes, 2)
+        given: dict[str, Any] = {}
+        for name in TEXT_COLUMNS:
+            if len((labels := Labels.of(columns[name])).names):
+                given[name] = labels
+        for name, (kind, default) in _ARRAYS.items():
+            column: NDArray[Any] = np.array(columns[name], kind)
+            if np.any((column != default) & (column == column)):  # noqa: PLR0124 (NaN and NaT)
+                given[name] = column
+        return cls(models=tuple(sides.names), a=a, b=b, outcome=outcome, **given)
 
     @classmethod
     def from_counts(
@@ -239,8 +247,7 @@ class BattleLog:
 
     def all_take_part(self) -> bool:
         """Whether each of the models has a battle."""
-        sides = np.concatenate([self.a, self.b])
-        return bool(np.bincount(sides, minlength=len(self.models)).all())
+        return bool(self.per_model().all())
 
     def simulated(self) -> bool:
         """Whether the battles say of themselves that nobody voted: all sessions are named so."""
@@ -282,31 +289,15 @@ class BattleLog:
 
         A battle that comes twice (see `repeat`) is refused.
         """
-        columns = [log.columns() for log in logs]
+        columns = [(log.columns(), len(log)) for log in logs]
 
-        def stacked(name: str, empty: Any) -> NDArray[Any] | None:
-            if not any(name in each for each in columns):
-                return None
-            every = zip(columns, map(len, logs), strict=True)
-            return np.concatenate([each.get(name, np.full(n, empty)) for each, n in every])
+        def stacked(name: str) -> NDArray[Any]:
+            _, default = _ARRAYS.get(name, (object, None))
+            return np.concatenate([each.get(name, np.full(n, default)) for each, n in columns])
 
-        sides = Labels.of(np.concatenate([c[s] for s in ("model_a", "model_b") for c in columns]))
-        a, b = np.split(sides.codes, 2)
-        text = {name: stacked(name, None) for name in TEXT_COLUMNS}
-        share = stacked("share_a", None)
-        whole = cls(
-            models=tuple(sides.names),
-            a=a,
-            b=b,
-            outcome=np.concatenate([log.outcome for log in logs]),
-            battle_id=stacked("battle_id", None),
-            timestamp=stacked("timestamp", np.datetime64("NaT", "us")),
-            weight=stacked("weight", 1.0),
-            inconsistent=stacked("inconsistent", empty=False),
-            share_a=None if share is None else share.astype(float),
-            covariates=None,
-            **{name: None if each is None else Labels.of(each) for name, each in text.items()},
-        )
+        names = ("model_a", "model_b", *TEXT_COLUMNS, *_ARRAYS)
+        outcome = np.concatenate([log.outcome for log in logs])
+        whole = cls._of({name: stacked(name) for name in names}, outcome)
         if (twice := whole.repeat()) is not None:
             raise DataError(_joined_twice(whole, twice, [len(log) for log in logs]))
         return whole
@@ -357,11 +348,8 @@ class BattleLog:
 
     def to_battles(self) -> Iterator[Battle]:
         """The records again, in order."""
-        columns = self.columns()
-        if "timestamp" in columns:
-            columns["timestamp"] = np.array([_moment(t) for t in columns["timestamp"]], object)
-        known = set(columns) - set(self.covariates or {})
-        lists = {name: column.tolist() for name, column in columns.items() if name in known}
+        columns = replace(self, covariates=None).columns()
+        lists = {name: column.tolist() for name, column in columns.items()}
         for row in zip(*lists.values(), strict=True):
             given = zip(lists, row, strict=True)
             yield Battle(**{name: value for name, value in given if value is not None})
@@ -383,17 +371,3 @@ def _joined_twice(whole: BattleLog, rows: tuple[int, int], sizes: Sequence[int])
     )
     names: Any = whole.battle_id
     return f"battle_id {names[rows[1]]!r} in {second} was there before, in {first}"
-
-
-def _labels_or_none(values: list[str | None]) -> Labels | None:
-    return Labels.of(values) if any(v is not None for v in values) else None
-
-
-def _moments(times: Sequence[datetime | None]) -> NDArray[np.datetime64]:
-    naive = [t.astimezone(UTC).replace(tzinfo=None) if t is not None else None for t in times]
-    return np.array(naive, "datetime64[us]")
-
-
-def _moment(value: np.datetime64) -> datetime | None:
-    moment: datetime | None = value.astype("datetime64[us]").item()
-    return None if moment is None else moment.replace(tzinfo=UTC)

@@ -1,27 +1,41 @@
-"""Tables on disk through DuckDB: JSONL, JSON arrays and CSV (each may be gzipped) and Parquet."""
+"""Tables on disk: JSONL, JSON arrays and CSV (each may be gzipped), Parquet and SQLite.
+
+DuckDB reads all but SQLite; where it does not tell the keys of JSON or the line of a row, Python
+looks at the file itself.
+"""
 
 from __future__ import annotations
 
 import atexit
 import csv
+import gzip
+import json
 import os
 import re
+import sqlite3
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import duckdb
+import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles.json_rows import BROKEN, LONGEST, first_keys, is_array, line_of, opened
-from arena_kit.battles.json_rows import check_json as check_rows
-from arena_kit.battles.sqlite_tables import table_names
-from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
+from arena_kit.files import FORMULA, DataError, read_lines, refuse_constant
 
-_APOSTROPHE = "''''"  # as SQL spells it
+Connection = duckdb.DuckDBPyConnection
+#: The longest row of JSON, in bytes.
+LONGEST = 67_108_864
+#: An apostrophe, as SQL spells it.
+APOSTROPHE = "''''"
+#: What a damaged text file raises.
+_BROKEN = (OSError, EOFError, zlib.error, ValueError, RecursionError)
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 _BRIEF = 0.5  # seconds
 _BOUND = "maximum_object_size"  # bytes of a row of JSON
 _USUAL = 20_971_520  # in smaller parts, DuckDB copies the rows of a table once more
@@ -35,7 +49,7 @@ SUFFIXES = {
 }
 
 
-def database() -> duckdb.DuckDBPyConnection:
+def database() -> Connection:
     """A database in memory that never reaches for the network."""
     con = duckdb.connect()
     con.execute("SET GLOBAL TimeZone = 'UTC'; SET GLOBAL autoinstall_known_extensions = false")
@@ -52,7 +66,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+def connection() -> Iterator[Connection]:
     """A connection to the shared database; tables, views and settings in it are its own.
 
     The next connection is to a new database after an error, which may have made this one unusable,
@@ -74,7 +88,7 @@ def kind_of(path: Path) -> str:
     """
     for kind, suffixes in SUFFIXES.items():
         if path.name.lower().endswith(suffixes):
-            return "jsonl" if kind == "json" and path.is_file() and not is_array(path) else kind
+            return "jsonl" if kind == "json" and path.is_file() and not _is_array(path) else kind
     raise DataError(
         f"{path}: unknown kind of battle file; allowed: {', '.join(sum(SUFFIXES.values(), ()))}"
     )
@@ -136,11 +150,11 @@ def columns_of(path: Path) -> tuple[str, ...]:
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     if (kind := kind_of(path)) in ("jsonl", "json"):
-        return first_keys(path, array=kind == "json")
+        return _first_keys(path, array=kind == "json")
     if kind == "csv":
         return _csv_header(path)
     if kind == "sqlite":
-        return table_names(path)
+        return tuple(query_columns(path, f"{_TABLES} ORDER BY name")["name"])
     with connection() as con:
         try:
             return tuple(types_of(con, table_of(path, ())))
@@ -148,7 +162,7 @@ def columns_of(path: Path) -> tuple[str, ...]:
             raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
 
 
-def types_of(con: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+def types_of(con: Connection, table: str) -> dict[str, str]:
     """The columns of a table and their types."""
     return {name: kind for name, kind, *_ in con.execute(f"DESCRIBE FROM {table}").fetchall()}
 
@@ -156,60 +170,50 @@ def types_of(con: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
 def place_of(path: Path, row: int) -> str:
     """Where a row stands: `:line` in a text file, its number from 0 elsewhere."""
     kind = kind_of(path)
-    if kind in ("jsonl", "json"):
-        return f":{line_of(path, row, array=kind == 'json')}"
+    if kind == "jsonl":
+        return f":{next(line for line, _ in islice(read_lines(path), row, None))}"
+    if kind == "json":
+        with _opened(path) as text:
+            return f":{next(line for line, _ in islice(_elements(text), row, None))}"
     return f":{_csv_line(path, row)}" if kind == "csv" else f" row {row}"
 
 
 def check_json(path: Path) -> None:
-    """Refuse a JSON file at the line that is not JSON; other files pass."""
-    if (kind := kind_of(path)) in ("jsonl", "json"):
-        check_rows(path, array=kind == "json")
-
-
-def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
-    """Write columns as a whole file, in the format its name asks for.
-
-    In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it, which
-    `table_of` takes away again.
+    """Refuse a JSON file at the line that is not a JSON object, or that holds a bare NaN; files
+    of other kinds pass.
     """
-    kind = kind_of(path)
-    if kind == "sqlite":
-        raise DataError(f"{path}: SQLite is read, not written; allowed: another suffix")
-    form = {"csv": "csv, HEADER", "parquet": "parquet", "json": "json, ARRAY"}.get(kind, "json")
-    if path.name.lower().endswith(".gz"):
-        form += ", COMPRESSION gzip"
-    with connection() as con, whole_file(path) as part:
-        con.register("outgoing", dict(columns))
-        source = _guarded(con) if kind == "csv" else "FROM outgoing"
-        con.execute(f"COPY ({source}) TO {quoted(str(part))} (FORMAT {form})")
-
-
-def _guarded(con: duckdb.DuckDBPyConnection) -> str:
-    """The outgoing columns with an apostrophe before every formula."""
-    columns = []
-    for name, kind, *_ in con.execute("DESCRIBE FROM outgoing").fetchall():
-        cell = column_name(name)
-        formula = f"regexp_matches({cell}, {quoted(FORMULA)})"
-        number = f"regexp_full_match({cell}, {quoted(NUMBER)})"
-        text = f"CASE WHEN {formula} AND NOT {number} THEN {_APOSTROPHE} || {cell} ELSE {cell} END"
-        columns.append(f"{text} AS {cell}" if kind == "VARCHAR" else cell)
-    return f"SELECT {', '.join(columns)} FROM outgoing"
+    if (kind := kind_of(path)) == "jsonl":
+        for _ in read_lines(path):
+            pass
+    if kind != "json":
+        return
+    try:
+        with _opened(path) as text:
+            json.loads(text.read(), parse_constant=refuse_constant)
+            text.seek(0)
+            strangers = ((n, row) for n, row in _elements(text) if not isinstance(row, dict))
+            line, row = next(strangers, (0, {}))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
+    except _BROKEN as error:
+        raise DataError(f"{path}: not valid JSON ({error})") from None
+    if line:
+        raise DataError(f"{path}:{line}: expected a JSON object, got {type(row).__name__}")
 
 
 def _unguarded(table: str) -> str:
     """A table of texts less the apostrophe before every formula."""
     cell = "COLUMNS(*)"
-    guarded = f"starts_with({cell}, {_APOSTROPHE}) AND regexp_matches({cell}, {quoted(FORMULA)})"
+    guarded = f"starts_with({cell}, {APOSTROPHE}) AND regexp_matches({cell}, {quoted(FORMULA)})"
     return f"(SELECT CASE WHEN {guarded} THEN substr({cell}, 2) ELSE {cell} END FROM {table})"
 
 
 def _csv_header(path: Path) -> tuple[str, ...]:
     """The first row of a CSV file that holds anything; DuckDB would look at thousands."""
-    with opened(path) as text:
+    with _opened(path) as text:
         try:
             return tuple(next((cells for cells in csv.reader(text) if cells), []))
-        except (csv.Error, *BROKEN):
+        except (csv.Error, *_BROKEN):
             return ()
 
 
@@ -217,12 +221,85 @@ def _csv_line(path: Path, row: int) -> int:
     """The line on which a data row of a CSV file ends; rows may hold line breaks."""
     longest = csv.field_size_limit(2**31 - 1)
     try:
-        with opened(path) as text:
+        with _opened(path) as text:
             reader = csv.reader(text)
             filled = (reader.line_num for cells in reader if cells)
             return next(line for n, line in enumerate(filled) if n == row + 1)
     finally:
         csv.field_size_limit(longest)
+
+
+def _is_array(path: Path) -> bool:
+    """Whether a file holds one array; JSONL begins with an object."""
+    try:
+        with _opened(path) as text:
+            return text.read(4096).lstrip()[:1] != "{"
+    except _BROKEN:
+        return False
+
+
+def _first_keys(path: Path, *, array: bool) -> tuple[str, ...]:
+    """All keys of the first 100 rows that can be read, in the order of their first appearance."""
+    keys: dict[str, None] = {}
+    try:
+        with _opened(path) as text:
+            rows = (row for _, row in _elements(text)) if array else _whole_lines(text)
+            for row in islice(rows, 100):
+                keys |= dict.fromkeys(row if isinstance(row, dict) else ())
+    except _BROKEN:
+        pass
+    return tuple(keys)
+
+
+def _elements(text: IO[str]) -> Iterator[tuple[int, Any]]:
+    """The elements of a JSON array, each with the line it begins on; read piece by piece."""
+    decoder, line, rest, between = json.JSONDecoder(), 1, "", "[, \t\r\n"
+    while piece := text.read(1 << 20):
+        rest += piece
+        while (skipped := len(rest) - len(rest.lstrip(between))) < len(rest):
+            try:
+                element, end = decoder.raw_decode(rest, skipped)
+            except ValueError:
+                if len(rest) > LONGEST:
+                    raise
+                break
+            if end == len(rest):
+                break
+            line += rest.count("\n", 0, skipped)
+            yield line, element
+            line += rest.count("\n", skipped, end)
+            rest, between = rest[end:], ", \t\r\n"
+
+
+def _opened(path: Path) -> IO[str]:
+    """A text file, gzipped or not; bytes that are no text are passed over."""
+    reader: Any = gzip.open if path.suffix == ".gz" else open
+    text: IO[str] = reader(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
+    return text
+
+
+def _whole_lines(text: IO[str]) -> Iterator[Any]:
+    while line := text.readline(LONGEST):
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+
+
+def query_columns(path: Path, query: str) -> Mapping[str, NDArray[Any]]:
+    """What a query of an SQLite database gives, by column, all text; None is NULL."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            cursor = database.execute(query)
+            names = [column[0] for column in cursor.description]
+            rows = cursor.fetchall()
+    except sqlite3.Error as error:
+        raise DataError(f"{path}: not a whole SQLite database ({error})") from None
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return {
+        name: np.array([None if cell is None else str(cell) for cell in column], object)
+        for name, column in zip(names, columns, strict=True)
+    }
 
 
 def listed(names: Iterable[str]) -> str:

@@ -9,11 +9,12 @@ from typing import Any
 from arena_kit.cli.base import echo
 from arena_kit.cli.terminal import show_open, show_table
 from arena_kit.files import read_json
-from arena_kit.judging.quality.statuses import served_sentence
+from arena_kit.judging.quality.measures import served_sentence
 from arena_kit.policy.constants import Phase
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.board import SCALES
 from arena_kit.reporting.tables import Table, number, percent, ranks_text, span
-from arena_kit.reporting.tournament_tables import SCALES, barred_text, missing_text
+from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record.record import open_record
 
 _FEW = 3  # models of a tier that are named
@@ -163,9 +164,9 @@ def _cautions(results: Mapping[str, Any]) -> list[str]:
 
 
 def _probed(manifest: Mapping[str, Any]) -> list[str]:
-    """What canaries and sentinels said of the judge, where they were asked."""
-    told = (manifest.get(name) or {} for name in ("preflight", "drift"))
-    return [" ".join(each["sentences"]) for each in told if each]
+    """What canaries said of the judge, where they were asked."""
+    preflight = manifest.get("preflight") or {}
+    return [" ".join(preflight["sentences"])] if preflight else []
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:

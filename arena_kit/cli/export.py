@@ -73,7 +73,7 @@ def export(
 
 def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
     from arena_kit.battles.readers.formats import format_of
-    from arena_kit.battles.writers import spoken, write_fastchat
+    from arena_kit.battles.write import spoken, write_fastchat
     from arena_kit.runs.record.battles import battles_of
 
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)

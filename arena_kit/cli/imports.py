@@ -11,10 +11,11 @@ from typing import Any
 import click
 
 from arena_kit.battles.battle import Source
-from arena_kit.battles.files import Reading, read_file, write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.read import Reading, read_file
 from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.readers.formats import FORMATS, format_of
+from arena_kit.battles.write import write_battles
 from arena_kit.cli.base import PATH, echo, main, plain_errors
 from arena_kit.files import DataError
 
@@ -86,7 +87,7 @@ def import_(files: tuple[str, ...], out: Path, texts: bool, how: HowToRead) -> N
     tournament. Several models on the same samples become entrants; NAME= gives one another name
     than its log does. lm-eval's samples do not name the model: their folder does.
     """
-    if out.name.removesuffix(".gz").endswith((".parquet", ".jsonl", ".csv")):
+    if out.name.removesuffix(".gz").endswith((".parquet", ".jsonl", ".json", ".csv")):
         _import_battles(files, out, texts, how)
     else:
         _import_answers(files, out)
@@ -104,7 +105,7 @@ def _import_battles(files: tuple[str, ...], out: Path, texts: bool, how: HowToRe
 
 
 def _import_answers(logs: tuple[str, ...], out: Path) -> None:
-    from arena_kit.judging.pairs.answer_logs.collection import collect
+    from arena_kit.judging.pairs.answer_logs import collect
 
     if out.exists() and any(out.iterdir()):
         raise DataError(f"{out}: holds files of its own; choose a new or empty folder")

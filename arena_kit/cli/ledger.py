@@ -30,9 +30,9 @@ def backup(file: Path, tournament: Path | None) -> None:
     To restore, put FILE in the ledger's place while no run is going on, and remove what
     stands beside it under its name with -wal and -shm.
     """
-    from arena_kit.judging.ledger.upkeep import back_up
+    from arena_kit.judging.ledger.ledger import Ledger
 
-    back_up(ledger_path(tournament), file)
+    Ledger(ledger_path(tournament)).back_up(file)
     _verify(file)
 
 
@@ -49,23 +49,22 @@ def check(file: Path | None, tournament: Path | None, forget: bool) -> None:
     """
     from arena_kit.judging.asking.cost import dollars
     from arena_kit.judging.ledger.ledger import Ledger
-    from arena_kit.judging.ledger.upkeep import forget_damaged
 
     path = file or ledger_path(tournament)
     if forget:
-        forgotten = forget_damaged(Ledger(path))
+        n, cost = Ledger(path).forget_damaged()
         echo(
-            f"{path}: {len(forgotten.answers)} damaged answers are forgotten; asking them again "
-            f"may cost {dollars(forgotten.cost_usd)}, as they did before"
+            f"{path}: {n} damaged answers are forgotten; asking them again may cost "
+            f"{dollars(cost)}, as they did before"
         )
     _verify(path)
 
 
 def _verify(path: Path) -> None:
     """Say that a ledger is as it was kept, or name what is damaged and end with 2."""
-    from arena_kit.judging.ledger.upkeep import check as verify
+    from arena_kit.judging.ledger.ledger import Ledger
 
-    findings = verify(path)
+    findings = Ledger(path).check()
     for damaged in findings.answers:
         echo(f"{path}: the answer to {damaged.request_id!r} is damaged")
     for error in findings.structure:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import click
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.stream_source import STREAM_FROM
+from arena_kit.battles.on_disk import STREAM_FROM
 from arena_kit.cli.base import (
     PATH,
     Listing,
@@ -27,7 +27,7 @@ from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
 from arena_kit.cli.rate_stream import rate_stream, streams
 from arena_kit.files import DataError
-from arena_kit.judging.verdicts.panels import Panel, Voting, panel
+from arena_kit.judging.quality.panel import Panel, panel
 from arena_kit.rating.base import Ratings, each_rated
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.elo.method import PermutationElo
@@ -85,9 +85,9 @@ def _default(value: object, kind: object) -> str:
 @click.option("--also", multiple=True, type=PATH, metavar="FILE",
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
-@click.option("--panel", "voting", type=click.Choice(["majority", "weighted"]),
-              help="Let the judges in the files vote on every pair, and rate what they say "
-              "together.")  # fmt: skip
+@click.option("--panel", "votes", is_flag=True,
+              help="Let the judges in the files vote on every pair, and rate what the majority "
+              "says.")  # fmt: skip
 @click.option("--verdicts", type=PATH, metavar="VERDICTS",
               help="A judge's battles file or run record: people's votes in FILE and these make "
               "one board.")  # fmt: skip
@@ -110,7 +110,7 @@ def rate(
     dimension: str | None,
     margin: float | None,
     also: tuple[Path, ...],
-    voting: Voting | None,
+    votes: bool,
     verdicts: Path | None,
     verdicts_winner: str,
     judge_model: str,
@@ -137,7 +137,7 @@ def rate(
 
     method = _SHORT.get(method or "", method)
     if verdicts is not None:
-        if also or voting:
+        if also or votes:
             raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")
         if margin:
             raise DataError("--margin is for a board by itself, not for one with --verdicts")
@@ -150,17 +150,17 @@ def rate(
     spec = _method(file, method, changes)
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
-    if streams(spec, file, how, stream, alone=not (also or voting)):
+    if streams(spec, file, how, stream, alone=not (also or votes)):
         rated = rate_stream(spec, file, how, dimension)
         _show(rated.results, rated.unrated, rated.logs, margin or 0.0, as_json=as_json)
         return
     battles = _read((file, *also), how, dimension, getattr(spec, "covariates", ()))
-    jury = panel(battles, voting) if voting else None
+    jury = panel(battles) if votes else None
     battles = jury.battles if jury else battles
     _warn_if_long(spec, len(battles))
     logs = battles.by_dimension()
     record = manifest_of(battles_file(file))
-    own = record.get("parameters", {}).get("margin", 0.0)
+    own = record.get("tournament", {}).get("report", {}).get("margin", 0.0)
     with status_line(lambda: f"rating {len(battles):,} battles", after=PATIENCE):
         results, unrated = each_rated(logs, lambda name: spec(logs[name]))
     _show(

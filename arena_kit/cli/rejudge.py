@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from arena_kit.cli.base import (
-    FILE,
     FOLDER,
     echo_json,
     json_option,
@@ -28,10 +27,7 @@ _JUDGES = ["baseline", "anthropic", "openai_compatible"]
 @click.option("--max-cost-usd", default="", help="The most that this may cost; refused above it.")
 @click.option("--only-unsure", is_flag=True,
               help="Ask only about pairs of which the record's judge was unsure; its other "
-              "verdicts stand (a cascade).")  # fmt: skip
-@click.option("--cascade", type=FILE, metavar="FILE",
-              help="Ask only about pairs of which a cascade, calibrated by arena-kit cascade, is "
-              "unsure.")  # fmt: skip
+              "verdicts stand.")  # fmt: skip
 @with_overrides
 @click.option("--forecast", is_flag=True, help="Only say what it would send and cost.")
 @runs_folder_option("Folder for the new record")
@@ -43,7 +39,6 @@ def rejudge(
     judge_model: str,
     max_cost_usd: str,
     only_unsure: bool,
-    cascade: Path | None,
     overrides: Overrides,
     forecast: bool,
     runs_dir: Path | None,
@@ -56,20 +51,17 @@ def rejudge(
     goes through the ledger, the forecast and the cap of any run; exit codes as for run.
     """
     from arena_kit.cli import terminal
-    from arena_kit.runs.notebook.run import planned, run_notebook
+    from arena_kit.runs.notebook.run import NotebookRun, run_notebook
     from arena_kit.runs.record.record import find_root
     from arena_kit.runs.tournament.rejudge import ARTIFACT, notebook_for
 
-    if only_unsure and cascade:
-        raise click.UsageError("--only-unsure and --cascade both choose the pairs; name one")
-    which = str(cascade.resolve()) if cascade else "unsure" if only_unsure else "all"
-    given = {"judge": judge, "rejudge": which}
+    given = {"judge": judge, "judge.rejudge": "unsure" if only_unsure else "all"}
     given |= {"judge_model": judge_model} if judge_model else {}
     given |= {"max_cost_usd": max_cost_usd} if max_cost_usd else {}
     given |= dict(overrides)
     name, root = notebook_for(record), find_root()
     if forecast:
-        plan = planned(name, root=root, from_record=record, overrides=given)
+        plan = NotebookRun.resolve(name, root, from_record=record, overrides=given).tournament()
         cost = plan.forecast
         if as_json:
             echo_json(cost and cost.as_dict())

@@ -119,11 +119,13 @@ def run(
 def _check(name: str, params_file: Path | None, overrides: dict[str, str]) -> None:
     from arena_kit.cli import terminal
     from arena_kit.reporting.tables import facts
-    from arena_kit.runs.notebook.run import ready_run
+    from arena_kit.runs.notebook.run import NotebookRun
     from arena_kit.runs.record.record import find_root
 
-    ready = ready_run(name, root=find_root(), params_file=params_file, overrides=overrides)
-    terminal.show_table(facts(ready.facts(), name="check"))
+    known = NotebookRun.resolve(
+        name, find_root(), params_file=params_file, overrides=overrides
+    ).check()
+    terminal.show_table(facts(known, name="check"))
     echo(f"{name}: parameters, data and judge are ready; nothing was sent")
 
 
@@ -230,20 +232,25 @@ def _forecasts(
     """The forecasts of a run by their titles, its cap, all of it as plain values, and the plan of a
     tournament.
     """
-    from arena_kit.runs.placement.plan import ArenaPlan
-    from arena_kit.runs.settings.parameters import AdaptiveParams, PlacementParams
-    from arena_kit.runs.tournament.plan import read_file, read_given, read_plan
+    from arena_kit.files import read_yaml
+    from arena_kit.runs.notebook.run import NotebookRun
+    from arena_kit.runs.placement.plan import placement_plan
+    from arena_kit.runs.record.record import find_root
 
-    of_a_model = not name and "model" in read_file(file)  # which only a placement names
-    if name == "placement" or of_a_model:
-        arena = ArenaPlan.of(read_given(file, overrides, PlacementParams))
-        if arena is None or not arena.forecast.parts:
-            return {}, 0.0, None, None
-        titles = {f"Forecast of {what}": part for what, part in arena.forecast.parts.items()}
-        return titles, arena.params.max_cost_usd, arena.forecast.as_dict(), None
-    plan = read_plan(file, overrides, name)
+    root = find_root()
+    file = file if file.is_file() else root / file
+    if not name:
+        of_a_model = "model" in read_yaml(file)  # which only a placement names
+        begins = (each for each in ("pilot", "adaptive") if file.name.startswith(each))
+        name = "placement" if of_a_model else next(begins, "headline")
+    run = NotebookRun.resolve(name, root, params_file=file, overrides=overrides)
+    if name == "placement":
+        both = placement_plan(run.params, root).forecast
+        titles = {f"Forecast of {what}": part for what, part in both.parts.items()}
+        return titles, run.params.max_cost_usd, both.as_dict() if titles else None, None
+    plan = run.tournament()
     forecast = plan.forecast
-    in_rounds = isinstance(plan.params, AdaptiveParams)
+    in_rounds = name == "adaptive"
     title = "Forecast of judging everything; rounds may end sooner" if in_rounds else "Forecast"
     parts = {title: forecast} if forecast else {}
     return parts, plan.params.max_cost_usd, forecast and forecast.as_dict(), plan
@@ -263,10 +270,10 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
     was paid for is in the ledger. Responses of a changed definition are made anew.
     """
     from arena_kit.cli import terminal
+    from arena_kit.files import read_yaml
     from arena_kit.runs.tournament.generate import Generation
-    from arena_kit.runs.tournament.plan import read_file
 
-    given = read_file(params_file) | ({"offline": True} if offline else {})
+    given = read_yaml(params_file) | ({"offline": True} if offline else {})
     generation = Generation.read(given, str(params_file))
     if forecast:
         forecasts = generation.forecasts()

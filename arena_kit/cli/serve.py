@@ -9,16 +9,16 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import ip_address
-from pathlib import Path
+from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import click
 
-from arena_kit.cli import votes_review  # noqa: F401 (hangs its commands on votes)
 from arena_kit.cli.base import echo, plain_errors
 from arena_kit.cli.votes import (
     arena_options,
+    counted,
     opened_arena,
     question_option,
     store_state,
@@ -28,6 +28,7 @@ from arena_kit.cli.votes import (
 from arena_kit.files import DataError
 
 if TYPE_CHECKING:
+    from arena_kit.voting.access import Access
     from arena_kit.voting.live import LiveArena
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -46,10 +47,7 @@ _VOTE_TOKEN, _BOARD_TOKEN = "ARENA_KIT_VOTE_TOKEN", "ARENA_KIT_BOARD_TOKEN"
 @question_option
 @arena_options
 @plain_errors
-def serve(
-    host: str, port: int, names: tuple[str, ...], per_minute: int, question: str,
-    tournament: Path, policy: Path, dimension: str | None, store: str,
-) -> None:  # fmt: skip
+def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: Any) -> None:
     """Let people vote on a page, live.
 
     The links are printed once, with their tokens: one for voters (without a token on this
@@ -57,36 +55,28 @@ def serve(
     ARENA_KIT_BOARD_TOKEN keep links the same over restarts. Ctrl-C ends it; votes are safe at any
     time.
     """
-    live, key = opened_arena(tournament, policy, dimension, store, per_minute=per_minute)
-    warn_of_names(live)
-    _run_server(live, key, host=host, port=port, names=names, question=question)
-
-
-def _run_server(
-    live: LiveArena, key: bytes, *, host: str, port: int, names: Sequence[str], question: str
-) -> None:
+    live, key = opened_arena(**where)
     import uvicorn
 
     from arena_kit.voting.server import voting_app
 
-    listening = _listen(host, port)
-    port = listening.getsockname()[1]
+    warn_of_names(live)
     access = _access(key, host, names)
+    listening = _listen(host, port)
     app = voting_app(live, access, question)
-    _say_links(live, access, _address(host, port, names))
-    before = _vote_count(live)
+    _print_links(live, access, _address(host, listening.getsockname()[1], names))
+    before = live.vote_count
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, limit_concurrency=1000,
         timeout_graceful_shutdown=5,
     )  # fmt: skip
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
     try:
-        uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
     finally:
-        n = _vote_count(live) - before
-        cast = "1 vote was" if n == 1 else f"{n:,} votes were"
+        n = live.vote_count - before
+        cast = f"{counted(n, 'vote')} {'was' if n == 1 else 'were'}"
         echo(f"ended; {cast} cast meanwhile; {store_state(live)}")
         live.close()
 
@@ -95,20 +85,16 @@ def _listen(host: str, port: int) -> socket.socket:
     """A socket that listens before anything is printed."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
+        return socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
         raise DataError(f"cannot listen on {host}:{port} ({error.strerror or error})") from None
-    listening.listen(2048)
-    return listening
 
 
-def _access(key: bytes, host: str, names: Sequence[str]) -> Any:
-    from secrets import token_urlsafe
+def _access(key: bytes, host: str, names: Sequence[str]) -> Access:
+    from arena_kit.voting.access import Access
 
-    from arena_kit.voting.entrance import Access
-
+    if any("*" in name for name in names):
+        raise DataError("--allow-host takes one name of the server each, and no wildcard")
     own = {host, *_LOOPBACK, *names}
     if not _is_loopback(host):
         own |= {socket.gethostname(), socket.getfqdn(), *_addresses()}
@@ -116,7 +102,7 @@ def _access(key: bytes, host: str, names: Sequence[str]) -> Any:
     if not token and (names or not _is_loopback(host)):
         token = token_urlsafe(24)
     return Access(
-        hosts=frozenset(name.lower().strip("[]") for name in own),
+        hosts=frozenset(_in_brackets(name.lower().strip("[]")) for name in own),
         token=token,
         board_token=os.environ.get(_BOARD_TOKEN) or token_urlsafe(24),
         key=key,
@@ -124,10 +110,9 @@ def _access(key: bytes, host: str, names: Sequence[str]) -> Any:
 
 
 def _is_loopback(host: str) -> bool:
-    try:
+    with suppress(ValueError):
         return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return host == "localhost"
 
 
 def _addresses() -> set[str]:
@@ -146,23 +131,21 @@ def _address(host: str, port: int, names: Sequence[str]) -> str:
     if names:
         return f"https://{names[0]}/"
     unspecified = host in ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
-    name = socket.gethostname() if unspecified else f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}/"
+    return f"http://{socket.gethostname() if unspecified else _in_brackets(host)}:{port}/"
 
 
-def _say_links(live: LiveArena, access: Any, address: str) -> None:
-    texts = live.texts
-    pairs = len(texts.models) * (len(texts.models) - 1) // 2
-    token = f"#token={quote(access.token, safe='')}" if access.token else ""
+def _in_brackets(host: str) -> str:
+    """A name as URLs have it: IPv6 addresses in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _print_links(live: LiveArena, access: Access, address: str) -> None:
+    models, prompts = len(live.texts.models), len(live.texts.prompts)
+    token, board = (f"#token={quote(each, safe='')}" for each in (access.token, access.board_token))
     echo(
-        f"voting on {address} among {len(texts.models)} models ({pairs} pairs) on "
-        f"{len(texts.prompts):,} prompts; {store_state(live)}"
+        f"voting on {address} among {models} models ({models * (models - 1) // 2} pairs) on "
+        f"{prompts:,} prompts; {store_state(live)}"
     )
-    echo(f"voters: {address}{token}")
-    echo(f"board:  {address}board#token={quote(access.board_token, safe='')}")
+    echo(f"voters: {address}{token if access.token else ''}")
+    echo(f"board:  {address}board{board}")
     sys.stdout.flush()
-
-
-def _vote_count(live: LiveArena) -> int:
-    arena = live.store.arena()
-    return 0 if arena is None else arena.votes

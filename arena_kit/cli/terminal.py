@@ -13,8 +13,9 @@ from arena_kit.judging.asking.cost import Forecast, dollars
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.reporting import neighbours
+from arena_kit.reporting.board import ABOUT
 from arena_kit.reporting.tables import Table, facts, interval_text, ranks_text, span
-from arena_kit.reporting.tournament_tables import ABOUT, forecast_rows
+from arena_kit.reporting.tournament_tables import forecast_rows
 from arena_kit.runs.record.compare import Comparison, Delta
 from arena_kit.site.overview import Overview
 

@@ -1,16 +1,27 @@
-"""The commands for people's votes: ballots as files, and the store that votes are kept in."""
+"""The commands for people's votes: ballots as files, the store, and the review of voters."""
 
 from __future__ import annotations
 
-import json
+import getpass
 import sys
 from collections.abc import Callable
+from functools import reduce
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from arena_kit.cli.base import WRONG_INPUT, echo, main, plain_errors
+from arena_kit.cli.base import (
+    FILE,
+    PATH,
+    WRONG_INPUT,
+    echo,
+    echo_json,
+    json_option,
+    main,
+    plain_errors,
+)
 from arena_kit.files import DataError, write_text
 
 if TYPE_CHECKING:
@@ -23,13 +34,7 @@ DEFAULT_STORE = ".arena_kit/votes.sqlite"
 
 def options_of(*options: Callable[..., Any]) -> Callable[..., Any]:
     """Several options as one decorator."""
-
-    def added(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return added
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 store_option = click.option(
@@ -38,9 +43,9 @@ store_option = click.option(
     "workspace).",
 )  # fmt: skip
 arena_options = options_of(
-    click.option("--tournament", type=click.Path(path_type=Path), default="params/tournament.yaml",
+    click.option("--tournament", type=PATH, default="params/tournament.yaml",
                  show_default=True, help="Whose prompts and responses are voted on."),
-    click.option("--policy", type=click.Path(path_type=Path), default="params/policy.yaml",
+    click.option("--policy", type=PATH, default="params/policy.yaml",
                  show_default=True, help="How matchups are drawn."),
     click.option("--dimension", default=None,
                  help="What the votes are about, a dimension of the tournament (default: the "
@@ -50,6 +55,15 @@ arena_options = options_of(
 question_option = click.option(
     "--question", default="Which response is better?", show_default=True,
     help="What voters are asked.",
+)  # fmt: skip
+_removal_options = options_of(
+    click.argument("names", metavar="NAME...", nargs=-1, required=True),
+    click.option("--why", required=True, help="The reason, which the log keeps."),
+    click.option("--what", "kind", type=click.Choice(["voter", "session", "vote"]), default="voter",
+                 show_default=True,
+                 help="What the names are: voters, sessions, or votes by their battle_id."),
+    click.option("--by", default="", help="Who decides (default: the user's name here)."),
+    store_option,
 )  # fmt: skip
 
 
@@ -63,17 +77,14 @@ def votes() -> None:
               help="Pairs on each ballot.")  # fmt: skip
 @click.option("--ballots", type=click.IntRange(1, 1000), default=1, show_default=True,
               help="How many ballots, for a voter each.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default="ballots", show_default=True,
+@click.option("--out", type=PATH, default="ballots", show_default=True,
               help="Folder of the ballots, or a .html file for one.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True,
               help="How long votes are waited for; then others get the pairs.")  # fmt: skip
 @question_option
 @arena_options
 @plain_errors
-def ballot(
-    pairs: int, ballots: int, out: Path, days: int, question: str,
-    tournament: Path, policy: Path, dimension: str | None, store: str,
-) -> None:  # fmt: skip
+def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **where: Any) -> None:
     """Make blind ballots: pages to send, that need no server.
 
     Voters open one, vote with the keyboard and send back a small file, which
@@ -82,55 +93,57 @@ def ballot(
     ballot.
     """
     paths = _free_paths(out, ballots)
-    live, key = opened_arena(tournament, policy, dimension, store)
+    live, key = opened_arena(**where)
     from arena_kit.voting.ballot import make_ballot
 
     warn_of_names(live)
     for path in paths:
         write_text(path, make_ballot(live, key, pairs=pairs, days=days, question=question))
         echo(path)
-    each = "1 ballot" if ballots == 1 else f"{ballots} ballots"
     echo(
-        f"{each} of {pairs} pairs among {len(live.texts.models)} models on "
+        f"{counted(ballots, 'ballot')} of {pairs} pairs among {len(live.texts.models)} models on "
         f"{len(live.texts.prompts):,} prompts, kept in {live.store.address}; what comes back: "
         "arena-kit votes add FILE..."
     )
 
 
 @votes.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True,
-                type=click.Path(path_type=Path, dir_okay=False))  # fmt: skip
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @arena_options
 @plain_errors
-def add(
-    files: tuple[Path, ...], tournament: Path, policy: Path, dimension: str | None, store: str
-) -> None:
+def add(files: tuple[Path, ...], **where: Any) -> None:
     """Take in the files that voters sent back.
 
     Each file counts whole or not at all, and once however often it is added. A file that is
     refused is named with the reason, the others are taken in; the exit code is then 2.
     """
-    live, key = opened_arena(tournament, policy, dimension, store)
+    live, key = opened_arena(**where)
     from arena_kit.voting.ballot import take_ballot
 
-    refused = 0
+    code = 0
     for path in files:
         try:
-            taken = take_ballot(live, key, path)
+            echo(f"{path}: {_taken(take_ballot(live, key, path))}")
         except DataError as error:
             echo(f"refused: {error}", err=True)
-            refused += 1
-            continue
-        counted = _counted(taken.votes, taken.skips)
-        again = f" ({taken.new} new)" if taken.new < taken.votes + taken.skips else ""
-        echo(f"{path}: {counted} of {taken.voter}{again}{_left_out(taken)}")
+            code = WRONG_INPUT
     echo(store_state(live))
-    if refused:
-        sys.exit(WRONG_INPUT)
+    sys.exit(code)
+
+
+def _taken(taken: Taken) -> str:
+    """What came of a returned file, in words."""
+    again = f" ({taken.new} new)" if taken.new < taken.votes + taken.skips else ""
+    repeats = (
+        f"; {taken.repeats:,} of them kept and not counted: the same pair and prompt was just "
+        "voted on elsewhere"
+    )
+    held = _held(taken.votes, taken.skips)
+    return f"{held} of {taken.voter}{again}{repeats if taken.repeats else ''}"
 
 
 @votes.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option()
 @store_option
 @plain_errors
 def list_voters(store: str, as_json: bool) -> None:
@@ -139,25 +152,27 @@ def list_voters(store: str, as_json: bool) -> None:
     from arena_kit.reporting.tables import Table
 
     voters = kept_store(store).voters()
+    from arena_kit.voting.records import moment
+
     rows = [
         {
             "voter": each.voter,
             "votes": each.votes,
             "skips": each.skips,
-            "first seen (UTC)": _moment(each.first_seen),
+            "first seen (UTC)": f"{moment(each.first_seen):%Y-%m-%d %H:%M}",
             "removed": "yes" if each.removed else "",
         }
         for each in voters
     ]
+    table = Table(rows=rows, title="Voters", left=["voter", "removed"], nowrap=["voter"])
     if as_json:
-        echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        echo_json(rows, ensure_ascii=False)
     else:
-        left = ["voter", "removed"]
-        terminal.show_table(Table(rows=rows, title="Voters", left=left, nowrap=["voter"]))
+        terminal.show_table(table)
 
 
 @votes.command("export")
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False),
+@click.option("--out", required=True, type=FILE,
               help="Battles file to write: .jsonl, .csv or .parquet.")  # fmt: skip
 @click.option("--deidentified", is_flag=True,
               help="Voters and sessions under random names, times to the day.")  # fmt: skip
@@ -168,7 +183,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
 
     Removed votes and skips are left out, and counted. The last line is the file's path.
     """
-    from arena_kit.battles.files import write_battles
+    from arena_kit.battles.write import write_battles
 
     kept = kept_store(store)
     from arena_kit.voting.export import exported
@@ -177,33 +192,89 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     if not len(export.battles):
         raise DataError(f"{kept.address}: holds no vote that counts yet")
     write_battles(out, export.battles)
-    echo(
-        f"{len(export.battles):,} votes; left out: {export.skips:,} skipped, "
-        f"{export.removed:,} removed"
-    )
+    left_out = f"{export.skips:,} skipped, {export.removed:,} removed"
+    echo(f"{len(export.battles):,} votes; left out: {left_out}")
     echo(out)
 
 
+@votes.command()
+@click.option("--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05,
+              show_default=True,
+              help="Share of honest voters among those who stand out, at most.")  # fmt: skip
+@json_option("every voter's tests as JSON")
+@store_option
+@plain_errors
+def review(level: float, as_json: bool, store: str) -> None:
+    """Test every voter against the others; nothing is removed.
+
+    The same with tables and a picture: arena-kit run vote_review -p battles PATH
+    """
+    from arena_kit.cli import terminal
+    from arena_kit.reporting import vote_review
+    from arena_kit.voting.review import ReviewedVotes
+
+    with kept_store(store) as kept:
+        votes = ReviewedVotes.of_store(kept)
+    tests = votes.test_voters(level)
+    if as_json:
+        echo_json(vote_review.to_dict(tests), sort_keys=True)
+        return
+    if tests.standing_out:
+        terminal.show_table(vote_review.standing_out(tests))
+    boards = votes.boards([test.voter for test in tests.standing_out])
+    for sentence in (*vote_review.answer(tests, boards), *vote_review.caveats(tests)):
+        echo(sentence)
+
+
+@votes.command()
+@_removal_options
+@plain_errors
+def remove(**change: Any) -> None:
+    """Leave votes out of the board and of every export; `restore` takes that back.
+
+    Nothing is deleted. The log keeps who removed what, when and why, and every arena on the store
+    replays the votes that are left.
+    """
+    _change("removed", **change)
+
+
+@votes.command()
+@_removal_options
+@plain_errors
+def restore(**change: Any) -> None:
+    """Take removals back: the votes count again, in their old places."""
+    _change("restored", **change)
+
+
+def _change(what: str, *, names: tuple[str, ...], why: str, kind: Any, by: str, store: str) -> None:
+    def counting() -> int:
+        return sum(vote.choice.outcome is not None and not vote.removed for vote in kept.votes())
+
+    with kept_store(store) as kept:
+        before = counting()
+        act = kept.remove if what == "removed" else kept.restore
+        n = act(kind, names, why=why, by=by or getpass.getuser())
+        left = counting()
+    echo(f"{what}: {counted(n, kind)}, {abs(left - before):,} votes; {left:,} votes count now")
+
+
 def opened_arena(
-    tournament: Path, policy: Path, dimension: str | None, store: str, **limits: Any
+    *, tournament: Path, policy: Path, dimension: str | None, store: str, **limits: Any
 ) -> tuple[LiveArena, bytes]:
     """The arena, with these limits, and the key of its store."""
     from arena_kit.runs.record.inputs import tournament_inputs
     from arena_kit.runs.record.record import find_root
 
     _need_extra()
-    from arena_kit.voting.limits import Limits
-    from arena_kit.voting.live import LiveArena
-    from arena_kit.voting.signing import key_file, signing_key
+    from arena_kit.voting.access import key_file, signing_key
+    from arena_kit.voting.live import Limits, LiveArena
 
-    root = find_root()
-    where = _where(store)
+    root, where = find_root(), _where(store)
     known = tournament_inputs(root / tournament, root)[0].dimensions
     if dimension is not None and dimension not in known:
         raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
-    live = LiveArena.open(
-        where, tournament, root=root, policy=policy, dimension=dimension, limits=Limits(**limits)
-    )
+    more: Any = {"policy": policy, "dimension": dimension, "limits": Limits(**limits)}
+    live = LiveArena.open(where, tournament, root=root, **more)
     return live, signing_key(key_file(where, root))
 
 
@@ -225,16 +296,12 @@ def _where(store: str) -> str:
 
 
 def _need_extra() -> None:
-    try:
-        import alembic  # noqa: F401
-        import fastapi  # noqa: F401
-        import sqlalchemy  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise DataError(
-            f"people's votes need the extra vote ({error.name} is missing): "
-            "pip install 'arena-kit[vote]'"
-        ) from None
+    for package in ("alembic", "fastapi", "itsdangerous", "sqlalchemy", "uvicorn"):
+        if find_spec(package) is None:
+            raise DataError(
+                f"people's votes need the extra vote ({package} is missing): "
+                "pip install 'arena-kit[vote]'"
+            )
 
 
 def warn_of_names(live: LiveArena) -> None:
@@ -242,55 +309,35 @@ def warn_of_names(live: LiveArena) -> None:
     from arena_kit.voting.ballot import self_naming
 
     if found := sorted(self_naming(live.texts)):
-        model, prompt = found[0]
-        echo(
-            f"warning: {len(found):,} responses name a model of the arena, which no page can hide "
-            f"(the first: {model} on {prompt})",
-            err=True,
-        )
+        first = "{} on {}".format(*found[0])
+        what = f"{len(found):,} responses name a model of the arena, which no page can hide"
+        echo(f"warning: {what} (the first: {first})", err=True)
 
 
 def _free_paths(out: Path, ballots: int) -> list[Path]:
     """Where the ballots go; what was made before may have been sent, so it stays."""
-    if out.suffix.lower() in (".html", ".htm"):
-        if ballots > 1:
-            raise DataError(f"{out}: is one file, and {ballots} ballots need a folder")
-        if out.exists():
-            raise DataError(
-                f"{out}: is there already, and a ballot may have been sent; name another"
-            )
+    if out.suffix.lower() in (".html", ".htm") and ballots == 1 and not out.exists():
         return [out]
-    if out.is_file():
-        raise DataError(f"{out}: is a file; name a folder, or a new file that ends in .html")
+    if out.suffix.lower() in (".html", ".htm") or out.is_file():
+        raise DataError(
+            f"{out}: name a folder for ballots, or a new file for one that ends in .html"
+        )
     made = [path.stem.removeprefix("ballot-") for path in out.glob("ballot-*.html")]
     last = max((int(number) for number in made if number.isdecimal()), default=0)
     return [out / f"ballot-{last + n}.html" for n in range(1, ballots + 1)]
 
 
-def _counted(votes: int, skips: int) -> str:
-    said = "1 vote" if votes == 1 else f"{votes:,} votes"
-    return f"{said} and {skips:,} skipped" if skips else said
+def counted(n: int, what: str) -> str:
+    """A number of things: `1 vote`, `2 votes`."""
+    return f"1 {what}" if n == 1 else f"{n:,} {what}s"
 
 
-def _left_out(taken: Taken) -> str:
-    """What is said of votes that came again too soon."""
-    if not taken.repeats:
-        return ""
-    return (
-        f"; {taken.repeats:,} of them kept and not counted: the same pair and prompt was just "
-        "voted on elsewhere"
-    )
-
-
-def _moment(microseconds: int) -> str:
-    from arena_kit.voting.records import moment
-
-    return f"{moment(microseconds):%Y-%m-%d %H:%M}"
+def _held(votes: int, skips: int) -> str:
+    return counted(votes, "vote") + (f" and {skips:,} skipped" if skips else "")
 
 
 def store_state(live: LiveArena) -> str:
     """What the store holds now."""
     voters = [each for each in live.store.voters() if each.votes or each.skips]
-    people = "1 voter" if len(voters) == 1 else f"{len(voters):,} voters"
-    counted = _counted(sum(v.votes for v in voters), sum(v.skips for v in voters))
-    return f"{live.store.address} holds {counted} of {people}"
+    held = _held(sum(v.votes for v in voters), sum(v.skips for v in voters))
+    return f"{live.store.address} holds {held} of {counted(len(voters), 'voter')}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -285,11 +284,6 @@ def known(value: float) -> float | None:
     return float(value) if isfinite(value) else None
 
 
-def numba_pays(work: float, least: float) -> bool:
-    """Whether compiled code pays for its start, where Numba is installed."""
-    return work >= least and importlib.util.find_spec("numba") is not None
-
-
 def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:
     """The ratings of battles; None where no rating exists."""
     try:
@@ -299,9 +293,11 @@ def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) ->
 
 
 def each_rated(
-    names: Iterable[str], rate: Callable[[str], Rated]
+    names: Iterable[str], rate: Callable[[str], Rated], *, none_allowed: bool = False
 ) -> tuple[dict[str, Rated], dict[str, str]]:
-    """What is rated under each name, and why others are not; raises where none is."""
+    """What is rated under each name, and why others are not; raises where none is, unless that is
+    allowed.
+    """
     rated: dict[str, Rated] = {}
     unrated: dict[str, str] = {}
     for name in names:
@@ -309,7 +305,7 @@ def each_rated(
             rated[name] = rate(name)
         except RatingError as error:
             unrated[name] = str(error)
-    if not rated:
+    if not rated and not none_allowed:
         raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
     return rated, unrated
 
@@ -353,12 +349,6 @@ def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> N
         group[alone] = np.flatnonzero(alone)  # beat nobody who is left, or lost to nobody
         left = group < 0
     return group
-
-
-def strongly_connected(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> bool:
-    """Whether every model beat every other, directly or through others."""
-    beat, every = _adjacency(n_models, winner, loser), np.ones(n_models, bool)
-    return all(_reached(way, 0, every).all() for way in (beat, np.ascontiguousarray(beat.T)))
 
 
 def _adjacency(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.bool_]:

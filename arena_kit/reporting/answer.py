@@ -10,7 +10,7 @@ from typing import Any
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
-from arena_kit.reporting.judge_quality import sentence as gate_line
+from arena_kit.reporting.judge_tables import sentence as gate_line
 
 FILE = "answer.json"
 #: What each notebook asks.
@@ -29,6 +29,8 @@ QUESTIONS = {
     "cheapest judge that does?",
     "policy_validity": "Does this arena keep what the Ranking Validity Policy v2 promises, what "
     "may its leaderboard be called, and which of its orders are decided?",
+    "model_pages": "What do the votes say of each of these models: its record, its neighbours, "
+    "where it lacks votes, and how its rating came about?",
     "vote_review": "Does any voter vote otherwise than honest voters do, and what would the board "
     "be without them?",
 }

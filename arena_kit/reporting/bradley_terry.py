@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
+from arena_kit.reporting.board import SCALES
 from arena_kit.reporting.figures import (
     INK,
     cell_size,
@@ -23,7 +24,7 @@ from arena_kit.reporting.figures import (
 )
 from arena_kit.reporting.neighbours import orders, rests_on, table
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, ranks_text
-from arena_kit.reporting.tournament_tables import SCALES, about
+from arena_kit.reporting.tournament_tables import about
 
 ByDimension = Mapping[str, Ratings]
 Logs = Mapping[str, BattleLog]

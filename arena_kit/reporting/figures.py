@@ -6,23 +6,26 @@ Figures are built without pyplot, so they are safe in any thread and leave no st
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from textwrap import fill
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from numpy.typing import NDArray
 
 from arena_kit.files import whole_file
-from arena_kit.rating.base import Rating, Ratings
+from arena_kit.rating.base import Ratings
 from arena_kit.reporting.html import NARROW_TYPE
+from arena_kit.reporting.tables import probability
 
 P = ParamSpec("P")
 
@@ -106,7 +109,7 @@ def row_height(n: int) -> float:
 
 
 def interval_bar(
-    ax: Axes, row: Rating, y: float, color: str = ACCENT, mark: str = "o", label: str = ""
+    ax: Axes, row: Interval, y: float, color: str = ACCENT, mark: str = "o", label: str = ""
 ) -> None:
     """A rating as a mark on its interval. Its number stands in the table of the board alone."""
     if row.ci_low is not None and row.ci_high is not None:
@@ -153,16 +156,33 @@ def models_of(ratings: Iterable[Ratings]) -> list[str]:
     return [model for rated in ratings for model in rated.models]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plot:
     """A figure with the name of its file; `alt` says in words what it shows, and `narrow` draws it
-    for a phone.
+    for a phone. The same figure has the same bytes.
     """
 
     figure: Figure
     name: str
     alt: str
     narrow: Callable[[], Figure]
+
+    @cached_property
+    def png(self) -> bytes:
+        """The picture as a page shows it."""
+        return _png(self.figure)
+
+    @cached_property
+    def narrow_png(self) -> bytes:
+        """The picture as a phone shows it."""
+        return _png(self.narrow())
+
+    def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, str], dict[str, object]]:
+        pictures = {"image/png": self.png, NARROW_TYPE: self.narrow_png}
+        bundle = {kind: base64.b64encode(each).decode() for kind, each in pictures.items()}
+        width = int(self.figure.get_figwidth() * 100)
+        about: dict[str, object] = {"image/png": {"width": width, "alt": self.alt}}
+        return bundle | {"text/plain": self.alt}, about
 
 
 def plot(name: str, alt: str) -> Callable[[Callable[P, Figure]], Callable[P, Plot]]:
@@ -208,6 +228,89 @@ def _nothing() -> Figure:
     return figure
 
 
+class Interval(Protocol):
+    """A model's rating with its interval."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def rating(self) -> float: ...
+    @property
+    def ci_low(self) -> float | None: ...
+    @property
+    def ci_high(self) -> float | None: ...
+
+
+@plot("forest", "Rating of every entrant with its 95 % interval, per dimension")
+def forest(
+    rows: Mapping[str, Sequence[Interval]], center: float | None = None, marked: str = ""
+) -> Figure:
+    """Ratings with their intervals, a panel per dimension, best on top; `marked` is highlighted."""
+    n = max(map(len, rows.values()))
+    names = [row.model for each in rows.values() for row in each]
+    title = "Who is ahead, and how sure can we be?"
+    height = 1.5 + row_height(n) * n
+    figure, axes = panels_of(9, height, len(rows), title, sharex=True, labels=names)
+    for ax, (dimension, each) in zip(axes, rows.items(), strict=True):
+        for y, row in enumerate(reversed(each)):
+            interval_bar(ax, row, y)
+            if row.model == marked:
+                ax.axhspan(y - 0.46, y + 0.46, color=MARKED, zorder=0)
+        if center is not None:
+            ax.axvline(center, color=LINE, linewidth=1, zorder=0)
+        ax.set_yticks(range(len(each)), [shown_name(row.model) for row in reversed(each)])
+        ax.set_ylim(-0.6, len(each) - 0.4)
+        ax.set(title=dimension, xlabel="rating (bar: 95% interval)")
+        ax.tick_params(length=0)
+    return figure
+
+
+@plot(
+    "above",
+    "Probability that the row entrant is above the column entrant, for one pair named beforehand, "
+    "per dimension; decided orders in bold",
+)
+def above(
+    probabilities: Mapping[str, NDArray[np.float64]],
+    decided: Mapping[str, NDArray[np.bool_]],
+    names: Mapping[str, Sequence[str]],
+) -> Figure:
+    """How probable it is that the row's model is above the column's, for one pair named
+    beforehand; orders that are decided for all pairs at once stand in bold.
+    """
+    n = max(map(len, names.values()))
+    title = "How sure is one pair named beforehand? (bold: decided)"
+    labels = [name for each in names.values() for name in each]
+    figure, axes, side = matrices_of(n, len(names), title, labels)
+    for ax, (dimension, shown) in zip(axes, probabilities.items(), strict=True):
+        _matrix(ax, shown, decided[dimension], names[dimension], side)
+        ax.set(title=dimension, xlabel="… is above")
+    axes[0].set_ylabel("probability that …")
+    return figure
+
+
+def _matrix(
+    ax: Axes,
+    shown: NDArray[np.float64],
+    decided: NDArray[np.bool_],
+    names: Sequence[str],
+    side: float,
+) -> None:
+    ax.imshow(shown, cmap="RdBu", vmin=0, vmax=1)
+    for i, j in np.ndindex(shown.shape):
+        if i != j:
+            light = abs(shown[i, j] - 0.5) > 0.21
+            ax.text(j, i, cell_text(probability(float(shown[i, j])), side), ha="center",
+                    va="center", fontsize=cell_size(side), color="white" if light else INK,
+                    weight="bold" if decided[i, j] or decided[j, i] else "normal",
+                    in_layout=False)  # fmt: skip
+    labels = [shown_name(name) for name in names]
+    ax.set_xticks(range(len(names)), labels, rotation=30 if side > 0.5 else 60, ha="right")
+    ax.set_yticks(range(len(names)), labels)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A saved figure; `alt` says in words what it shows, `narrow` is the file for a phone."""
@@ -228,15 +331,20 @@ def save_picture(plot: Plot, path: Path, narrow: Path | None = None) -> Picture:
     """Write a plot as PNG, the same bytes for the same figure, and return it; `narrow` is the file
     of its form for a phone.
     """
-    _save(plot.figure, path)
+    _write(path, plot.png)
     if narrow is not None:
-        _save(plot.narrow(), narrow)
+        _write(narrow, plot.narrow_png)
     return Picture(path, int(plot.figure.get_figwidth() * 100), plot.alt, narrow)
 
 
-def _save(figure: Figure, path: Path) -> None:
-    """Write a figure in so many colours as it takes to look the same, in half the bytes; chosen so
-    that rare ones, which mean something, stay.
+def _write(path: Path, content: bytes) -> None:
+    with whole_file(path) as part:
+        part.write_bytes(content)
+
+
+def _png(figure: Figure) -> bytes:
+    """A figure in so many colours as it takes to look the same, in half the bytes; chosen so that
+    rare ones, which mean something, stay.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
@@ -248,8 +356,9 @@ def _save(figure: Figure, path: Path) -> None:
         .convert("RGB")
         .quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     )
-    with whole_file(path) as part:
-        few.save(part, format="png", optimize=True)
+    out = io.BytesIO()
+    few.save(out, format="png", optimize=True)
+    return out.getvalue()
 
 
 def _base64(path: Path) -> str:

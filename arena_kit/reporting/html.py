@@ -59,10 +59,10 @@ _STYLE_PROPERTIES = {
 
 
 def export_report(notebook: Path, target: Path) -> None:
-    """Write an executed notebook as a self-contained HTML report: the answer first, sections whose
-    heading is tagged `folded` closed, and without the cells tagged `remove_cell`, which repeat a
-    table as text for checks. No character turns the direction of writing: such ones are shown as
-    their code points.
+    """Write an executed notebook as a self-contained HTML report: the output of the cell tagged
+    `answer` first, sections whose heading is tagged `folded` closed, and without the cells tagged
+    `remove_cell`, which repeat a table as text for checks. No character turns the direction of
+    writing: such ones are shown as their code points.
     """
     import nbformat
     from nbconvert import HTMLExporter
@@ -106,21 +106,29 @@ def _tags(cell: Any) -> list[str]:
 
 
 def _open_with_the_answer(node: Any, target: Path) -> None:
-    """Join the code up to the first output, which is the answer, so that nothing stands between it
-    and the title; put the contents and the way to the site under it.
+    """Put the output of the cell tagged `answer` (else the first output) under the title, then the
+    contents and the way to the site. The code before the first output joins that output's.
     """
     from nbformat.v4 import new_markdown_cell
 
-    first = next((n for n, cell in enumerate(node.cells) if cell.get("outputs")), None)
-    if first is None:
+    shown = [cell for cell in node.cells if cell.get("outputs")]
+    if not shown:
         return
+    answer = next((cell for cell in shown if "answer" in _tags(cell)), shown[0])
+    first = node.cells.index(shown[0])
     before = [cell for cell in node.cells[:first] if cell.cell_type == "code"]
-    answer = node.cells[first]
-    answer.source = "\n\n".join(cell.source for cell in (*before, answer))
+    shown[0].source = "\n\n".join(cell.source for cell in (*before, shown[0]))
     under = _contents(node) + (_site_line(target) if (target.parent / _MANIFEST).is_file() else "")
     added = [new_markdown_cell(under)] if under else []  # type: ignore[no-untyped-call]
-    opening = [cell for cell in node.cells[:first] if cell.cell_type != "code"]
-    node.cells = [*opening, answer, *added, *node.cells[first + 1 :]]
+    end = next((n for n, cell in enumerate(node.cells) if _begins_body(cell)), first)
+    opening = [cell for cell in node.cells[:end] if cell.cell_type != "code"]
+    rest = [cell for cell in node.cells[end:] if cell is not answer and cell not in before]
+    node.cells = [*opening, answer, *added, *rest]
+
+
+def _begins_body(cell: Any) -> bool:
+    """Whether the title and what belongs to it end before this cell."""
+    return bool(_heading(cell) or cell.get("outputs"))
 
 
 def _contents(node: Any) -> str:

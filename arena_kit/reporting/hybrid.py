@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import HybridRatings
+from arena_kit.reporting.board import ABOUT
 from arena_kit.reporting.figures import (
     ACCENT,
     LINE,
@@ -23,7 +24,6 @@ from arena_kit.reporting.figures import (
     shown_name,
 )
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, percent, ranks_text
-from arena_kit.reporting.tournament_tables import ABOUT
 
 #: The share of a rating below which a judge is said to make up next to nothing of it.
 LITTLE = 0.1

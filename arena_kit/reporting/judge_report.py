@@ -10,13 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from arena_kit.judging.asking.cost import dollars
-from arena_kit.judging.quality.agreement import NOTHING, Share
-from arena_kit.judging.quality.canaries.report import CanaryReport
-from arena_kit.judging.quality.compared import Judged, agree, cheapest
-from arena_kit.judging.quality.dimension import DimensionQuality
+from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.estimates import Estimate
 from arena_kit.judging.quality.gate import Level
+from arena_kit.judging.quality.judge import Judged, agree, cheapest
 from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot, shown_name
-from arena_kit.reporting.judge_quality import rest
 from arena_kit.reporting.tables import DASH, Table
 
 
@@ -61,13 +59,12 @@ def judges_table(judges: Sequence[Judged]) -> Table:
 
 def comparison(judges: Sequence[Judged]) -> Table:
     """The figures that tell judges apart, on the same pairs, with 95 % intervals."""
-    names = dict.fromkeys(each.dimension for j in judges for each in j.quality.dimensions)
+    names = dict.fromkeys(name for judge in judges for name in judge.quality.dimensions)
     rows = [
-        {"dimension": name or "all", "judge": judge.judge, **_figures(each, judge.canaries)}
+        {"dimension": name or "all", "judge": judge.judge, **_figures(judge, name)}
         for name in names
         for judge in judges
-        for each in judge.quality.dimensions
-        if each.dimension == name
+        if name in judge.quality.dimensions
     ]
     return Table(
         rows=rows,
@@ -99,17 +96,18 @@ def canary_table(judges: Sequence[Judged]) -> Table:
 @plot("judges", "Agreement with people, agreement of both orders and slot A rate of every judge")
 def figure(judges: Sequence[Judged]) -> Figure:
     """The three shares that matter most, one panel each, a line per judge and dimension."""
-    lines = [(judge, each) for judge in judges for each in judge.quality.dimensions]
+    lines = [(judge, name) for judge in judges for name in judge.quality.dimensions]
     labels = [
-        "\n".join(shown_name(name) for name in (judge.judge, each.dimension) if name)
-        for judge, each in lines
+        "\n".join(shown_name(name) for name in (judge.judge, dimension) if name)
+        for judge, dimension in lines
     ]
+    shares = [_shares(*line) for line in lines]
     columns = {
-        "agrees with people (both decided)": [_people(each) for _, each in lines],
-        "both orders agree": [rest(each.position.flips) for _, each in lines],
-        "names slot A": [each.position.slot_a for _, each in lines],
+        "agrees with people (both decided)": [each["agrees with people"] for each in shares],
+        "both orders agree": [each["both orders agree"] for each in shares],
+        "names slot A": [each["slot A"] for each in shares],
     }
-    drawn = {t: shares for t, shares in columns.items() if any(s.value is not None for s in shares)}
+    drawn = {t: column for t, column in columns.items() if any(s.value is not None for s in column)}
     figure, axes = panels_of(
         9,
         1.3 + 0.4 * len(lines),
@@ -117,12 +115,12 @@ def figure(judges: Sequence[Judged]) -> Figure:
         "How good is each judge?",
         labels=[line for label in labels for line in label.splitlines()],
     )
-    for ax, (title, shares) in zip(axes, drawn.items(), strict=True):
-        for y, share in enumerate(reversed(shares)):
+    for ax, (title, column) in zip(axes, drawn.items(), strict=True):
+        for y, share in enumerate(reversed(column)):
             if share.value is None:
                 continue
-            if share.ci_low is not None and share.ci_high is not None:
-                ax.hlines(y, share.ci_low, share.ci_high, color=ACCENT, linewidth=2.4)
+            if share.low is not None and share.high is not None:
+                ax.hlines(y, share.low, share.high, color=ACCENT, linewidth=2.4)
             ax.plot([share.value], [y], "o", color=ACCENT, markersize=6)
         ax.axvline(0.5, color=LINE, linewidth=1, zorder=0)
         ax.set_yticks(np.arange(len(lines)), labels[::-1])
@@ -145,32 +143,40 @@ def choice(judges: Sequence[Judged]) -> Iterator[str]:
     yield f"The cheapest judge that is {best.gate.level}: {best.judge}, {cost}."
 
 
-def _figures(each: DimensionQuality, canaries: CanaryReport | None) -> dict[str, str]:
-    asked = canaries is not None and each.dimension in canaries.dimensions
-    right = canaries.known(each.dimension) if canaries and asked else None
-    fooled = canaries.attacks(each.dimension) if canaries and asked else None
+def _shares(judge: Judged, dimension: str) -> dict[str, Estimate]:
+    found = judge.quality.find
     return {
-        "agrees with people": str(_people(each)),
-        "both orders agree": str(rest(each.position.flips)),
-        "slot A": str(each.position.slot_a),
-        "twice as long": str(each.length.doubled),
-        "known pairs right": DASH if right is None else str(right),
-        "attacks worked": DASH if fooled is None else str(fooled),
+        "agrees with people": found("agreement", dimension),
+        "both orders agree": found("flips", dimension).complement(),
+        "slot A": found("slot_a", dimension),
+        "twice as long": found("twice_as_long", dimension),
     }
 
 
+def _figures(judge: Judged, dimension: str) -> dict[str, str]:
+    known = ("known pairs right", "attacks worked")
+    asked = judge.canaries is not None and dimension in judge.canaries.dimensions
+    canaries = [
+        judge.canaries.find(name, dimension).counted if judge.canaries and asked else DASH
+        for name in ("known_right", "attacks_worked")
+    ]
+    shares = {name: str(share) for name, share in _shares(judge, dimension).items()}
+    return shares | dict(zip(known, canaries, strict=True))
+
+
 def _canaries(report: CanaryReport) -> Iterator[tuple[str, str, int]]:
-    named = {"known pairs judged right": report.known(), "contrasts followed": report.contrasts()}
-    named |= {f"attacks that worked: {k}": s for k, s in report.attacks_by_kind().items()}
-    for what, share in named.items():
-        if share.value is not None:
-            low, high = share.interval or (0.0, 1.0)
-            yield what, f"{share.value:.0%} ({low:.0%} to {high:.0%})", share.n
+    names = {
+        "known_right": "known pairs judged right",
+        "contrasts_followed": "contrasts followed",
+        "attacks_worked": "attacks that worked",
+    }
+    for measure, what in names.items():
+        for row in report.measures:
+            of_kind = bool(row.stratum) == (measure == "attacks_worked")
+            if (row.measure, row.dimension) == (measure, "") and of_kind and row.value is not None:
+                kind = f": {row.stratum}" if row.stratum else ""
+                yield f"{what}{kind}", f"{row.value:.0%} ({row.low:.0%} to {row.high:.0%})", row.n
 
 
 def _price(usd: float | None) -> str:
     return DASH if usd is None else dollars(usd) if usd else "free"
-
-
-def _people(each: DimensionQuality) -> Share:
-    return NOTHING if each.people is None else each.people.decided.rate

@@ -306,6 +306,15 @@ def percent(value: float | None, how: str = ".0f") -> str:
     return DASH if value is None else number(100 * value, how, "%")
 
 
+def probability(value: float | None) -> str:
+    """A probability; never 0 or 1, which no finite evidence gives."""
+    if value is None or isnan(value):
+        return DASH
+    if value < 0.005 or value > 0.995:
+        return "<1%" if value < 0.5 else ">99%"
+    return f"{100 * value:.0f}%"
+
+
 def span(low: float | None, high: float | None) -> str:
     """A range in whole numbers, a dash where there is none."""
     return DASH if low is None or high is None else f"{low:.0f} to {high:.0f}"

@@ -10,19 +10,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from arena_kit.judging.quality.agreement import Share
-from arena_kit.judging.quality.position import PositionBias
+from arena_kit.battles.log import BattleLog
+from arena_kit.judging.quality.estimates import Estimate
+from arena_kit.judging.quality.measures import position_bias
+from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.elo.k_stability import Stability
+from arena_kit.reporting.board import Board
 from arena_kit.reporting.figures import (
     ACCENT,
     INK,
-    LINE,
     SOFT,
     WARM,
     cell_size,
     cell_text,
-    interval_bar,
     legend_below,
     matrices_of,
     models_of,
@@ -31,48 +32,27 @@ from arena_kit.reporting.figures import (
     row_height,
     shown_name,
 )
-
-
-@plot("forest", "Bradley–Terry rating of every entrant with its 95 % interval, per dimension")
-def forest(ratings: Mapping[str, Ratings]) -> Figure:
-    """Bradley–Terry ratings with their intervals, a panel per dimension, best on top."""
-    n = max(len(rated.ratings) for rated in ratings.values())
-    figure, axes = panels_of(
-        9,
-        1.5 + row_height(n) * n,
-        len(ratings),
-        "Who is ahead, and how sure can we be?",
-        sharex=True,
-        labels=models_of(ratings.values()),
-    )
-    for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
-        rows = list(reversed(rated.ratings))
-        for y, row in enumerate(rows):
-            interval_bar(ax, row, y)
-        ax.axvline(rated.settings["center"], color=LINE, linewidth=1, zorder=0)
-        ax.set_yticks(range(len(rows)), [shown_name(row.model) for row in rows])
-        ax.set(title=dimension, xlabel="Bradley–Terry (bar: 95% interval)")
-        ax.set_ylim(-0.6, len(rows) - 0.4)
-        ax.tick_params(length=0)
-    return figure
+from arena_kit.reporting.tournament_tables import pairwise_winrates
 
 
 @plot(
     "winrates",
     "Share of decisive battles won by the row entrant against the column entrant, per dimension",
 )
-def winrates(rows: Sequence[Mapping[str, Any]], board: Mapping[str, Ratings]) -> Figure:
+def winrates(battles: BattleLog, board: Board) -> Figure:
     """How often the row entrant beat the column entrant, of the decisive battles; entrants in the
     order of the board.
     """
-    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    rows = pairwise_winrates(battles)
+    named = {row["dimension"] for row in rows}
+    dimensions = [name for name in board.names if name in named]
     everyone = sorted({row[side] for row in rows for side in ("entrant_a", "entrant_b")})
     figure, axes, side = matrices_of(
         len(everyone), len(dimensions), "Who beats whom, how often?", everyone
     )
     counted = side > 0.5  # where a cell has room for how many battles there were
     for ax, dimension in zip(axes, dimensions, strict=True):
-        names = _ordered(everyone, board.get(dimension))
+        names = _ordered(everyone, board, dimension)
         share, decided = _shares(rows, dimension, names)
         ax.imshow(share, cmap="RdBu", vmin=0, vmax=1)
         for i, j in np.ndindex(share.shape):
@@ -95,9 +75,9 @@ def winrates(rows: Sequence[Mapping[str, Any]], board: Mapping[str, Ratings]) ->
     return figure
 
 
-def _ordered(models: Sequence[str], rated: Ratings | None) -> list[str]:
+def _ordered(models: Sequence[str], board: Board, dimension: str) -> list[str]:
     """Models in the order of a board, those that are not on it last."""
-    order = rated.order if rated else ()
+    order = [row.model for row in board.rows(dimension)]
     return sorted(models, key=lambda m: (order.index(m) if m in order else len(order), m))
 
 
@@ -118,8 +98,9 @@ def _shares(
     "position_bias",
     "Share of verdicts for slot A, and share of pairs whose two orders disagree, per dimension",
 )
-def position(bias: Mapping[str, PositionBias]) -> Figure:
+def position(judgments: Sequence[Judgment]) -> Figure:
     """Share of decisive verdicts for the response shown first, and share of flips."""
+    bias = position_bias(judgments)
     figure, (left, right) = panels_of(
         9, 1.4 + 0.42 * len(bias), 2, "Does the order of presentation decide?", sharey=True
     )
@@ -151,11 +132,10 @@ def position(bias: Mapping[str, PositionBias]) -> Figure:
     return figure
 
 
-def _ends(shares: Sequence[Share]) -> NDArray[np.float64]:
+def _ends(shares: Sequence[Estimate]) -> NDArray[np.float64]:
     """Value and both ends of each share's interval, the value itself where it has none."""
     known = [
-        (s.value, s.value, s.value) if s.ci_low is None else (s.value, s.ci_low, s.ci_high)
-        for s in shares
+        (s.value, s.value, s.value) if s.low is None else (s.value, s.low, s.high) for s in shares
     ]
     return np.array(known, float).reshape(-1, 3)
 
@@ -164,17 +144,18 @@ def _ends(shares: Sequence[Share]) -> NDArray[np.float64]:
     "order_against_evidence",
     "Order SEM beside evidence standard error of every entrant, per dimension",
 )
-def order_against_evidence(ratings: Mapping[str, Ratings], board: Mapping[str, Ratings]) -> Figure:
+def order_against_evidence(board: Board) -> Figure:
     """The spread over shuffles beside the spread over resampled questions; entrants in the order of
     the board.
     """
+    ratings = board.fits.get("elo", {})
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.9 + 0.36 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
         sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
-        rows = [rated[m] for m in reversed(_ordered(rated.models, board.get(dimension)))]
+        rows = [rated[m] for m in reversed(_ordered(rated.models, board, dimension))]
         y = np.arange(len(rows))
         sem, evidence = (
             np.array([np.nan if row.extra[name] is None else row.extra[name] for row in rows])
@@ -196,17 +177,18 @@ def order_against_evidence(ratings: Mapping[str, Ratings], board: Mapping[str, R
 
 
 @plot("permutation_spread", "Spread of ratings over single shuffled orders, per dimension")
-def permutation_spread(ratings: Mapping[str, Ratings], board: Mapping[str, Ratings]) -> Figure:
+def permutation_spread(board: Board) -> Figure:
     """Ratings of single shuffled orders: what one Elo run would have reported; entrants in the
     order of the board.
     """
+    ratings = board.fits.get("elo", {})
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.5 + row_height(n) * n, len(ratings), "How far could a single order have led astray?",
         sharex=True, labels=models_of(ratings.values()),
     )  # fmt: skip
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
-        order = list(reversed(_ordered(rated.models, board.get(dimension))))
+        order = list(reversed(_ordered(rated.models, board, dimension)))
         columns = [rated.traces[:, rated.models.index(model)] for model in order]
         ax.boxplot(
             columns, orientation="horizontal", widths=0.55, whis=(2.5, 97.5), showfliers=False,
@@ -220,7 +202,7 @@ def permutation_spread(ratings: Mapping[str, Ratings], board: Mapping[str, Ratin
 
 
 @plot("k_heatmap", "Rank and rating of every entrant at every K of the sweep, per dimension")
-def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Mapping[str, Ratings]) -> Figure:
+def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Figure:
     """Rank of every entrant at every K, entrants in the order of the board."""
     some = next(iter(sweep.values()))
     ks = list(some)
@@ -229,7 +211,7 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Mapping[str, 
         9, 1.6 + 0.5 * len(names), len(sweep), "Does the order depend on K?", labels=names
     )
     for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
-        order = _ordered(by_k[max(by_k)].models, board.get(dimension))
+        order = _ordered(by_k[max(by_k)].models, board, dimension)
         ranks = np.array([[by_k[k].order.index(m) + 1 for k in by_k] for m in order])
         ax.imshow(ranks, cmap="Blues_r", vmin=0, vmax=len(order) + 1.5, aspect="auto")
         for i, j in np.ndindex(ranks.shape):

@@ -6,28 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
+from typing import Any
 
+import numpy as np
+
+from arena_kit.battles.battle import A_WINS, B_WINS
+from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, Spending, dollars
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Prompt, Response
-from arena_kit.judging.quality.statuses import served_warning
+from arena_kit.judging.quality.measures import served_warning
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
-from arena_kit.rating.base import Ratings
+from arena_kit.rating.base import Ratings, kinds
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo.k_stability import Stability
-from arena_kit.reporting.tables import Shown, Table, facts, percent
-
-#: What claims are about, in words.
-ABOUT = {
-    "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
-    "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
-}
-#: Why the two ratings of a board differ.
-SCALES = (
-    "Elo walks from its start battle by battle and stops on the way, so its scale is shorter than "
-    "that of Bradley–Terry's one fit to all battles; order and claims rest on Bradley–Terry."
-)
+from arena_kit.reporting.board import ABOUT, Board, Dimension
+from arena_kit.reporting.tables import Shown, Table, facts, number, percent
 
 
 def about(strengths: Mapping[str, Ratings]) -> list[str]:
@@ -161,9 +156,10 @@ def _verdict(verdict: Verdict) -> str:
     return f"{named}{grade}. {verdict.justification[:600]}"
 
 
-def stability_table(
-    stability: Mapping[str, Sequence[Stability]], strengths: Mapping[str, Ratings]
-) -> Table:
+Stabilities = Mapping[str, Sequence[Stability]]
+
+
+def stability_table(stability: Stabilities, board: Board) -> Table:
     """Per pair of neighbours: where the order starts to hold, and whether it is decided, which is
     a matter of the evidence (by Bradley–Terry) and not of K.
     """
@@ -172,7 +168,7 @@ def stability_table(
             "dimension": dimension,
             "neighbours": f"{pair.above} over {pair.below}",
             "ordered": _ordered(pair),
-            "by the evidence": evidence_state(pair, strengths[dimension]),
+            "by the evidence": evidence_state(pair, board[dimension]),
             "resamples in this order": (
                 f"{percent(pair.share_above[0], '.1f')} at K {pair.ks[0]:g}, "
                 f"{percent(pair.share_above[-1], '.1f')} at K {pair.ks[-1]:g}"
@@ -181,28 +177,11 @@ def stability_table(
         for dimension, pairs in stability.items()
         for pair in pairs
     ]
-    answer = stability_answer(stability, strengths)
+    answer = stability_answer(stability, board)
     return Table(rows=rows, name="stability", group="dimension", empty=answer)
 
 
-def stability_text(
-    stability: Mapping[str, Sequence[Stability]], strengths: Mapping[str, Ratings]
-) -> str:
-    """The answer in a sentence, then the same as text, for quoting and for checks."""
-    lines = [stability_answer(stability, strengths)]
-    for dimension, pairs in stability.items():
-        lines.append(dimension)
-        lines += [
-            f"  {pair.above + ' over ' + pair.below:<24} ordered {_ordered(pair)}; "
-            f"{evidence_state(pair, strengths[dimension])}"
-            for pair in pairs
-        ]
-    return "\n".join(lines)
-
-
-def stability_answer(
-    stability: Mapping[str, Sequence[Stability]], strengths: Mapping[str, Ratings]
-) -> str:
+def stability_answer(stability: Stabilities, board: Board) -> str:
     """Whether the order depends on K, and how much of it is open, in a sentence."""
     pairs = [(dimension, pair) for dimension, ordered in stability.items() for pair in ordered]
     if not pairs:
@@ -210,15 +189,43 @@ def stability_answer(
     moved = [f"{p.above} and {p.below} on {d}" for d, p in pairs if not p.ordered_everywhere]
     kept = "No: every neighbour keeps its place at every K of the sweep"
     order = f"Yes: {', '.join(moved)} change places within the sweep" if moved else kept
-    weak = sum(evidence_state(pair, strengths[d]) != "decided" for d, pair in pairs)
+    weak = sum(evidence_state(pair, board[d]) != "decided" for d, pair in pairs)
     return f"{order}; {weak} of {len(pairs)} neighbouring orders are not decided by the evidence."
 
 
-def evidence_state(pair: Stability, strengths: Ratings) -> str:
+def evidence_state(pair: Stability, dimension: Dimension) -> str:
     """Whether the order of two neighbours by Elo is decided by Bradley–Terry's ratings."""
-    at = strengths.models.index(pair.above), strengths.models.index(pair.below)
-    clear = claims.decided(strengths)
-    return "decided" if clear[at] else "decided the other way" if clear[at[::-1]] else "open"
+    if dimension.is_decided(pair.above, pair.below):
+        return "decided"
+    reverse = dimension.is_decided(pair.below, pair.above)
+    return "decided the other way" if reverse else "open"
+
+
+def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Table:
+    """Per dimension and K, how many Elo points stand for one of Bradley–Terry."""
+    strengths = board.fits.get("bradley_terry", {})
+    rows = [
+        {"dimension": dimension}
+        | {
+            f"K {k:g}": number(claims.shrinkage(ratings, strengths[dimension]), ".2f")
+            for k, ratings in by_k.items()
+        }
+        for dimension, by_k in sweep.items()
+        if dimension in strengths
+    ]
+    return Table(
+        rows=rows,
+        name="shrinkage",
+        left=["dimension"],
+        notes=[note for dimension, by_k in sweep.items() if (note := _too_short(dimension, by_k))],
+        empty="No dimension has a rating.",
+    )
+
+
+def _too_short(dimension: str, by_k: Mapping[float, Ratings]) -> str:
+    """At which K the replays of a dimension end before their intervals hold the truth."""
+    ks = [f"{k:g}" for k, ratings in by_k.items() if ratings.notes]
+    return f"{dimension}: intervals hold the truth too seldom at K {', '.join(ks)}." if ks else ""
 
 
 def _ordered(pair: Stability) -> str:
@@ -298,3 +305,28 @@ def spending(
     if warnings:
         rows["warning"] = " ".join(warnings)
     return facts(rows, name="spending")
+
+
+def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
+    """A row per dimension and pair (sides in name order): wins, ties, inconsistent."""
+    rows = []
+    for dimension, log in battles.by_dimension().items():
+        swap = log.a > log.b
+        low, high = np.where(swap, log.b, log.a), np.where(swap, log.a, log.b)
+        masks = kinds(log)
+        a_won = log.outcome == np.where(swap, B_WINS, A_WINS)
+        b_won = log.outcome == np.where(swap, A_WINS, B_WINS)
+        for i, j in sorted({(int(x), int(y)) for x, y in zip(low, high, strict=True)}):
+            here = (low == i) & (high == j)
+            rows.append(
+                {
+                    "dimension": dimension,
+                    "entrant_a": log.models[i],
+                    "entrant_b": log.models[j],
+                    "a_wins": int((a_won & here).sum()),
+                    "b_wins": int((b_won & here).sum()),
+                    "ties": int(((masks["tie"] | masks["both_bad"]) & here).sum()),
+                    "inconsistent": int((masks["inconsistent"] & here).sum()),
+                }
+            )
+    return rows

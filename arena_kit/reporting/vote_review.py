@@ -20,29 +20,24 @@ from arena_kit.reporting.figures import (
     shown_name,
 )
 from arena_kit.reporting.tables import DASH, Table
-from arena_kit.validity.leans import WIDEST
-from arena_kit.validity.voter_rules import Rule
-from arena_kit.validity.voters import LEAST_VOTES, VoterTests
+from arena_kit.validity.shifts import MAX_SPREAD
+from arena_kit.validity.voters import MIN_VOTES, Rule, VoterTests
 
 RULES = {
     Rule.PUSH: "pushes a model",
-    Rule.AGAINST: "votes against the others' ratings",
     Rule.SIDE: "prefers a side",
-    Rule.COPY: "copies another voter",
     Rule.SPEED: "faster than anybody reads",
 }
-_HONEST = {
+_NULLS = {
     Rule.PUSH: "for or against one model, in rating points",
-    Rule.AGAINST: "in how closely they follow the ratings (1 is as the others do)",
     Rule.SIDE: "for the left side, in rating points",
-    Rule.COPY: "in how often two of them agree, in log odds",
     Rule.SPEED: "in how often they are too fast, in log odds (assumed)",
 }
 _POINTS = 400 / log(10)
 _NAMED, _LISTED = 5, 15
 _FLOOR = -2.0  # less evidence is drawn here
 _LINES = 22  # of names, from the top of the figure to its bottom
-_DECADES = 20  # times as many votes as another voter, from which counts are drawn as logarithms
+_LOG_SCALE_FROM = 20  # ratio of the largest to the smallest number of votes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +50,16 @@ class Boards:
     after: Ratings | None
 
     @property
-    def moved(self) -> tuple[tuple[str, int, int], ...]:
-        """Models whose rank differs, with both ranks."""
-        if self.after is None:
-            return ()
-        now = {model: rank for rank, model in enumerate(self.after.order, 1)}
-        return tuple(
-            (model, rank, now[model])
-            for rank, model in enumerate(self.before.order, 1)
-            if model in now and now[model] != rank
-        )
+    def ranks_after(self) -> dict[str, int]:
+        """Every model's rank without those left out."""
+        order = self.after.order if self.after else ()
+        return {model: rank for rank, model in enumerate(order, 1)}
+
+    @property
+    def changes(self) -> dict[str, float]:
+        """By how many points every model's rating changes."""
+        after = self.after
+        return {m: after[m].rating - self.before[m].rating for m in after.models} if after else {}
 
 
 def answer(tests: VoterTests, boards: Boards) -> list[str]:
@@ -72,14 +67,14 @@ def answer(tests: VoterTests, boards: Boards) -> list[str]:
     out = tests.standing_out
     if not out:
         return [f"Of {len(tests.tests):,} voters tested, none stands out from the others."]
-    told = [
+    named = [
         f"{test.voter}: {RULES[test.reasons[0].rule]} ({test.reasons[0].text})."
         for test in out[:_NAMED]
     ]
     more = [f"{len(out) - _NAMED} more stand out; the table names them."] * (len(out) > _NAMED)
     verb = "stands" if len(out) == 1 else "stand"
     head = f"{len(out)} of {len(tests.tests):,} voters tested {verb} out."
-    return [head, *told, *more, change(boards)]
+    return [head, *named, *more, change(boards)]
 
 
 def change(boards: Boards) -> str:
@@ -87,33 +82,32 @@ def change(boards: Boards) -> str:
     if boards.after is None:
         return "Without them no rating exists, so nothing can be said about the board."
     whose = "their" if len(boards.left_out) > 1 else "this voter's"
-    after = boards.after
-    gaps = {m: after[m].rating - boards.before[m].rating for m in after.models}
-    most = max(gaps, key=lambda model: abs(gaps[model]))
-    moved = boards.moved
+    points, after = boards.changes, boards.ranks_after
+    most = max(points, key=lambda model: abs(points[model]))
+    before = {model: rank for rank, model in enumerate(boards.before.order, 1)}
+    moved = sum(after[model] != before[model] for model in after)
     ranks = (
-        f"{len(moved)} of {len(after.models)} models would have another rank"
+        f"{moved} of {len(after)} models would have another rank"
         if moved
         else "every model would keep its rank"
     )
-    moves = f"{most} would move most, by {gaps[most]:+.0f} points"
+    moves = f"{most} would move most, by {points[most]:+.0f} points"
     return f"Without {whose} {boards.votes:,} votes {ranks}; {moves}."
 
 
 def caveats(tests: VoterTests) -> list[str]:
     """What not to conclude."""
-    share = f"{100 * tests.level:g}%"
     rare = (
-        f"Of those who stand out, at most {share} are honest on average, if honest tastes are "
-        "spread as estimated; looking again every week does not change that."
+        f"Of those who stand out, at most {100 * tests.level:g}% are honest on average, if honest "
+        "tastes are spread as estimated; looking again every week does not change that."
     )
-    told = ["To stand out is a reason to look, not a proof: nothing was removed.", rare]
+    sentences = ["To stand out is a reason to look, not a proof: nothing was removed.", rare]
     if tests.too_few:
-        few = f"{tests.too_few:,} voters with fewer than {LEAST_VOTES} decisive votes"
-        told.append(f"{few} were not tested.")
+        few = f"{tests.too_few:,} voters with fewer than {MIN_VOTES} decisive votes"
+        sentences.append(f"{few} were not tested.")
     if tests.unnamed:
-        told.append(f"{tests.unnamed:,} votes name no voter.")
-    return told
+        sentences.append(f"{tests.unnamed:,} votes name no voter.")
+    return sentences
 
 
 def standing_out(tests: VoterTests) -> Table:
@@ -145,7 +139,7 @@ def standing_out(tests: VoterTests) -> Table:
 
 
 def voters(tests: VoterTests) -> Table:
-    """The most conspicuous voters, whether they stand out or not."""
+    """The voters with the largest e-values, whether they stand out or not."""
     rows = [
         {
             "voter": test.voter,
@@ -158,20 +152,20 @@ def voters(tests: VoterTests) -> Table:
         }
         for test in tests.tests[:_LISTED]
     ]
-    left = len(tests.tests) - len(rows)
+    rest = len(tests.tests) - len(rows)
     return Table(
         rows=rows,
         name="voters",
         left=["voter", "strongest rule", "stands out"],
-        notes=[f"{left:,} more voters have less evidence against them."] if left > 0 else [],
+        notes=[f"{rest:,} more voters have less evidence against them."] if rest > 0 else [],
     )
 
 
 def honest(tests: VoterTests) -> Table:
-    """How far honest voters differ, which no voter is flagged for."""
+    """The null hypothesis of each test: how far honest voters differ."""
     rows = [
-        {"honest voters differ": _HONEST[rule], "standard deviation": _spread(rule, each.spread)}
-        for rule, each in tests.honest.items()
+        {"honest voters differ": _NULLS[rule], "standard deviation": _spread(rule, null.spread)}
+        for rule, null in tests.honest.items()
     ]
     note = (
         "Estimated from all voters but those who stand out, as the widest spread that the votes "
@@ -181,24 +175,24 @@ def honest(tests: VoterTests) -> Table:
 
 
 def _spread(rule: Rule, spread: float) -> str:
-    if spread >= WIDEST:
+    if spread >= MAX_SPREAD:
         return "not known"
-    return f"{_POINTS * spread:.0f}" if rule in (Rule.PUSH, Rule.SIDE) else f"{spread:.2f}"
+    return f"{spread:.2f}" if rule is Rule.SPEED else f"{_POINTS * spread:.0f}"
 
 
 def boards(boards: Boards) -> Table:
     """Every model's rating and rank with all votes, and without those of the voters left out."""
-    after = boards.after
-    ranks = {model: rank for rank, model in enumerate(after.order, 1)} if after else {}
-    new = {model: after[model].rating for model in ranks} if after else {}
+    ranks, changes = boards.ranks_after, boards.changes
     rows = [
         {
             "model": row.model,
             "rank": rank,
             "rating": f"{row.rating:.0f}",
             "rank without": ranks.get(row.model, DASH),
-            "rating without": f"{new[row.model]:.0f}" if row.model in new else DASH,
-            "change": f"{new[row.model] - row.rating:+.0f}" if row.model in new else DASH,
+            "rating without": f"{boards.after[row.model].rating:.0f}"
+            if boards.after and row.model in ranks
+            else DASH,
+            "change": f"{changes[row.model]:+.0f}" if row.model in ranks else DASH,
         }
         for rank, row in enumerate(boards.before.ratings, 1)
     ]
@@ -227,22 +221,9 @@ def removals(lines: Sequence[tuple[str, ...]]) -> Table:
 
 def to_dict(tests: VoterTests) -> dict[str, Any]:
     """Plain values, for JSON; evidence is a power of ten."""
-    return {
-        "level": tests.level,
-        "needed": tests.needed,
-        "too_few": tests.too_few,
-        "unnamed": tests.unnamed,
-        "honest": {str(rule): asdict(each) for rule, each in tests.honest.items()},
-        "voters": [asdict(test) for test in tests.tests],
-    }
-
-
-def text(tests: VoterTests) -> str:
-    """Who stands out and why, as lines."""
-    lines = [f"{len(tests.tests)} voters tested, {len(tests.standing_out)} stand out"]
-    for test in tests.standing_out:
-        lines += [f"{test.voter}: {reason.rule}, {reason.text}" for reason in test.reasons[:1]]
-    return "\n".join(lines)
+    values = asdict(tests)
+    voters, nulls = values.pop("tests"), values.pop("honest")
+    return values | {"honest": {str(rule): null for rule, null in nulls.items()}, "voters": voters}
 
 
 def odds(log10: float) -> str:
@@ -262,15 +243,9 @@ def evidence(tests: VoterTests) -> Figure:
     figure, (ax,) = panels_of(9, 4.2, 1, "Who votes otherwise than honest voters do?")
     for kind, color, label in ((False, ACCENT, "voter"), (True, WARM, "stands out")):
         some = [test for test in tests.tests if test.stands_out == kind]
-        ax.plot(
-            [test.votes for test in some],
-            [max(test.evidence, _FLOOR) for test in some],
-            "o",
-            color=color,
-            alpha=0.7,
-            markersize=5,
-            label=label,
-        )
+        heights = [max(test.evidence, _FLOOR) for test in some]
+        ax.plot([test.votes for test in some], heights, "o",
+                color=color, alpha=0.7, markersize=5, label=label)  # fmt: skip
     ax.axhline(tests.needed, color=SOFT, linestyle=":", linewidth=1, label="needed to stand out")
     top, bottom = max(test.evidence for test in tests.tests), ax.get_ylim()[0]
     line, height = (top - bottom) / _LINES, inf
@@ -279,7 +254,7 @@ def evidence(tests: VoterTests) -> Figure:
         ax.annotate(shown_name(test.voter), (test.votes, height), xytext=(6, 0), fontsize=8,
                     textcoords="offset points", va="center", color=SOFT)  # fmt: skip
     counts = [test.votes for test in tests.tests]
-    if max(counts) > _DECADES * min(counts):
+    if max(counts) > _LOG_SCALE_FROM * min(counts):
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set(xlabel="votes", ylabel="evidence, as a power of ten")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.files import read_json
-from arena_kit.judging.quality.statuses import served_sentence
+from arena_kit.judging.quality.measures import served_sentence
 from arena_kit.policy.constants import Phase
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.tables import ranks_text, span
@@ -35,15 +35,14 @@ def answers(record: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def cautions_of(record: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """What not to conclude, and what is to be known of the judge: what its gate and its sentinels
-    say, and who answered in its place. A pilot's gate is its answer.
+    """What not to conclude, and what is to be known of the judge: what its gate
+    says, and who answered in its place. A pilot's gate is its answer.
     """
-    drift = manifest.get("drift") or {}
     if kept := _kept(record):
-        return (*kept["caveats"], *drift.get("sentences", []))
+        return tuple(kept["caveats"])
     gate = {} if manifest.get("mode") == "pilot" else manifest.get("judge_gate") or {}
     served = served_sentence(manifest.get("served_by_others") or {})
-    return tuple(filter(None, [gate.get("sentence"), *drift.get("sentences", []), served]))
+    return tuple(filter(None, [gate.get("sentence"), served]))
 
 
 def _kept(record: Path) -> dict[str, Any] | None:

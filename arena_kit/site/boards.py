@@ -11,8 +11,8 @@ from typing import Any
 from arena_kit.files import DataError, read_json
 from arena_kit.policy.constants import Phase
 from arena_kit.rating.base import RatingError
+from arena_kit.reporting.board import ABOUT
 from arena_kit.reporting.tables import DASH, number, percent, ranks_text, span
-from arena_kit.reporting.tournament_tables import ABOUT
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.compare import record_battles

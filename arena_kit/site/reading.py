@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from arena_kit.battles.battle import Battle, Source
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.texts import BattleTexts, read_battle_texts
+from arena_kit.battles.read import BattleTexts, read_battle_texts, read_battles
 from arena_kit.files import DataError, read_json, read_lines
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.inputs import FOLDER, NAMES, record_texts

@@ -1,43 +1,72 @@
-"""Tests of each voter against the others, with the false alarms held over all of them.
+"""Tests of each voter against the others, with the false-discovery rate controlled over all.
 
-A voter's votes are compared with ratings fitted without them. Each rule gives an e-value, the
-evidence against honest taste: its mean is at most 1 for an honest voter, however often one looks.
-Their weighted mean is held against voters / level (e-BH, Wang and Ramdas 2022), so that at
-most `level` of those who stand out are honest, on average. See design/voter-tests.md.
+A voter's votes are compared with ratings fitted without them. Each test gives an e-value against
+honest taste: its mean is at most 1 for an honest voter, at any time at which one looks. The
+weighted mean over tests goes through e-BH (Wang and Ramdas 2022), so that of those who stand out
+at most `level` are honest, on average. See design/voter-tests.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog, Labels
-from arena_kit.rating.base import RatingError
-from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.validity.leans import Codes, Floats, Honest
-from arena_kit.validity.left_out import LeftOut
-from arena_kit.validity.voter_habits import Shared, copy, speed
-from arena_kit.validity.voter_rules import Rule, RuleEvidence, Votes, against, push, side
+from arena_kit.rating.base import RatingError, check_connected
+from arena_kit.rating.bradley_terry.bootstrap import refitted
+from arena_kit.rating.bradley_terry.likelihood import Cells, Pairs, fitted
+from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
+from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
+from arena_kit.validity.shifts import (
+    EITHER_WAY,
+    GRID,
+    UPWARDS,
+    Bools,
+    Codes,
+    Floats,
+    NullShifts,
+    ShiftLikelihoods,
+    estimate_null,
+    uniform,
+)
 
-Bools = NDArray[np.bool_]
+Rows = NDArray[np.intp]
 
 #: The share of honest voters among those who stand out, at most and on average.
 LEVEL = 0.05
 #: Decisive votes from which a voter is tested, and voters from which there are others.
-LEAST_VOTES, LEAST_VOTERS = 10, 3
-_MOST_ROUNDS = 6
-_WEIGHTS = {Rule.PUSH: 6.0}  # what harms most counts most; other rules count once
-_TOLD = 1.0  # a rule with less evidence (log10) is no reason
+MIN_VOTES, MIN_VOTERS = 10, 3
+_MAX_ROUNDS = 6
+_MIN_REASON = 1.0  # evidence (log10) from which a test is a reason
+#: Votes that follow the ratings less than others' do, down to those that reverse them twice.
+_CARELESS: Floats = uniform((GRID < 0) & (GRID >= -3))
+#: Words a second above which nobody reads, and seconds below which nobody compares two responses.
+_MAX_READING_SPEED, _MIN_SECONDS = 20.0, 3.0
+_MIN_HURRIED = 0.05  # share of votes that any honest voter may cast too fast
+_HURRY = NullShifts(0.0, 1.0)  # how far honest voters differ in that: assumed, not estimated
+
+
+class Rule(StrEnum):
+    """The tests of a voter: for or against one model, for a side, too fast to have read."""
+
+    PUSH = "push"
+    SIDE = "side"
+    SPEED = "speed"
+
+
+_WEIGHTS = {Rule.PUSH: 6.0, Rule.SIDE: 1.0, Rule.SPEED: 1.0}  # what harms most counts most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One rule's evidence against a voter, as log10, and what it saw, in words; `about` is the
-    model that is pushed, or the voter that is copied.
+    """One test's e-value against a voter, as log10, with its counts in words; `about` is the model
+    that is pushed.
     """
 
     rule: Rule
@@ -48,7 +77,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterTest:
-    """One voter: how many votes, the evidence of all rules together (log10), and the reasons, the
+    """One voter: how many votes, the e-value of all tests together (log10), and the reasons, the
     heaviest first. `sharpness` is how closely the votes follow the others' ratings: 1 as theirs
     do, 0 by chance.
     """
@@ -64,11 +93,10 @@ class VoterTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterTests:
-    """All voters that were tested, the most conspicuous first.
+    """All voters that were tested, the largest e-value first.
 
-    `needed` is the evidence (log10) from which a voter stands out; `too_few` voters had too few
-    decisive votes, and `unnamed` votes name no voter. `honest` is how far honest voters differ, by
-    rule.
+    `needed` is the e-value (log10) from which a voter stands out; `too_few` voters had too few
+    decisive votes, and `unnamed` votes name no voter. `honest` is the null hypothesis of each test.
     """
 
     tests: tuple[VoterTest, ...]
@@ -76,18 +104,12 @@ class VoterTests:
     needed: float
     too_few: int
     unnamed: int
-    honest: Mapping[Rule, Honest]
+    honest: Mapping[Rule, NullShifts]
 
     @property
     def standing_out(self) -> tuple[VoterTest, ...]:
         """Those who stand out."""
         return tuple(test for test in self.tests if test.stands_out)
-
-    def __getitem__(self, voter: str) -> VoterTest:
-        for test in self.tests:
-            if test.voter == voter:
-                return test
-        raise KeyError(f"{voter!r} was not tested")
 
 
 def voter_tests(
@@ -102,132 +124,67 @@ def voter_tests(
     Votes without a voter count for the ratings alone. `seconds` is how long each vote's responses
     were looked at and `words` how many they have, NaN where that is not known.
     """
-    labels = _named(battles)
-    tested = _tested(battles, labels)
-    everyone = _Everyone.of(battles, labels, tested, seconds, words)
-    found = everyone.tested(np.zeros(len(tested), bool), level)
-    suspects = found.evidence >= -np.log(level)  # who would stand out alone, so as to start clean
-    found = everyone.tested(suspects, level)
-    for _ in range(_MOST_ROUNDS):
-        before, found = found, everyone.tested(found.out, level)
-        if np.array_equal(before.out, found.out):
-            break
-    votes = np.bincount(labels.codes + 1)[1:]
-    return VoterTests(
-        tests=tuple(found.told(everyone.names, votes[tested])),
-        level=level,
-        needed=found.needed / np.log(10),
-        too_few=int(np.count_nonzero(votes) - len(tested)),
-        unnamed=int(np.count_nonzero(labels.codes < 0)),
-        honest={rule.rule: rule.honest for rule in found.rules if rule.honest is not None},
-    )
-
-
-def stand_out(evidence: Floats, level: float) -> tuple[Bools, float]:
-    """Who stands out by e-BH, from log e-values, and the log evidence that it took."""
-    bars = np.log(len(evidence) / level) - np.log(np.arange(1, len(evidence) + 1))
-    passed = np.flatnonzero(np.sort(evidence)[::-1] >= bars)
-    needed = float(bars[passed[-1]] if len(passed) else bars[0])
-    return np.asarray(evidence >= needed), needed
-
-
-def _named(battles: BattleLog) -> Labels:
-    """The column of voters; refuses a log without."""
     labels = battles.voter
     if labels is None or not (labels.codes >= 0).any():
         raise RatingError("no vote names its voter, so no voter can be tested")
-    return labels
+    decisive = np.asarray(battles.decisive() & ~battles.flags())
+    tested = _tested(labels, decisive)
+    code = np.full(len(labels.names) + 1, -1, np.int64)
+    code[tested] = np.arange(len(tested))
+    voter = code[labels.codes]
+    log, who = battles.select(decisive), voter[decisive]
+    ratings = LeaveOneVoterOut(log)
+
+    def round_without(out: Bools) -> _Round:
+        """All tests, with ratings and null hypotheses from those who are not `out`."""
+        votes = Votes.of(log, who, ratings.gaps(who, np.append(out, False)[who]), ~out)
+        rules = [push(votes), side(votes)]
+        if seconds is not None and np.isfinite(seconds[voter >= 0]).any():
+            rules.append(speed(voter, seconds, words, ~out))
+        return _Round.of(votes, rules, level)
+
+    found = round_without(np.zeros(len(tested), bool))
+    found = round_without(found.evidence >= -np.log(level))  # without all who would alone
+    for _ in range(_MAX_ROUNDS):
+        before, found = found, round_without(found.out)
+        if np.array_equal(before.out, found.out):
+            break
+    counts = np.bincount(labels.codes + 1)[1:]
+    names = [str(name) for name in labels.names[tested]]
+    return VoterTests(
+        tests=tuple(found.tests(names, counts[tested])),
+        level=level,
+        needed=found.needed / np.log(10),
+        too_few=int(np.count_nonzero(counts) - len(tested)),
+        unnamed=int(np.count_nonzero(labels.codes < 0)),
+        honest={each.rule: each.null for each in found.rules},
+    )
 
 
-def _tested(battles: BattleLog, labels: Labels) -> Codes:
+def e_bh(log_e_values: Floats, level: float) -> tuple[Bools, float]:
+    """Who is discovered by the e-BH procedure, and the log e-value that it took."""
+    n = len(log_e_values)
+    bars = np.log(n / level) - np.log(np.arange(1, n + 1))
+    passed = np.flatnonzero(np.sort(log_e_values)[::-1] >= bars)
+    needed = float(bars[passed[-1]] if len(passed) else bars[0])
+    return np.asarray(log_e_values >= needed), needed
+
+
+def _tested(labels: Labels, decisive: Bools) -> Codes:
     """The codes of voters with enough decisive votes; refuses where they are too few."""
-    counts = np.bincount(labels.codes[_counted(battles)] + 1, minlength=len(labels.names) + 1)[1:]
-    tested = np.flatnonzero(counts >= LEAST_VOTES)
-    if len(tested) < LEAST_VOTERS:
+    counts = np.bincount(labels.codes[decisive] + 1, minlength=len(labels.names) + 1)[1:]
+    tested = np.flatnonzero(counts >= MIN_VOTES)
+    if len(tested) < MIN_VOTERS:
         raise RatingError(
-            f"{len(tested)} voters have {LEAST_VOTES} decisive votes or more, "
-            f"{LEAST_VOTERS} are needed to test one against the others"
+            f"{len(tested)} voters have {MIN_VOTES} decisive votes or more, "
+            f"{MIN_VOTERS} are needed to test one against the others"
         )
     return tested
 
 
-def _counted(battles: BattleLog) -> Bools:
-    """Votes that name a winner."""
-    return np.asarray(battles.decisive() & ~battles.flags())
-
-
-@dataclass(frozen=True, eq=False)
-class _Everyone:
-    """All that the rules look at; voters as codes from 0, -1 for those who are not tested."""
-
-    names: list[str]
-    log: BattleLog
-    voter: Codes
-    ratings: LeftOut
-    shared: Shared | None
-    times: tuple[Codes, Floats, Floats | None] | None
-
-    @classmethod
-    def of(
-        cls,
-        battles: BattleLog,
-        labels: Labels,
-        tested: Codes,
-        seconds: Floats | None,
-        words: Floats | None,
-    ) -> _Everyone:
-        code = np.full(len(labels.names) + 1, -1, np.int64)
-        code[tested] = np.arange(len(tested))
-        voter, counted = code[labels.codes], _counted(battles)
-        log = battles.select(counted)
-        return cls(
-            names=[str(name) for name in labels.names[tested]],
-            log=log,
-            voter=voter[counted],
-            ratings=LeftOut(log, BradleyTerry()),
-            shared=Shared.of(battles, voter),
-            times=None if seconds is None else (voter, seconds, words),
-        )
-
-    def votes(self, out: Bools) -> Votes:
-        """The decisive votes, with ratings without their voters and without those who are out."""
-        gaps = self.ratings.gaps(self.voter, np.append(out, False)[self.voter])
-        mine, log = self.voter >= 0, self.log
-        return Votes(
-            voter=self.voter[mine],
-            a=log.a[mine].astype(np.int64),
-            b=log.b[mine].astype(np.int64),
-            won=log.outcome[mine] == A_WINS,
-            gap=gaps[mine],
-            weight=log.weights()[mine],
-            models=log.models,
-            honest=~out,
-        )
-
-    def tested(self, out: Bools, level: float) -> _Found:
-        """Everyone's tests, with ratings and honest taste told by those who are not `out`."""
-        votes = self.votes(out)
-        rules = list(self.rules(votes))
-        weights = np.array([_weight(rule) for rule in rules])
-        logs = np.array([rule.log for rule in rules]) + np.log(weights / weights.sum())[:, None]
-        evidence = np.logaddexp.reduce(logs)
-        now, needed = stand_out(evidence, level)
-        return _Found(votes, rules, evidence, needed, now)
-
-    def rules(self, votes: Votes) -> Iterator[RuleEvidence]:
-        """What every rule that can be applied says."""
-        yield from (rule(votes) for rule in (push, against, side))
-        if self.shared is not None:
-            yield copy(self.shared, self.names, votes.honest)
-        if self.times is not None and (found := speed(*self.times, votes.honest)) is not None:
-            yield found
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """What all rules say of everyone: the log evidence together, what it takes to stand out, and
-    who does.
-    """
+class _Round:
+    """All tests of everyone: the log e-values together, the bar of e-BH, and who passes it."""
 
     votes: Votes
     rules: list[RuleEvidence]
@@ -235,10 +192,18 @@ class _Found:
     needed: float
     out: Bools
 
-    def told(self, names: list[str], votes: NDArray[np.intp]) -> Iterator[VoterTest]:
-        """A test per voter, the most conspicuous first."""
-        leans, honest = self.votes.sharpness
-        sharpness = 1 + leans.mean(honest)
+    @classmethod
+    def of(cls, votes: Votes, rules: list[RuleEvidence], level: float) -> _Round:
+        weights = np.array([_WEIGHTS[each.rule] for each in rules])
+        logs = np.array([each.log for each in rules]) + np.log(weights / weights.sum())[:, None]
+        evidence = np.logaddexp.reduce(logs)
+        out, needed = e_bh(evidence, level)
+        return cls(votes, rules, evidence, needed, out)
+
+    def tests(self, names: list[str], votes: NDArray[np.intp]) -> Iterator[VoterTest]:
+        """A test per voter, the largest e-value first."""
+        shifts, null = self.votes.sharpness
+        sharpness = 1 + shifts.posterior_mean(null)
         decisive = np.bincount(self.votes.voter, minlength=len(names))
         for i in np.argsort(-self.evidence, kind="stable").tolist():
             yield VoterTest(
@@ -248,20 +213,225 @@ class _Found:
                 evidence=float(self.evidence[i] / np.log(10)),
                 stands_out=bool(self.out[i]),
                 sharpness=float(sharpness[i]),
-                reasons=_reasons(self.rules, i),
+                reasons=self._reasons(i),
             )
 
+    def _reasons(self, voter: int) -> tuple[Reason, ...]:
+        """The tests that speak against a voter, the strongest first."""
+        strong = [each for each in self.rules if each.log[voter] >= _MIN_REASON * np.log(10)]
+        strong.sort(key=lambda each: -each.log[voter] - np.log(_WEIGHTS[each.rule]))
+        return tuple(each.reason(voter) for each in strong)
 
-def _weight(rule: RuleEvidence) -> float:
-    return _WEIGHTS.get(rule.rule, 1.0)
+
+@dataclass(frozen=True, slots=True)
+class RuleEvidence:
+    """One test's log e-value for each voter, its null hypothesis, and what it counted of a voter:
+    in words, and the model that it is about.
+    """
+
+    rule: Rule
+    log: Floats
+    null: NullShifts
+    describe: Callable[[int], tuple[str, str]]
+
+    def reason(self, voter: int) -> Reason:
+        """The test's evidence against one voter."""
+        text, about = self.describe(voter)
+        log10 = float(self.log[voter] / np.log(10))
+        return Reason(rule=self.rule, evidence=log10, text=text, about=about)
 
 
-def _reasons(rules: list[RuleEvidence], voter: int) -> tuple[Reason, ...]:
-    """The rules that speak against a voter, the strongest first."""
-    loud = [rule for rule in rules if rule.log[voter] >= _TOLD * np.log(10)]
-    found = []
-    for rule in sorted(loud, key=lambda each: -each.log[voter] - np.log(_weight(each))):
-        text, about = rule.tell(voter)
-        log10 = float(rule.log[voter] / np.log(10))
-        found.append(Reason(rule=rule.rule, evidence=log10, text=text, about=about))
-    return tuple(found)
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """Decisive votes of the voters that are tested: a row per vote, voters as codes from 0.
+
+    `gap` is how far the first model is ahead by ratings without this voter, in log odds; `honest`
+    says of each voter whether null hypotheses are estimated from it.
+    """
+
+    voter: Codes
+    a: Codes
+    b: Codes
+    won: Bools
+    gap: Floats
+    weight: Floats
+    models: tuple[str, ...]
+    honest: Bools
+
+    @classmethod
+    def of(cls, log: BattleLog, voter: Codes, gaps: Floats, honest: Bools) -> Votes:
+        """Those of a log's votes that have a voter (a code of 0 or more)."""
+        rows = voter >= 0
+        return cls(
+            voter=voter[rows],
+            a=log.a[rows].astype(np.int64),
+            b=log.b[rows].astype(np.int64),
+            won=log.outcome[rows] == A_WINS,
+            gap=gaps[rows],
+            weight=log.weights()[rows],
+            models=log.models,
+            honest=honest,
+        )
+
+    @cached_property
+    def sharpness(self) -> tuple[ShiftLikelihoods, NullShifts]:
+        """By how much each voter's log odds are those of the ratings, more or fewer times over."""
+        shifts = ShiftLikelihoods.of(self.voter, self.won, self.gap, self.gap, self.weight)
+        return shifts, estimate_null(shifts.select(self.honest), _CARELESS, centered=False)
+
+
+def push(votes: Votes) -> RuleEvidence:
+    """A model that wins (or loses) this voter's battles more often than the others' ratings and the
+    voter's own sharpness explain. Models weigh by the square of how often they were seen, so that
+    one whose battles were sought out counts.
+    """
+    n = len(votes.models)
+    keys = np.concatenate([votes.voter * n + votes.a, votes.voter * n + votes.b])
+    won, weight = np.concatenate([votes.won, ~votes.won]), np.tile(votes.weight, 2)
+    gap = np.concatenate([votes.gap, -votes.gap])
+    gap = gap * _sharpness_elsewhere(votes, keys, won, gap, weight)
+    shifts = ShiftLikelihoods.of(keys, won, gap, np.ones(len(gap)), weight)
+    voter = shifts.keys // n
+    null = estimate_null(shifts.select(votes.honest[voter]), EITHER_WAY, centered=True)
+    seen, wins, expected = (
+        np.bincount(np.searchsorted(shifts.keys, keys), each, len(shifts.keys))
+        for each in (weight, weight * won, weight * _probability(gap))
+    )
+    share = seen**2 / np.bincount(voter, seen**2)[voter]
+    parts = shifts.log_e_value(EITHER_WAY, null) + np.log(share)
+    order = np.lexsort((parts, voter))
+    strongest = np.zeros(len(votes.honest), np.intp)
+    strongest[voter[order]] = order  # the last of a voter stays
+
+    def describe(i: int) -> tuple[str, str]:
+        k = strongest[i]
+        model, high = votes.models[int(shifts.keys[k] % n)], wins[k] >= expected[k]
+        counts = _counts("", wins[k], seen[k], expected[k], high=high)
+        return f"{model} {'won' if high else 'lost'} {counts}", model
+
+    log = np.full(len(votes.honest), -np.inf)
+    np.logaddexp.at(log, voter, parts)
+    return RuleEvidence(Rule.PUSH, log, null, describe)
+
+
+def _sharpness_elsewhere(
+    votes: Votes, keys: Codes, won: Bools, gap: Floats, weight: Floats
+) -> Floats:
+    """How sharply the voter of each row votes in battles without the row's model."""
+    shifts, null = votes.sharpness
+    of_model = ShiftLikelihoods.of(keys, won, gap, gap, weight)
+    rest = shifts.table[of_model.keys // len(votes.models)] - of_model.table
+    elsewhere = 1 + ShiftLikelihoods(of_model.keys, rest).posterior_mean(null)
+    return np.asarray(elsewhere[np.searchsorted(of_model.keys, keys)])
+
+
+def side(votes: Votes) -> RuleEvidence:
+    """One side that wins more often than the models on it explain, to this voter's sharpness."""
+    sharpness, spread = votes.sharpness
+    gap = votes.gap * (1 + sharpness.posterior_mean(spread))[votes.voter]
+    one = np.ones(len(votes.won))
+    shifts = ShiftLikelihoods.of(votes.voter, votes.won, gap, one, votes.weight)
+    null = estimate_null(shifts.select(votes.honest), EITHER_WAY, centered=False)
+    left, expected, count = (
+        np.bincount(votes.voter, votes.weight * each, len(votes.honest))
+        for each in (votes.won, _probability(gap + null.center), one)
+    )
+
+    def describe(i: int) -> tuple[str, str]:
+        high = left[i] >= expected[i]
+        counts = _counts("", left[i], count[i], expected[i], high=high)
+        return f"the {'left' if high else 'right'} side won {counts}", ""
+
+    return RuleEvidence(Rule.SIDE, shifts.log_e_value(EITHER_WAY, null), null, describe)
+
+
+def speed(voter: Codes, seconds: Floats, words: Floats | None, honest: Bools) -> RuleEvidence:
+    """Votes that come faster than anybody can read, more of them than others have. Where the words
+    are not known, any vote in under three seconds is too fast.
+    """
+    known = np.flatnonzero((voter >= 0) & np.isfinite(seconds))
+    least = np.full(len(known), np.nan) if words is None else words[known] / _MAX_READING_SPEED
+    least = np.where(np.isfinite(least), least, _MIN_SECONDS)
+    who, one = voter[known], np.ones(len(known))
+    fast = seconds[known] < least
+    hurried, count = (np.bincount(who, each, len(honest)) for each in (fast, one))
+    shares = (hurried / np.maximum(1, count))[honest & (count > 0)]
+    usual = float(np.clip(np.median(shares), _MIN_HURRIED, 1 - _MIN_HURRIED))
+    shifts = ShiftLikelihoods.of(who, fast, np.log(usual / (1 - usual)) * one, one, one)
+    log = np.zeros(len(honest))
+    log[shifts.keys] = shifts.log_e_value(UPWARDS, _HURRY)
+
+    def describe(i: int) -> tuple[str, str]:
+        what = " votes came faster than the responses can be read"
+        return _counts(what, hurried[i], count[i], count[i] * usual, high=True), ""
+
+    return RuleEvidence(Rule.SPEED, log, _HURRY, describe)
+
+
+def _probability(log_odds: Floats) -> Floats:
+    probability: Floats = 1 / (1 + np.exp(-log_odds))
+    return probability
+
+
+def _counts(what: str, n: float, of: float, expected: float, *, high: bool) -> str:
+    """Observed and expected counts in words, or those of the opposite where there are few."""
+    if not high:
+        n, expected = of - n, of - expected
+    return f"{n:.0f} of {of:.0f}{what}, where {expected:.1f} were to be expected"
+
+
+class LeaveOneVoterOut:
+    """Bradley–Terry on decisive votes from which some are taken out, each time refitted from where
+    it was with them.
+
+    Without a voter's votes, some model may have won or lost all that is left: pairs that no longer
+    beat each other then share a win, as in `BradleyTerry`.
+    """
+
+    def __init__(self, log: BattleLog) -> None:
+        check_connected(log.models, log.a, log.b)
+        self._n = len(log.models)
+        self._votes = Cells.of(log, np.zeros((len(log), 0)))
+        self._pair = Pairs.of(self._votes, self._n)
+        self._pooled = self._pair.pooled(self._votes)
+        self._pairs = Pairs.of(self._pooled, self._n)
+
+    def gaps(self, voter: Codes, out: Bools) -> Floats:
+        """How far each vote's first model is ahead of the second, in log odds, by the votes that
+        are neither `out` nor by the same voter; votes of voter -1 are by nobody.
+        """
+        with one_thread():
+            others = self._less(self._pooled, np.flatnonzero(out))
+            fit = fitted(self._with_prior(others), self._n, TIE_MODELS["half"])
+            inverse, gaps = fit.inverse(), self._gap(fit.theta, np.arange(len(out)))
+            for rows in _rows_of(np.where(out, -1, voter)):
+                left = self._with_prior(self._less(others, rows))
+                gaps[rows] = self._gap(refitted(fit, left, inverse), rows)
+        return gaps
+
+    def _less(self, pooled: Cells, rows: Rows) -> Cells:
+        """The pairs' cells without some votes."""
+        pair, turned, n = self._pair.of_cell[rows], self._pair.turned[rows], len(pooled.a)
+        won, lost = self._votes.won[rows], self._votes.lost[rows]
+        low, high = np.where(turned, lost, won), np.where(turned, won, lost)
+        return replace(
+            pooled,
+            won=np.maximum(0, pooled.won - np.bincount(pair, low, n)),
+            lost=np.maximum(0, pooled.lost - np.bincount(pair, high, n)),
+        )
+
+    def _with_prior(self, pooled: Cells) -> Cells:
+        """The pairs' cells, with a prior where no finite rating exists without."""
+        return pooled.and_also(BradleyTerry().priors(pooled, self._pairs).always)
+
+    def _gap(self, theta: Floats, rows: Rows) -> Floats:
+        gap: Floats = theta[self._votes.a[rows]] - theta[self._votes.b[rows]]
+        return gap
+
+
+def _rows_of(voter: Codes) -> list[Rows]:
+    """The rows of each voter."""
+    order = np.argsort(voter, kind="stable")
+    order = order[voter[order] >= 0]
+    starts = np.flatnonzero(np.diff(voter[order], prepend=-1))
+    return np.split(order, starts[1:]) if len(order) else []

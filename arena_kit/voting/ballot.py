@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
 import secrets
 from collections.abc import Iterator
@@ -15,9 +17,7 @@ from arena_kit.files import DataError, read_json
 from arena_kit.runs.settings.files import Strict, validated
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.page import QUESTION, Opaque, ballot_page, shown_pair
-from arena_kit.voting.records import BallotVote, Choice
-from arena_kit.voting.refusals import NothingLeftError, RefusalError
-from arena_kit.voting.signing import same, signature
+from arena_kit.voting.records import BallotVote, Choice, NothingLeftError, RefusalError
 from arena_kit.voting.texts import ArenaTexts
 
 _DAY = 24 * 3600.0
@@ -54,9 +54,8 @@ class ReturnedBallot(Strict):
         about = (self.ballot, self.content, self.copy_id, self.voter)
         rows = [(v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}") for v in self.votes]
         cells = (cell for row in rows for cell in row)
-        return same(
-            self.seal, signature(_seal(key, self.ballot, self.content).encode(), *about, *cells)
-        )
+        page_key = _seal(key, self.ballot, self.content).encode()
+        return hmac.compare_digest(self.seal, _signature(page_key, *about, *cells))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,7 @@ def make_ballot(
         shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
     except NothingLeftError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
-    rows = [shown_pair(s.ticket, s.digest, s.prompt, s.left, s.right) for s in shown]
+    rows = [shown_pair(each) for each in shown]
     return ballot_page(ballot, lambda content: _seal(key, ballot, content), rows, question).html
 
 
@@ -110,7 +109,7 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
         for v in returned.votes
     ]
     voter = voter_id(returned.voter) or returned.copy_id
-    before = _count(live)
+    before = live.vote_count
     try:
         receipts = live.cast_ballot(answers, session=returned.copy_id, voter=voter)
     except RefusalError as error:
@@ -120,7 +119,7 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
         voter=voter,
         votes=len(answers) - skips,
         skips=skips,
-        new=_count(live) - before,
+        new=live.vote_count - before,
         repeats=sum(receipt.repeated for receipt in receipts),
     )
 
@@ -156,15 +155,15 @@ def _read(path: Path) -> ReturnedBallot:
 
 def _seal(key: bytes, ballot: str, content: str) -> str:
     """What a page seals its votes with; another content would have another one."""
-    return signature(key, "ballot", ballot, content)[:32]
+    return _signature(key, "ballot", ballot, content)[:32]
+
+
+def _signature(key: bytes, *parts: str) -> str:
+    """HMAC-SHA-256 of some texts, each on a line of its own, as the page's script makes it."""
+    return hmac.new(key, "\n".join(parts).encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 def _cells(texts: ArenaTexts) -> int:
     """How many pairs of responses to the same prompt there are."""
     answered = texts.available().sum(axis=0)
     return int((answered * (answered - 1) // 2).sum())
-
-
-def _count(live: LiveArena) -> int:
-    arena = live.store.arena()
-    return 0 if arena is None else arena.votes

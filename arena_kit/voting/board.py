@@ -1,10 +1,19 @@
-"""The live board: where models stand after the last vote, and who was shown how often."""
+"""The live board: where models stand after the last vote, who was shown how often, and both as the
+researcher's page shows them.
+
+Exposure is audited per provider (7.1) from the battles alone, so whoever has the export can repeat
+it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Policy
@@ -12,11 +21,87 @@ from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.rules import PublicationStatus, Standing, publication_status, ranked
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.glicko2.method import GlickoState
+from arena_kit.reporting.policy_tables import to_board
 from arena_kit.validity.leaderboard import Leaderboard, leaderboard
-from arena_kit.voting.audit import ExposureAudit, audited
 from arena_kit.voting.export import battle_log
 from arena_kit.voting.records import StoredVote
 from arena_kit.voting.texts import ArenaTexts
+
+#: Where no provider is named.
+UNNAMED = "(no provider named)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderExposure:
+    """What the models of one provider were shown.
+
+    `shown` counts all votes on them, `share` is their part of all showings. `exposure` is that of
+    its matched models in the rolling window, beside the target that the lanes leave them and an
+    equal one (2W / M each); it is fair (`within`) inside the policy's tolerance. `outside` are its
+    models that are not, each by itself.
+    """
+
+    provider: str
+    models: tuple[str, ...]
+    private: tuple[str, ...]
+    withdrawn: tuple[str, ...]
+    shown: int
+    share: float
+    exposure: int
+    target: float
+    equal_target: float
+    within: bool
+    outside: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExposureAudit:
+    """Every provider's exposure, most shown first, and the votes of each private model (matched,
+    published nowhere else) and of each withdrawn one (matched no more).
+    """
+
+    providers: tuple[ProviderExposure, ...]
+    private: Mapping[str, int]
+    withdrawn: Mapping[str, int]
+
+
+def audit_exposure(
+    battles: BattleLog, texts: ArenaTexts, fairness: Collection[ExposureFairness]
+) -> ExposureAudit:
+    """The audit of an arena's battles, given what each matched model was shown and is due; models
+    in the battles that are matched no more are withdrawn.
+    """
+    sides = np.bincount(np.append(battles.a, battles.b), minlength=len(battles.models))
+    shown = dict(zip(battles.models, sides.tolist(), strict=True))
+    withdrawn = sorted({*shown, *texts.withdrawn} - {*texts.models})
+    provider = {m: texts.providers.get(m, UNNAMED) for m in [*texts.models, *withdrawn]}
+    private = sorted(model for model in provider if model in texts.private)
+    rows = []
+    for name in sorted({*provider.values()}):
+        own = [model for model in provider if provider[model] == name]
+        matched = [each for each in fairness if each.model in own]
+        exposure, target = sum(f.exposure for f in matched), sum(f.target for f in matched)
+        tolerance = max((each.tolerance for each in matched), default=0.0)
+        count = sum(shown.get(model, 0) for model in own)
+        row = ProviderExposure(
+            provider=name,
+            models=tuple(each.model for each in matched),
+            private=tuple(model for model in own if model in private),
+            withdrawn=tuple(model for model in own if model in withdrawn),
+            shown=count,
+            share=count / max(1, sum(shown.values())),
+            exposure=exposure,
+            target=target,
+            equal_target=sum(each.equal_target for each in matched),
+            within=abs(exposure - target) <= tolerance * target + 1e-9,
+            outside=tuple(each.model for each in matched if not each.within),
+        )
+        rows.append(row)
+    return ExposureAudit(
+        providers=tuple(sorted(rows, key=lambda row: (-row.shown, row.provider))),
+        private={model: shown.get(model, 0) for model in private},
+        withdrawn={model: shown.get(model, 0) for model in withdrawn},
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,12 +147,56 @@ class LiveBoard:
 
     @cached_property
     def exposure(self) -> ExposureAudit:
-        """How often the models of each provider were shown, with private and withdrawn ones."""
-        return audited(self.battles, self.texts, self._fairness())
-
-    def _fairness(self) -> tuple[ExposureFairness, ...]:
-        """Every matched model's exposure beside what it is due since it joined (7.1)."""
+        """How often the models of each provider were shown, beside what they are due since they
+        joined (7.1), with private and withdrawn ones.
+        """
         try:
-            return self.leaderboard.fairness
+            fairness = self.leaderboard.fairness
         except RatingError:  # nobody voted yet
-            return self.coverage.fairness(())
+            fairness = self.coverage.fairness(())
+        return audit_exposure(self.battles, self.texts, fairness)
+
+
+def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
+    """The board as the researcher's page shows it: sentences and tables, as JSON holds them."""
+    tables, sentences = [], [f"The board is {live.status.sentence}."]
+    with suppress(RatingError):  # too few votes to rate anybody
+        board = to_board(live.leaderboard, live.texts.name)
+        tables.append(_table("Models in the published order", board.table().rows))
+    if live.votes:
+        tables.append(_table("Exposure by provider", _provider_rows(live.exposure)))
+        variants = {"Private": live.exposure.private, "Withdrawn": live.exposure.withdrawn}
+        for kind, votes in variants.items():
+            models = ", ".join(f"{model} ({n:,} votes)" for model, n in votes.items())
+            sentences += [f"{kind}: {models}."] if models else []
+    counts = [
+        f"{_counted(len(live.votes), 'vote')} of {_counted(voters, 'voter')}",
+        f"{_counted(live.waiting, 'pair')} waiting",
+        *([f"{live.skips:,} skipped"] if live.skips else []),
+        *([f"{live.removed:,} removed"] if live.removed else []),
+    ]
+    return {"state": ", ".join(counts), "sentences": sentences, "tables": tables}
+
+
+def _counted(n: int, what: str) -> str:
+    return f"1 {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def _provider_rows(audit: ExposureAudit) -> list[dict[str, object]]:
+    return [
+        {
+            "provider": each.provider,
+            "models": len(each.models),
+            "shown": each.shown,
+            "share": f"{100 * each.share:.0f}%",
+            "in the window": each.exposure,
+            "due": round(each.target),
+            "exposure": "fair" if each.within else "outside its bounds",
+        }
+        for each in audit.providers
+    ]
+
+
+def _table(title: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    columns = list(rows[0]) if rows else []
+    return {"title": title, "columns": columns, "rows": [list(row.values()) for row in rows]}

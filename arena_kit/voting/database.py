@@ -1,4 +1,9 @@
-"""Opening a vote store's database: durable, migrated, and refused where it is too new."""
+"""A vote store's database: its tables, the same on SQLite and PostgreSQL, and how it is opened:
+durable, migrated, and refused where it is too new.
+
+Numbers count from 1 without a gap, in the order of commits; times are microseconds since 1970.
+A change of the tables is a new file in `migrations/versions`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Column, Connection, Engine, ForeignKey, Index, Table
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
@@ -22,6 +28,104 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
 #: Seconds for which another process's lock is waited for.
 _LOCK_TIMEOUT = 60
+
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+    }
+)
+_Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+
+def _text(name: str, *more: object, nullable: bool = False, **options: object) -> Column[str]:
+    return Column(name, sa.Text, *more, nullable=nullable, **options)  # type: ignore[arg-type]
+
+
+def _texts(*names: str) -> list[Column[str]]:
+    return [_text(name) for name in names]
+
+
+def _one_of(name: str, *allowed: str) -> Column[str]:
+    """A text that is one of few."""
+    values = ", ".join(f"'{each}'" for each in allowed)
+    return _text(name, sa.CheckConstraint(f"{name} IN ({values})", name=name))
+
+
+def _number(name: str, *, key: bool = False, nullable: bool = False) -> Column[int]:
+    return Column(name, _Number, primary_key=key, autoincrement=False, nullable=nullable)
+
+
+def _numbers(*names: str) -> list[Column[int]]:
+    return [_number(name) for name in names]
+
+
+_ONE = sa.CheckConstraint("one = 1", name="one")
+#: The one arena of a store, and how much there is of everything; every writer locks this row.
+arena = Table(
+    "arena",
+    metadata,
+    Column("one", sa.Integer, _ONE, primary_key=True, autoincrement=False),
+    _text("name"),
+    _text("dimension", nullable=True),
+    _text("seed"),
+    *_numbers("created_at", "tickets", "votes", "removals", "last_cast"),
+)
+
+#: What was in force since when: a row where policy, texts or models changed.
+openings = Table(
+    "openings",
+    metadata,
+    _number("number", key=True),
+    _number("opened_at"),
+    *_texts("version", "policy", "texts", "models"),
+)
+
+voters = Table("voters", metadata, _text("voter", primary_key=True), _number("first_seen"))
+
+tickets = Table(
+    "tickets",
+    metadata,
+    _number("number", key=True),
+    _text("ticket", unique=True),
+    _text("copy_of", ForeignKey("tickets.ticket"), nullable=True),
+    _text("session"),
+    _text("voter", ForeignKey("voters.voter"), nullable=True),
+    *_texts("model_a", "model_b", "prompt"),
+    _text("dimension", nullable=True),
+    *_texts("lane", "reason", "digest"),
+    _number("issued_at"),
+    _number("expires_at", nullable=True),
+    Index("ix_tickets_voter", "voter", "issued_at"),
+)
+
+votes = Table(
+    "votes",
+    metadata,
+    _number("number", key=True),
+    _text("ticket", ForeignKey("tickets.ticket"), unique=True),
+    _text("voter", ForeignKey("voters.voter")),
+    _text("session"),
+    _one_of("choice", "A", "B", "TIE", "BOTH_BAD", "SKIP"),
+    _number("cast_at"),
+    Column("seconds", sa.Float, nullable=True),
+    _one_of("source", "page", "ballot", "lab"),
+    Index("ix_votes_voter", "voter"),
+)
+
+removals = Table(
+    "removals",
+    metadata,
+    _number("number", key=True),
+    _one_of("kind", "voter", "session", "vote"),
+    _text("target"),
+    Column("undone", sa.Boolean, nullable=False, server_default=sa.false()),
+    *_texts("why", "by"),
+    _number("at"),
+)
 
 
 def database_url(where: str | Path) -> URL:
@@ -44,7 +148,7 @@ def opened(url: URL, *, create: bool = True) -> Engine:
     if url.drivername == "sqlite":
         _check_file(Path(str(url.database)), create=create)
     try:
-        engine = create_engine(url, pool_pre_ping=url.drivername != "sqlite")
+        engine = sa.create_engine(url, pool_pre_ping=url.drivername != "sqlite")
     except (ImportError, NoSuchModuleError):
         raise DataError(
             "votes in PostgreSQL need the extra postgres: pip install 'arena-kit[postgres]'"
@@ -93,10 +197,10 @@ def _check_file(path: Path, *, create: bool) -> None:
 def _make_durable(engine: Engine) -> None:
     """A commit returns only when it would outlive a loss of power."""
     if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _durable_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
+        sa.event.listen(engine, "connect", _durable_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
     else:
-        event.listen(engine, "connect", _durable_postgres)
+        sa.event.listen(engine, "connect", _durable_postgres)
 
 
 def _durable_sqlite(connection: sqlite3.Connection, _record: object) -> None:
@@ -132,7 +236,7 @@ def _migrating(engine: Engine) -> Iterator[Connection]:
     """
     if engine.dialect.name == "postgresql":
         with writing(engine) as connection:
-            connection.execute(text("SELECT pg_advisory_xact_lock(7236014290)"))
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7236014290)"))
             yield connection
         return
     with engine.connect().execution_options(arena_kit_writes=True) as connection:
@@ -154,7 +258,7 @@ def _migrate(connection: Connection, *, create: bool) -> None:
         return
     if revision is None and not create:
         raise DataError(f"{where}: holds no votes of arena_kit")
-    if revision is None and (others := inspect(connection).get_table_names()):
+    if revision is None and (others := sa.inspect(connection).get_table_names()):
         raise DataError(
             f"{where}: holds other tables ({', '.join(sorted(others)[:3])}), and a "
             "vote store needs a file or database of its own"

@@ -9,42 +9,78 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from math import isfinite
+from dataclasses import asdict, dataclass, replace
+from math import ceil, isfinite
+from operator import itemgetter
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
+import numpy as np
+
+from arena_kit.judging.verdicts.records import garbage_collection_disabled
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.matchup import MatchmakingError
+from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.policy.constants import Policy
 from arena_kit.runs.settings.files import DEFAULT_POLICY, DEFAULT_TOURNAMENT, read_policy
 from arena_kit.voting.board import LiveBoard
-from arena_kit.voting.limits import SECOND, Limits
+from arena_kit.voting.export import battle_log
 from arena_kit.voting.records import (
+    AlreadyVotedError,
+    BadInputError,
     BallotVote,
+    ChangedContentError,
     Choice,
+    ExpiredTicketError,
+    ForeignTicketError,
+    NothingLeftError,
     Receipt,
     Shown,
     StoredVote,
     Ticket,
+    TooFastError,
+    UnknownTicketError,
     VoteSource,
     read_choice,
 )
-from arena_kit.voting.refusals import (
-    AlreadyVotedError,
-    BadInputError,
-    ChangedContentError,
-    ExpiredTicketError,
-    ForeignTicketError,
-    NothingLeftError,
-    UnknownTicketError,
-)
-from arena_kit.voting.replayed import Replayed, is_over
 from arena_kit.voting.store import Transaction, VoteStore, now
 from arena_kit.voting.texts import ArenaTexts
 
+History = list[tuple[Ticket, StoredVote | None]]
+
+SECOND = 1_000_000  # in the unit of the store's times
 _REPEATS = "arena-kit (policy 11)"  # who removes what came again too soon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a voter may ask for: matchups in a minute and in a day, and for how many seconds a
+    matchup waits for its vote.
+    """
+
+    per_minute: int = 30
+    per_day: int = 2000
+    lasts: float = 3600.0
+
+    def __post_init__(self) -> None:
+        for name in ("per_minute", "per_day", "lasts"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, not {getattr(self, name)!r}")
+
+    def check(self, turn: Transaction, voter: str, moment: int) -> None:
+        """Refuse a voter who has had enough matchups for now."""
+        for seconds, most, span in (
+            (60, self.per_minute, "a minute"),
+            (86_400, self.per_day, "a day"),
+        ):
+            n, first = turn.issued_to(voter, moment - seconds * SECOND)
+            if n >= most:
+                wait = seconds - (moment - first) / SECOND
+                raise TooFastError(
+                    f"a voter is shown at most {most} matchups in {span}; "
+                    f"the next one in {ceil(wait)} s",
+                    retry_after=wait,
+                )
 
 
 class LiveArena:
@@ -66,17 +102,16 @@ class LiveArena:
         limits: Limits | None = None,
         seed: int | None = None,
     ) -> None:
-        self.store = store
-        self.texts = texts
-        self.policy = policy
+        self.store, self.texts, self.policy = store, texts, policy
         self.limits = limits or Limits()
         self._lock = RLock()
+        seed = secrets.randbits(64) if seed is None else seed
+        from arena_kit import __version__
+
         with store.writing() as transaction:
-            begun = transaction.begin(
-                texts.name, dimension, secrets.randbits(64) if seed is None else seed
-            )
+            begun = transaction.begin(texts.name, dimension, seed)
             self.dimension = begun.dimension
-            transaction.note_opening(_version(), asdict(policy), texts.digest, texts.models)
+            transaction.note_opening(__version__, asdict(policy), texts.digest, texts.models)
             self._replayed = Replayed(texts, policy, begun.seed)
             self._replayed.catch_up(transaction, now())
 
@@ -110,6 +145,12 @@ class LiveArena:
     def arena(self) -> Arena:
         """Scheduler and ratings after the last turn."""
         return self._replayed.arena
+
+    @property
+    def vote_count(self) -> int:
+        """How many votes are in the store, skips and removed ones among them."""
+        arena = self.store.arena()
+        return 0 if arena is None else arena.votes
 
     def close(self) -> None:
         """Let go of the store."""
@@ -266,9 +307,8 @@ class LiveArena:
             ticket = turn.add_ticket(ticket)
         counts = choice.outcome is not None
         again = counts and voter != drawn_for and self._replayed.was_shown(voter, ticket)
-        return self._add(
-            turn, ticket, voter, session, choice, answer.seconds, "ballot", again=again
-        )
+        seconds = answer.seconds
+        return self._add(turn, ticket, voter, session, choice, seconds, "ballot", again=again)
 
     @staticmethod
     def _known(turn: Transaction, ticket: str) -> Ticket:
@@ -328,12 +368,6 @@ class LiveArena:
             )
 
 
-def _version() -> str:
-    from arena_kit import __version__
-
-    return __version__
-
-
 def _id(value: str, what: str) -> str:
     """A name that may stand in files and pages, else a refusal."""
     if isinstance(value, str) and 0 < len(value) <= 128 and value.isprintable():
@@ -370,3 +404,176 @@ def _receipt(vote: StoredVote, count: int, *, repeated: bool = False) -> Receipt
         cast_at=vote.cast_at,
         repeated=repeated,
     )
+
+
+class Replayed:
+    """Scheduler and ratings as the store has them, and the tickets that wait for their vote.
+
+    `counted` are the votes that count, in their order; `skips` and `removed` say how many do not.
+    Whatever is done here before the store has committed it is undone with `doubt`.
+    """
+
+    def __init__(self, texts: ArenaTexts, policy: Policy, seed: int) -> None:
+        self._texts, self._policy, self._seed = texts, policy, seed
+        self._seen: tuple[int, int, int] | None = None
+        self._ahead = False
+        self.arena: Arena
+
+    def catch_up(self, transaction: Transaction, moment: int) -> None:
+        """Take in what others wrote, and give up on what has waited too long at this time."""
+        counts = _counts(transaction)
+        if self._seen is None or counts[2] != self._seen[2]:
+            self._build(transaction, moment)
+        elif counts != self._seen:
+            self._ahead = True
+            for ticket, _ in transaction.history(self._seen[0]):
+                self._await(ticket)
+            for vote in transaction.votes(self._seen[1]):
+                if not self.take_in(vote):
+                    self._build(transaction, moment)
+                    break
+            self._seen = counts
+        for ticket in [each for each in self._open.values() if is_over(each, moment)]:
+            self._settle(ticket)
+            self.arena.scheduler.cancel(ticket.ticket)
+
+    def committed(self, transaction: Transaction) -> None:
+        """All that was done here is in the store now."""
+        self._seen, self._ahead = _counts(transaction), False
+
+    def doubt(self) -> None:
+        """The store may not have what was done here: begin anew at the next turn, if it matters."""
+        if self._ahead:
+            self._seen = None
+
+    def current(self, session: str) -> Ticket | None:
+        """The ticket that a session has not voted on yet."""
+        return self._current.get(session)
+
+    def draw(self, number: int, voter: str) -> Matchup:
+        """A matchup for a voter; what is drawn depends on seed and number of the ticket."""
+        self.arena.scheduler.rng = np.random.default_rng([self._seed, number])
+        matchup = self.arena.next_matchup(voter)
+        self._ahead = True
+        return matchup
+
+    def keep_open(self, ticket: Ticket) -> None:
+        """A ticket of a matchup that was drawn waits for its vote from now on."""
+        self._open[ticket.ticket] = ticket
+        if ticket.voter is not None:
+            self._current[ticket.session] = ticket
+
+    def was_shown(self, voter: str, ticket: Ticket) -> bool:
+        """Whether a voter saw the pair on the prompt of a ticket within the policy's gap (11)."""
+        return self.arena.scheduler.was_shown(voter, ticket.model_a, ticket.model_b, ticket.prompt)
+
+    def take_in(self, vote: StoredVote) -> bool:
+        """Count a vote; False where its models or prompt are unknown here, so that only a new
+        beginning tells where it leads.
+        """
+        self._ahead = True
+        ticket, outcome = vote.ticket, vote.choice.outcome
+        counts, is_open = outcome is not None and not vote.removed, ticket.ticket in self._open
+        self._file(vote)
+        scheduler = self.arena.scheduler
+        if counts and not is_open:
+            try:
+                scheduler.restore(_matchup(ticket), self.arena.ratings)
+            except MatchmakingError:
+                return False
+        if is_open:
+            self._settle(ticket)
+        if counts and outcome is not None:
+            self.arena.vote(ticket.ticket, outcome)
+        elif is_open:
+            scheduler.cancel(ticket.ticket)
+        if vote.source == "ballot":
+            scheduler.note_shown(vote.voter, ticket.model_a, ticket.model_b, ticket.prompt)
+        return True
+
+    @garbage_collection_disabled()
+    def _build(self, transaction: Transaction, moment: int) -> None:
+        """Replay the store: votes in their order, then what waits for its vote."""
+        history = transaction.history()
+        votes = [vote for _, vote in history if vote is not None]
+        self.counted: list[StoredVote] = []
+        self.skips = self.removed = 0
+        self._open: dict[str, Ticket] = {}
+        self._current: dict[str, Ticket] = {}
+        for vote in sorted(votes, key=itemgetter(0)):
+            self._file(vote)
+        past = replace(battle_log(self.counted), session=None)  # `remember` says more
+        self.arena = Arena(
+            self._policy,
+            self._texts.models,
+            tuple(self._texts.prompts),
+            rng=np.random.default_rng(self._seed),
+            available=self._texts.available(),
+            battles=past if self.counted else None,
+        )
+        self.arena.scheduler.remember(_shown(history))
+        for ticket, answer in history:
+            if answer is None and not is_over(ticket, moment):
+                self._await(ticket)
+        self._seen, self._ahead = _counts(transaction), False
+
+    def _file(self, vote: StoredVote) -> None:
+        """Put a vote with those that count, or count why it does not."""
+        if vote.removed:
+            self.removed += 1
+        elif vote.choice.outcome is None:
+            self.skips += 1
+        else:
+            self.counted.append(vote)
+
+    def _await(self, ticket: Ticket) -> None:
+        """Let a ticket of the store wait for its vote, if what it shows is still there."""
+        texts = self._texts.digest_now(ticket.prompt, ticket.model_a, ticket.model_b)
+        if texts == ticket.digest:
+            self.arena.scheduler.restore(_matchup(ticket), self.arena.ratings)
+            self.keep_open(ticket)
+
+    def _settle(self, ticket: Ticket) -> None:
+        del self._open[ticket.ticket]
+        if self._current.get(ticket.session, ticket).ticket == ticket.ticket:
+            self._current.pop(ticket.session, None)
+
+
+def is_over(ticket: Ticket, moment: int) -> bool:
+    """Whether the time to vote on a ticket is over."""
+    return ticket.expires_at is not None and ticket.expires_at <= moment
+
+
+def _shown(history: History) -> Iterator[tuple[str, str, str, str]]:
+    """Who saw which pair on which prompt, oldest first; who saw that of a ballot is known when
+    the vote comes.
+    """
+    seen = [
+        (ticket.issued_at, ticket.voter or ticket.session, ticket)
+        for ticket, _ in history
+        if ticket.copy_of is None
+    ]
+    seen += [
+        (vote.cast_at, vote.voter, ticket)
+        for ticket, vote in history
+        if vote is not None and vote.source == "ballot"
+    ]
+    for _, voter, ticket in sorted(seen, key=itemgetter(0)):
+        yield voter, ticket.model_a, ticket.model_b, ticket.prompt
+
+
+def _matchup(ticket: Ticket) -> Matchup:
+    return Matchup(
+        matchup_id=ticket.ticket,
+        model_a=ticket.model_a,
+        model_b=ticket.model_b,
+        prompt=ticket.prompt,
+        lane=Lane(ticket.lane),
+        reason=ticket.reason,
+        session=None if ticket.copy_of else ticket.voter or ticket.session,
+    )
+
+
+def _counts(transaction: Transaction) -> tuple[int, int, int]:
+    arena = transaction.arena
+    return (0, 0, 0) if arena is None else (arena.tickets, arena.votes, arena.removals)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import StringConstraints
 
 from arena_kit.site.texts import plain, safe_html
+from arena_kit.voting.records import Shown
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -23,8 +24,7 @@ QUESTION = "Which response is better?"
 Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice:
+class _Choice(NamedTuple):
     """One thing that a voter may say; without a `value` it is no vote."""
 
     value: str
@@ -35,18 +35,15 @@ class _Choice:
 
 
 _CHOICES = (
-    _Choice(value="A", label="A is better", help="the response on the left, or the upper one",
-            keys=("1", "←", "A"), shortcut="1 ArrowLeft A"),
-    _Choice(value="B", label="B is better", help="the response on the right, or the lower one",
-            keys=("2", "→", "B"), shortcut="2 ArrowRight B"),
-    _Choice(value="TIE", label="Tie", help="both are equally good", keys=("T",), shortcut="T"),
-    _Choice(value="BOTH_BAD", label="Both bad", help="neither is any use",
-            keys=("X",), shortcut="X"),
-    _Choice(value="SKIP", label="Skip", help="you cannot tell; it does not count",
-            keys=("S",), shortcut="S"),
+    _Choice("A", "A is better", "the response on the left, or the upper one",
+            ("1", "←", "A"), "1 ArrowLeft A"),
+    _Choice("B", "B is better", "the response on the right, or the lower one",
+            ("2", "→", "B"), "2 ArrowRight B"),
+    _Choice("TIE", "Tie", "both are equally good", ("T",), "T"),
+    _Choice("BOTH_BAD", "Both bad", "neither is any use", ("X",), "X"),
+    _Choice("SKIP", "Skip", "you cannot tell; it does not count", ("S",), "S"),
 )  # fmt: skip
-_BACK = _Choice(value="", label="Back", help="to the pair before, to vote otherwise",
-                keys=("Z",), shortcut="Z")  # fmt: skip
+_BACK = _Choice("", "Back", "to the pair before, to vote otherwise", ("Z",), "Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +54,10 @@ class Page:
     policy: str
 
 
-def shown_pair(ticket: str, digest: str, prompt: str, left: str, right: str) -> dict[str, str]:
+def shown_pair(shown: Shown) -> dict[str, str]:
     """What a voter's browser is sent of a pair; Markdown becomes safe HTML here."""
-    return {
-        "ticket": ticket,
-        "digest": digest,
-        "prompt": _rendered(prompt),
-        "left": _rendered(left),
-        "right": _rendered(right),
-    }
+    texts = {name: _rendered(getattr(shown, name)) for name in ("prompt", "left", "right")}
+    return {"ticket": shown.ticket, "digest": shown.digest, **texts}
 
 
 @lru_cache(maxsize=4096)
@@ -102,15 +94,10 @@ def _page(name: str, question: str, data: object, *, connects: bool = False, **v
     from markupsafe import Markup
 
     script, style = _asset(f"{name}.js"), _site_style() + _asset("vote.css")
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src '{_source(script)}'",
-            f"style-src '{_source(style)}'",
-            *(["connect-src 'self'"] if connects else []),
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
+    connect = "connect-src 'self'; " if connects else ""
+    policy = (
+        f"default-src 'none'; script-src '{_source(script)}'; style-src '{_source(style)}'; "
+        f"{connect}base-uri 'none'; form-action 'none'"
     )
     html = _templates().get_template(f"{name}.html.j2").render(
         policy=Markup(policy),  # noqa: S704 (made above)

@@ -1,14 +1,16 @@
-"""What is kept of a vote, and what a voter is told; times are microseconds since 1970 (UTC)."""
+"""What is kept of a vote, what a voter is told, and why one is refused.
+
+Times are microseconds since 1970 (UTC).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from arena_kit.battles.battle import Outcome
-from arena_kit.voting.refusals import BadInputError
 
 #: Where a vote was cast: the live page, a ballot file, or a notebook.
 VoteSource = Literal["page", "ballot", "lab"]
@@ -116,6 +118,13 @@ class Removal(NamedTuple):
     by: str
     at: int
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """As a table shows it: when, what, whose, the change, by whom and why."""
+        when = f"{moment(self.at):%Y-%m-%d %H:%M}"
+        change = "restored" if self.undone else "removed"
+        return when, self.kind, self.target, change, self.by, self.why
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
@@ -158,3 +167,65 @@ class BallotVote:
     choice: Choice
     digest: str
     seconds: float | None = None
+
+
+class RefusalError(ValueError):
+    """What a voter asked for and does not get: `code` names the reason for programs, `status` is
+    that of HTTP, and after `retry_after` seconds (if not 0) one may ask again.
+    """
+
+    code: ClassVar[str]
+    status: ClassVar[int]
+    retry_after = 0.0
+
+
+class BadInputError(RefusalError):
+    """A session, voter, choice or time that cannot be one."""
+
+    code, status = "bad_input", 422
+
+
+class UnknownTicketError(RefusalError):
+    """A ticket that was never handed out."""
+
+    code, status = "unknown_ticket", 404
+
+
+class ForeignTicketError(RefusalError):
+    """A ticket that was handed out to another session."""
+
+    code, status = "foreign_ticket", 403
+
+
+class ExpiredTicketError(RefusalError):
+    """A ticket whose time is over, its matchup given to others."""
+
+    code, status = "expired_ticket", 410
+
+
+class ChangedContentError(RefusalError):
+    """A vote on other texts than those that the ticket stands for."""
+
+    code, status = "changed_content", 409
+
+
+class AlreadyVotedError(RefusalError):
+    """A second vote on a ticket, other than the first."""
+
+    code, status = "already_voted", 409
+
+
+class TooFastError(RefusalError):
+    """More matchups than a voter may ask for in so short a time."""
+
+    code, status = "too_fast", 429
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class NothingLeftError(RefusalError):
+    """No matchup that this voter may be shown now."""
+
+    code, status = "nothing_left", 404

@@ -5,14 +5,12 @@ Nothing is removed here: that takes `VoteStore.remove`, or `arena-kit votes remo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, write_json, write_text
@@ -21,13 +19,14 @@ from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.reporting import vote_review
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.board import board_of
 from arena_kit.reporting.vote_review import Boards
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, voted
 from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, Recorded, find_root
 from arena_kit.runs.settings.files import validated
-from arena_kit.runs.settings.parameters import ReviewParams, parameters_in
-from arena_kit.runs.tournament import answers
+from arena_kit.runs.settings.parameters import ReviewParams
+from arena_kit.validity.shifts import Floats
 from arena_kit.validity.voters import VoterTests, voter_tests
 
 if TYPE_CHECKING:
@@ -38,11 +37,9 @@ if TYPE_CHECKING:
 MODE = "vote_review"
 _SQLITE = b"SQLite format 3\0"
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reviewed:
+class ReviewedVotes:
     """Votes to be reviewed: battles with their voters, how long each was looked at and how many
     words were shown (None where nobody kept that), and the lines of the log of removals.
     """
@@ -56,54 +53,39 @@ class Reviewed:
     log: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
-    def of_store(cls, store: VoteStore, texts: ArenaTexts | None = None) -> Reviewed:
+    def of_store(cls, store: VoteStore, texts: ArenaTexts | None = None) -> ReviewedVotes:
         """The votes of a store that count; `texts` tell how much there was to read."""
         from arena_kit.voting.export import battle_log
-        from arena_kit.voting.records import moment
 
         votes = store.votes()
         kept = [vote for vote in votes if not vote.removed and vote.choice.outcome is not None]
         if not kept:
             raise DataError(f"{store.address}: holds no vote that counts yet")
-        seconds = [np.nan if vote.seconds is None else vote.seconds for vote in kept]
         return cls(
             battles=battle_log(kept),
             where=store.address,
             stored=True,
-            seconds=np.array(seconds, float),
+            seconds=np.array([vote.seconds for vote in kept], float),
             words=None if texts is None else _words(texts, [vote.ticket for vote in kept]),
             removed=sum(vote.removed for vote in votes),
-            log=tuple(
-                (
-                    f"{moment(line.at):%Y-%m-%d %H:%M}",
-                    line.kind,
-                    line.target,
-                    "restored" if line.undone else "removed",
-                    line.by,
-                    line.why,
-                )
-                for line in store.removals()
-            ),
+            log=tuple(line.cells for line in store.removals()),
         )
 
-    def tests(self, level: float) -> VoterTests:
+    def test_voters(self, level: float) -> VoterTests:
         """Every voter against the others."""
         return voter_tests(self.battles, level=level, seconds=self.seconds, words=self.words)
 
-    def boards(self, voters: tuple[str, ...]) -> Boards:
+    def boards(self, left_out: Sequence[str]) -> Boards:
         """The board of all votes and the one without these voters."""
-        method = BradleyTerry()
-        names = () if self.battles.voter is None else self.battles.voter.values()
-        mine = np.isin(np.asarray(names, object), list(voters))
+        method, battles = BradleyTerry(), self.battles
+        names = () if battles.voter is None else battles.voter.values()
+        mine = np.isin(np.asarray(names, object), list(left_out))
         try:
-            after = method(self.battles.select(~mine))
+            after = method(battles.select(~mine))
         except RatingError:
             after = None
         return Boards(
-            left_out=voters,
-            votes=int(mine.sum()),
-            before=method(self.battles),
-            after=after,
+            left_out=tuple(left_out), votes=int(mine.sum()), before=method(battles), after=after
         )
 
 
@@ -120,94 +102,87 @@ def _words(texts: ArenaTexts, tickets: list[Ticket]) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewStudy(Recorded):
-    """A review of voters; open one with `ReviewStudy.open`, then ask for its `tests` and `boards`,
-    and `save()` the artifacts.
-    """
+    """A review of voters in steps: `open` reads the votes, `test_voters`, `boards`, `publish`."""
 
     root: Path
     params: ReviewParams
-    votes: Reviewed = field(repr=False)
+    votes: ReviewedVotes = field(repr=False)
 
     @classmethod
-    def open(cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any) -> ReviewStudy:
-        """Validate parameters, read the votes, then claim a record.
-
-        A notebook passes its `globals()`, of which the parameters are taken.
-        """
+    def open(cls, **parameters: Any) -> ReviewStudy:
+        """Validate parameters, read the votes, then claim a record."""
         root = find_root()
-        given = parameters_in(ReviewParams, namespace) | parameters
-        params = validated(ReviewParams, given, f"parameters of {MODE}")
+        params = validated(ReviewParams, parameters, f"parameters of {MODE}")
         votes = read_votes(params, root)
         kept = params.model_dump(mode="json")
         if "://" in params.battles:  # an address may hold a password
             kept["battles"] = votes.where
         study = cls(root=root, params=params, votes=votes, record=Record.begin(MODE, kept, root))
-        study._describe()
+        study._describe_votes()
         return study
 
-    @cached_property
-    def tests(self) -> VoterTests:
-        """Every voter against the others."""
+    def test_voters(self) -> VoterTests:
+        """Every voter against the others, at the level of the parameters."""
         with self.record.failing():
-            return self.votes.tests(self.params.level)
+            return self.votes.test_voters(self.params.level)
 
-    @cached_property
-    def boards(self) -> Boards:
+    def boards(self, tests: VoterTests) -> Boards:
         """The board with all votes, and without the voters of the parameters, by default those who
         stand out.
         """
         with self.record.failing():
-            known = {test.voter for test in self.tests.tests}
+            known = {test.voter for test in tests.tests}
             for name in self.params.leave_out:
                 if name not in known:
                     raise DataError(f"leave_out: no voter {name!r} was tested")
-            out = self.params.leave_out or [test.voter for test in self.tests.standing_out]
-            return self.votes.boards(tuple(out))
+            return self.votes.boards(
+                self.params.leave_out or [test.voter for test in tests.standing_out]
+            )
 
-    @property
-    def arena(self) -> str:
-        """The arena's name with what must be said of it."""
-        note = arena_note(self.votes.battles, self.params.note)
-        return arena_name(self.votes.where, self.params.arena, note)
-
-    def answer(self) -> RunAnswer:
-        """Who stands out, why, and how the board would change without them; kept in answer.json."""
-        return RunAnswer(
-            question=QUESTIONS[MODE],
-            sentences=vote_review.answer(self.tests, self.boards),
-            caveats=vote_review.caveats(self.tests),
-            facts=self.facts() | answers.of_run(self.record),
-        )
-
-    def facts(self) -> dict[str, str]:
-        """What the review is about, in words."""
-        battles, tests = self.votes.battles, self.tests
-        gone = f"; {self.votes.removed:,} removed before" if self.votes.removed else ""
-        return {
-            "arena": self.arena,
-            "votes": f"{len(battles):,} in {self.votes.where}{gone}",
+    def answer(self, tests: VoterTests, boards: Boards) -> RunAnswer:
+        """Who stands out, why, and how the board would change without them."""
+        battles, removed = self.votes.battles, self.votes.removed
+        before = f"; {removed:,} removed before" if removed else ""
+        facts = {
+            "arena": self._arena,
+            "votes": f"{len(battles):,} in {self.votes.where}{before}",
             "models": f"{len(battles.models)}",
             "voters": f"{len(tests.tests):,} tested, {tests.too_few:,} with too few votes",
             "judge": "none: votes alone",
             "cost": "nothing",
         }
+        return RunAnswer(
+            question=QUESTIONS[MODE],
+            sentences=vote_review.answer(tests, boards),
+            caveats=vote_review.caveats(tests),
+            facts=facts | self.record.facts,
+        )
 
-    def save(self) -> Record:
-        """Write voters.json, the tables as CSV and the answer."""
+    def publish(self, tests: VoterTests, boards: Boards) -> Record:
+        """Write voters.json, the tables as CSV and the answer, and close the record."""
         with self.record.failing():
-            folder, tests = self.record.path, self.tests
-            said = vote_review.answer(tests, self.boards)
-            short = {"arena": self.arena, "answer": list(dict.fromkeys([said[0], said[-1]]))}
+            folder, answer = self.record.path, self.answer(tests, boards)
+            ends = [answer.sentences[0], answer.sentences[-1]]
+            short = {"arena": self._arena, "answer": list(dict.fromkeys(ends))}
             write_json(folder / "voters.json", short | vote_review.to_dict(tests))
             write_text(folder / "standing_out.csv", vote_review.standing_out(tests).csv)
-            write_text(folder / "boards.csv", vote_review.boards(self.boards).csv)
-            write_json(folder / ANSWER_FILE, self.answer().as_dict())
-            self.record.update(
-                voters={"tested": len(tests.tests), "standing_out": len(tests.standing_out)}
-            )
+            write_text(folder / "boards.csv", vote_review.boards(boards).csv)
+            write_json(folder / ANSWER_FILE, answer.as_dict())
+            after = {"without_voters": {"": boards.after}} if boards.after else {}
+            board = board_of({"": boards.before}, {"": self.votes.battles}, beside=after)
+            board.model_copy(update={"title": self._arena}).write(folder)
+            counts = {"tested": len(tests.tests), "standing_out": len(tests.standing_out)}
+            self.record.update(voters=counts)
         return self.record.close()
 
-    def _describe(self) -> None:
+    @property
+    def _arena(self) -> str:
+        """The arena's name with its note."""
+        note = arena_note(self.votes.battles, self.params.note)
+        return arena_name(self.votes.where, self.params.arena, note)
+
+    def _describe_votes(self) -> None:
+        """Keep in the record which votes these are."""
         params = self.params
         known: dict[str, Any] = {"n": len(self.votes.battles), "where": self.votes.where}
         if not self.votes.stored:
@@ -216,14 +191,14 @@ class ReviewStudy(Recorded):
             with self.record.failing():
                 keep_inputs(self.record, {f"battles{''.join(suffixes)}": file}, params.inputs)
             known["sha256"] = file_hash(file)
-        self.record.update(arena=self.arena, battles=known)
+        self.record.update(arena=self._arena, battles=known)
 
 
-def read_votes(params: ReviewParams, root: Path) -> Reviewed:
+def read_votes(params: ReviewParams, root: Path) -> ReviewedVotes:
     """The votes that the parameters name, of a vote store or any file of battles."""
     if not _is_store(params.battles, root):
         battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
-        return Reviewed(battles=battles, where=params.battles)
+        return ReviewedVotes(battles=battles, where=params.battles)
     try:
         from arena_kit.voting.store import VoteStore
         from arena_kit.voting.texts import ArenaTexts
@@ -236,7 +211,7 @@ def read_votes(params: ReviewParams, root: Path) -> Reviewed:
     texts = ArenaTexts.of_tournament(root / params.tournament, root) if params.tournament else None
     where = root / params.battles if is_file else params.battles
     with VoteStore.open(where, create=False) as store:
-        votes = Reviewed.of_store(store, texts)
+        votes = ReviewedVotes.of_store(store, texts)
     return replace(votes, where=params.battles) if is_file else votes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
@@ -17,29 +17,30 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.routing import Route
 
-from arena_kit.voting.board_view import board_view
-from arena_kit.voting.entrance import Access, Door, Guard, TurnedAwayError, answer, read_body
-from arena_kit.voting.page import QUESTION, Opaque, Page, board_page, live_page, shown_pair
-from arena_kit.voting.refusals import NothingLeftError, RefusalError, TooFastError
+from arena_kit.voting.access import (
+    Access,
+    RateLimit,
+    SecurityHeaders,
+    TurnedAwayError,
+    answer,
+    read_body,
+)
+from arena_kit.voting.board import board_view
+from arena_kit.voting.page import QUESTION, Opaque, board_page, live_page, shown_pair
+from arena_kit.voting.records import NothingLeftError, RefusalError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from arena_kit.voting.live import LiveArena
 
+MAX_BODY = 4096  # bytes; a vote has about 200
 _BOARD_EVERY = 2.0  # seconds
 _WORKERS = 3  # threads that take turns at the arena; see design/vote-store.md
-_STATUS = {
-    "bad_input": 422,
-    "unknown_ticket": 404,
-    "nothing_left": 404,
-    "foreign_ticket": 403,
-    "changed_content": 409,
-    "already_voted": 409,
-    "expired_ticket": 410,
-    "too_fast": 429,
-}
 _ALL_SEEN = "You have seen every pair that you may be shown for now."
 
 Given = TypeVar("Given")
@@ -75,32 +76,27 @@ def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASG
     _voting(app, live, access)
     _board(app, live, access)
     _errors(app)
-    return Guard(app, access.hosts)
+    limited = RequestBodyLimitMiddleware(app, max_body_size=MAX_BODY)
+    hosts = sorted(access.hosts)
+    return SecurityHeaders(TrustedHostMiddleware(limited, hosts, www_redirect=False))
 
 
 def _pages(app: FastAPI, question: str) -> None:
     for path, page in (("/", live_page(question)), ("/board", board_page(question))):
-        app.add_api_route(path, _sends(page), methods=["GET"])
-
-
-def _sends(page: Page) -> Callable[[], Awaitable[Response]]:
-    policy = f"{page.policy}; frame-ancestors 'none'"
-
-    async def send() -> Response:
-        return HTMLResponse(page.html, headers={"content-security-policy": policy})
-
-    return send
+        policy = {"content-security-policy": f"{page.policy}; frame-ancestors 'none'"}
+        response = HTMLResponse(page.html, headers=policy)
+        app.router.routes.append(Route(path, response, methods=["GET"]))
 
 
 def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
-    door, turns = Door(), _Turns()
+    limit, turns = RateLimit(), _Turns()
 
     @app.post("/api/enter", response_model=None)
     async def enter(request: Request) -> Response:
         """Let a voter in: who has no session yet gets one as a cookie."""
         entry = await read_body(request, Entry)
         if not access.is_admitted(request, "voter"):
-            door.check(request)
+            limit.check(request)
         return access.enter(request, "voter", entry.token)
 
     @app.post("/api/matchup", response_model=None)
@@ -109,33 +105,26 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
         await read_body(request, Nothing)
         session = access.name_of(request, "voter")
         shown = await turns.take(live.issue, session=session, voter=session)
-        pair = shown_pair(shown.ticket, shown.digest, shown.prompt, shown.left, shown.right)
-        return pair | {"votes": shown.count}
+        return shown_pair(shown) | {"votes": shown.count}
 
     @app.post("/api/vote", response_model=None)
     async def vote(request: Request) -> dict[str, Any]:
         """Store a vote, then say who wrote the two responses."""
         ballot = await read_body(request, Vote)
         session = access.name_of(request, "voter")
-        receipt = await turns.take(
-            live.cast,
-            ballot.ticket,
-            session=session,
-            choice=ballot.choice,
-            digest=ballot.digest,
-            seconds=ballot.seconds,
-        )
+        given = ballot.model_dump(exclude={"ticket"})
+        receipt = await turns.take(live.cast, ballot.ticket, session=session, **given)
         return {"model_a": receipt.left, "model_b": receipt.right, "votes": receipt.count}
 
 
 def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
-    door, seen = Door(), _Board(live)
+    limit, latest = RateLimit(), _LatestBoard(live)
 
     @app.post("/api/board/enter", response_model=None)
     async def enter(request: Request) -> Response:
         """Let the researcher in."""
         entry = await read_body(request, Entry)
-        door.check(request)
+        limit.check(request)
         return access.enter(request, "board", entry.token)
 
     @app.post("/api/board", response_model=None)
@@ -143,7 +132,7 @@ def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
         """The board as the votes stand now."""
         await read_body(request, Nothing)
         access.name_of(request, "board")
-        return await run_in_threadpool(seen.view)
+        return await run_in_threadpool(latest.view)
 
 
 class _Turns:
@@ -160,7 +149,7 @@ class _Turns:
         return await loop.run_in_executor(self._workers, partial(call, *args, **named))
 
 
-class _Board:
+class _LatestBoard:
     """The board as it is shown; making it anew takes at most a tenth of the time."""
 
     def __init__(self, live: LiveArena) -> None:
@@ -180,23 +169,17 @@ class _Board:
             return self._view
 
 
-# What goes out
-
-
 def _errors(app: FastAPI) -> None:
     @app.exception_handler(TurnedAwayError)
-    async def turned_away(_: Request, error: TurnedAwayError) -> Response:
-        return answer(error.status, error.code, str(error), error.retry_after)
-
     @app.exception_handler(RefusalError)
-    async def refused(_: Request, error: RefusalError) -> Response:
-        wait = error.retry_after if isinstance(error, TooFastError) else 0
-        told = _ALL_SEEN if isinstance(error, NothingLeftError) else str(error)
-        return answer(_STATUS.get(error.code, 400), error.code, told, wait)
+    async def refused(_: Request, error: TurnedAwayError | RefusalError) -> Response:
+        message = _ALL_SEEN if isinstance(error, NothingLeftError) else str(error)
+        return answer(error.status, error.code, message, error.retry_after)
 
     @app.exception_handler(HTTPException)
-    async def missing(_: Request, error: HTTPException) -> Response:
-        return answer(error.status_code, "no_such_page", f"{error.detail}.")
+    async def refused_by_starlette(_: Request, error: HTTPException) -> Response:
+        code = {413: "too_large"}.get(error.status_code, "no_such_page")
+        return answer(error.status_code, code, f"{error.detail}.")
 
     @app.exception_handler(SQLAlchemyError)
     async def no_store(_: Request, error: SQLAlchemyError) -> Response:

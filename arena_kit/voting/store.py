@@ -10,13 +10,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from sqlalchemy import Connection, Engine, bindparam, func, insert, select, update
 
 from arena_kit.files import DataError
-from arena_kit.voting import schema
+from arena_kit.voting import database as db
 from arena_kit.voting.database import database_url, opened, shown, writing
 from arena_kit.voting.records import (
     Choice,
@@ -41,25 +40,22 @@ class ArenaRow(NamedTuple):
     last_cast: int
 
 
-_TICKET = tuple(schema.tickets.c[name] for name in Ticket._fields)
-_VOTE = tuple(
-    schema.votes.c[name]
-    for name in ("number", "voter", "session", "choice", "cast_at", "seconds", "source")
-)
-_ARENA = select(*(schema.arena.c[name] for name in ArenaRow._fields))
+_TICKET = tuple(db.tickets.c[name] for name in Ticket._fields)
+_VOTE = tuple(db.votes.c[name] for name in StoredVote._fields if name not in ("ticket", "removed"))
+_ARENA = select(*(db.arena.c[name] for name in ArenaRow._fields))
 _LOCKED_ARENA = _ARENA.with_for_update()
-_ONE_TICKET = select(*_TICKET).where(schema.tickets.c.ticket == bindparam("ticket"))
+_ONE_TICKET = select(*_TICKET).where(db.tickets.c.ticket == bindparam("ticket"))
 _ONE_VOTE = (
     select(*_VOTE, *_TICKET)
-    .select_from(schema.votes.join(schema.tickets))
-    .where(schema.votes.c.ticket == bindparam("ticket"))
+    .select_from(db.votes.join(db.tickets))
+    .where(db.votes.c.ticket == bindparam("ticket"))
 )
-_ONE_VOTER = select(schema.voters.c.voter).where(schema.voters.c.voter == bindparam("voter"))
+_ONE_VOTER = select(db.voters.c.voter).where(db.voters.c.voter == bindparam("voter"))
 _VOTES_BY = select(func.count()).where(
-    schema.votes.c.voter == bindparam("voter"), schema.votes.c.choice != Choice.SKIP.value
+    db.votes.c.voter == bindparam("voter"), db.votes.c.choice != Choice.SKIP.value
 )
-_ISSUED_TO = select(func.count(), func.min(schema.tickets.c.issued_at)).where(
-    schema.tickets.c.voter == bindparam("voter"), schema.tickets.c.issued_at > bindparam("since")
+_ISSUED_TO = select(func.count(), func.min(db.tickets.c.issued_at)).where(
+    db.tickets.c.voter == bindparam("voter"), db.tickets.c.issued_at > bindparam("since")
 )
 _CHOICES = {str(choice): choice for choice in Choice}
 #: Every kind of removal, and who or what it is about.
@@ -95,12 +91,7 @@ class VoteStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -144,11 +135,6 @@ class VoteStore:
         with self._reading() as transaction:
             return transaction.removals()
 
-    def openings(self) -> list[dict[str, Any]]:
-        """What was in force since when: policy, digest of the texts, and models."""
-        with self._reading() as transaction:
-            return transaction.openings()
-
     def remove(self, kind: RemovalKind, targets: Iterable[str], *, why: str, by: str) -> int:
         """Leave votes out of all battles: those of voters, of sessions, or single ones by their
         ticket. Nothing is deleted; the log keeps who did it and why. Says how many were not
@@ -181,7 +167,7 @@ class Transaction:
         if self.arena is None:
             self.arena = ArenaRow(name, dimension, seed, 0, 0, 0, 0)
             values = self.arena._asdict() | {"one": 1, "seed": str(seed), "created_at": now()}
-            self._connection.execute(insert(schema.arena).values(values))
+            self._connection.execute(insert(db.arena).values(values))
         known = (self.arena.name, self.arena.dimension)
         if name != known[0] or dimension not in (None, known[1]):
             raise DataError(
@@ -198,7 +184,7 @@ class Transaction:
             "texts": texts,
             "models": json.dumps(list(models), ensure_ascii=False),
         }
-        table = schema.openings
+        table = db.openings
         last = select(table).order_by(table.c.number.desc()).limit(1)
         row = self._connection.execute(last).one_or_none()
         if row is not None and all(getattr(row, key) == value for key, value in values.items()):
@@ -217,7 +203,7 @@ class Transaction:
         if ticket.voter is not None:
             self._meet(ticket.voter, ticket.issued_at)
         ticket = ticket._replace(number=self._count("tickets"))
-        self._connection.execute(insert(schema.tickets), ticket._asdict())
+        self._connection.execute(insert(db.tickets), ticket._asdict())
         return ticket
 
     def add_vote(
@@ -235,43 +221,28 @@ class Transaction:
         cast_at = max(now(), arena.last_cast + 1)
         self._meet(voter, cast_at)
         number = self._count("votes", last_cast=cast_at)
-        row = {
-            "number": number,
-            "ticket": ticket.ticket,
-            "voter": voter,
-            "session": session,
-            "choice": str(choice),
-            "cast_at": cast_at,
-            "seconds": seconds,
-            "source": source,
-        }
-        self._connection.execute(insert(schema.votes), row)
-        left_out = is_removed(self.removed(), voter, session, ticket.ticket)
-        return StoredVote(
-            number, ticket, voter, session, choice, cast_at, seconds, source, left_out
-        )
+        row = (number, voter, session, str(choice), cast_at, seconds, source)
+        values = {column.name: value for column, value in zip(_VOTE, row, strict=True)}
+        self._connection.execute(insert(db.votes), values | {"ticket": ticket.ticket})
+        return _vote(row, ticket, self.removed())
 
     def ticket(self, ticket: str) -> Ticket | None:
         """A ticket by its id."""
         row = self._connection.execute(_ONE_TICKET, {"ticket": ticket}).one_or_none()
         return None if row is None else Ticket(*row)
 
-    def tickets(self) -> list[Ticket]:
-        """All tickets in the order in which they were handed out."""
-        return [ticket for ticket, _ in self.history()]
-
     def history(self, after: int = 0) -> list[tuple[Ticket, StoredVote | None]]:
         """Tickets in the order in which they were handed out, those after a number, each with its
         vote where there is one.
         """
-        number, removed = schema.tickets.c.number, self.removed()
-        joined = schema.tickets.outerjoin(schema.votes)
+        number, removed = db.tickets.c.number, self.removed()
+        joined = db.tickets.outerjoin(db.votes)
         query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after).order_by(number)
-        pairs = []
-        for row in self._connection.execute(query).all():
-            ticket = Ticket._make(row[len(_VOTE) :])
-            pairs.append((ticket, None if row[0] is None else _vote(row, ticket, removed)))
-        return pairs
+        return [
+            (ticket, None if row[0] is None else _vote(row, ticket, removed))
+            for row in self._connection.execute(query).all()
+            for ticket in (Ticket._make(row[len(_VOTE) :]),)
+        ]
 
     def vote_on(self, ticket: str) -> StoredVote | None:
         """The vote on a ticket, None where there is none."""
@@ -280,8 +251,8 @@ class Transaction:
 
     def votes(self, after: int = 0) -> list[StoredVote]:
         """The votes in their order, those after a number."""
-        number, removed = schema.votes.c.number, self.removed()
-        joined = schema.votes.join(schema.tickets)
+        number, removed = db.votes.c.number, self.removed()
+        joined = db.votes.join(db.tickets)
         query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after)
         rows = self._connection.execute(query.order_by(number)).all()
         return [_vote(row, Ticket._make(row[len(_VOTE) :]), removed) for row in rows]
@@ -298,29 +269,23 @@ class Transaction:
 
     def voters(self) -> list[Voter]:
         """Everybody who was shown a matchup or voted, first come first."""
-        skipped = schema.votes.c.choice == Choice.SKIP
-        counts = {
-            voter: (int(n), int(skips or 0))
-            for voter, n, skips in self._connection.execute(
-                select(
-                    schema.votes.c.voter,
-                    func.count(),
-                    func.count().filter(skipped),
-                ).group_by(schema.votes.c.voter)
-            )
-        }
-        table, removed = schema.voters, self.removed()
-        rows = self._connection.execute(select(table).order_by(table.c.first_seen, table.c.voter))
+        table, removed = db.voters, self.removed()
+        skips = func.count(db.votes.c.number).filter(db.votes.c.choice == Choice.SKIP.value)
+        query = (
+            select(table, func.count(db.votes.c.number) - skips, skips)
+            .select_from(table.outerjoin(db.votes))
+            .group_by(table.c.voter)
+            .order_by(table.c.first_seen, table.c.voter)
+        )
         return [
-            Voter(voter, first_seen, n - skips, skips, ("voter", voter) in removed)
-            for voter, first_seen in rows
-            for n, skips in (counts.get(voter, (0, 0)),)
+            Voter._make((*row, ("voter", row.voter) in removed))
+            for row in self._connection.execute(query)
         ]
 
     def removals(self) -> list[Removal]:
         """The log of removals, oldest first."""
-        columns = (schema.removals.c[name] for name in Removal._fields)
-        query = select(*columns).order_by(schema.removals.c.number)
+        columns = (db.removals.c[name] for name in Removal._fields)
+        query = select(*columns).order_by(db.removals.c.number)
         return [Removal(*row) for row in self._connection.execute(query)]
 
     def removed(self) -> RemovedSet:
@@ -329,14 +294,6 @@ class Transaction:
             return frozenset()
         last = {(each.kind, each.target): not each.undone for each in self.removals()}
         return frozenset(target for target, is_out in last.items() if is_out)
-
-    def openings(self) -> list[dict[str, Any]]:
-        """What was in force since when."""
-        rows = self._connection.execute(select(schema.openings).order_by(schema.openings.c.number))
-        return [
-            {**row, "policy": json.loads(row["policy"]), "models": json.loads(row["models"])}
-            for row in rows.mappings()
-        ]
 
     def log_removals(
         self, kind: RemovalKind, targets: Iterable[str], *, why: str, by: str, undone: bool
@@ -349,14 +306,14 @@ class Transaction:
         changed = [target for target in targets if ((kind, target) in out) == undone]
         for target in changed:
             row = Removal(self._count("removals"), kind, target, undone, why, by, now())
-            self._connection.execute(insert(schema.removals), row._asdict())
+            self._connection.execute(insert(db.removals), row._asdict())
         return len(changed)
 
     def _check_known(self, kind: RemovalKind, targets: Iterable[str]) -> None:
         column = {
-            "voter": schema.voters.c.voter,
-            "session": schema.votes.c.session,
-            "vote": schema.votes.c.ticket,
+            "voter": db.voters.c.voter,
+            "session": db.votes.c.session,
+            "vote": db.votes.c.ticket,
         }[kind]
         for target in targets:
             query = select(column).where(column == target).limit(1)
@@ -372,25 +329,20 @@ class Transaction:
         """The next number of a kind of row."""
         number = int(getattr(self._arena(), what)) + 1
         values: dict[str, Any] = {what: number, **more}
-        self._connection.execute(update(schema.arena).values(values))
+        self._connection.execute(update(db.arena).values(values))
         self.arena = self._arena()._replace(**values)
         return number
 
     def _meet(self, voter: str, at: int) -> None:
         if self._connection.execute(_ONE_VOTER, {"voter": voter}).one_or_none() is None:
-            self._connection.execute(insert(schema.voters), {"voter": voter, "first_seen": at})
-
-
-def is_removed(removed: RemovedSet, voter: str, session: str, ticket: str) -> bool:
-    """Whether a vote is left out."""
-    if not removed:
-        return False
-    return bool(removed & {("voter", voter), ("session", session), ("vote", ticket)})
+            self._connection.execute(insert(db.voters), {"voter": voter, "first_seen": at})
 
 
 def _vote(row: Sequence[Any], ticket: Ticket, removed: RemovedSet) -> StoredVote:
+    """The vote of a row of `_VOTE` and perhaps more."""
     number, voter, session, choice, cast_at, seconds, source = row[: len(_VOTE)]
-    left_out = is_removed(removed, voter, session, ticket.ticket)
+    keys = {("voter", voter), ("session", session), ("vote", ticket.ticket)} if removed else ()
+    left_out = not removed.isdisjoint(keys)
     return StoredVote(
         number, ticket, voter, session, _CHOICES[choice], cast_at, seconds, source, left_out
     )

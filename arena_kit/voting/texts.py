@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -92,13 +92,4 @@ class ArenaTexts:
     def digest_now(self, prompt: str, left: str, right: str) -> str | None:
         """The digest of what is shown now, None where it is gone."""
         texts = self.shown(prompt, left, right)
-        return None if texts is None else digest_of(texts)
-
-
-def digest_of(texts: Sequence[str]) -> str:
-    """The digest of a prompt and the two responses shown beside it, left and right."""
-    return _hash(list(texts))
-
-
-def _hash(value: Collection[object]) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+        return texts and hashlib.sha256(json.dumps(texts).encode()).hexdigest()

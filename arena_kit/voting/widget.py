@@ -19,8 +19,7 @@ from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.files import DEFAULT_TOURNAMENT
 from arena_kit.site.texts import plain, safe_html
 from arena_kit.voting.live import LiveArena
-from arena_kit.voting.records import Choice, Receipt, Shown
-from arena_kit.voting.refusals import RefusalError
+from arena_kit.voting.records import Choice, Receipt, RefusalError, Shown
 
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
 QUESTION = "Which response is better?"
@@ -81,33 +80,27 @@ class VotingWidget:
         self.session = f"lab-{secrets.token_urlsafe(12)}"
         self._shown: Shown | None = None
         self._since = 0.0
-        self._heading = widgets.HTML(f"<h3>{escape(plain(question))}</h3>")
-        self._prompt, self._left, self._right, self._message = (widgets.HTML() for _ in range(4))
+        half = {"flex": "1 1 22em", "min_width": "0"}
+        self._left, self._right = (widgets.HTML(layout=half) for _ in range(2))
+        self._prompt, self._message, self._progress = (widgets.HTML() for _ in range(3))
         self._buttons = {choice: _button(label, key) for choice, label, key in _BUTTONS}
         self._next = _button("Next", _NEXT)
-        self._keys = widgets.Text(
-            placeholder=_KEYS, description="Keys", continuous_update=True, layout={"width": "46em"}
-        )
+        self._keys = widgets.Text(placeholder=_KEYS, description="Keys", layout={"width": "46em"})
         for choice, button in self._buttons.items():
             button.on_click(lambda _, choice=choice: self.cast(choice))
         self._next.on_click(lambda _: self.show_next())
         self._keys.observe(self._typed, names="value")
-        self._progress = widgets.HTML()
-        half = {"flex": "1 1 22em", "min_width": "0"}
-        for side in (self._left, self._right):
-            side.layout = half
         row = {"flex_flow": "row wrap", "align_items": "stretch", "grid_gap": "10px"}
-        self.box: Any = widgets.VBox(
-            [
-                self._heading,
-                self._prompt,
-                widgets.Box([self._left, self._right], layout=row),
-                widgets.Box([*self._buttons.values(), self._next], layout=row),
-                self._keys,
-                self._message,
-                self._progress,
-            ]
-        )
+        parts = [
+            widgets.HTML(f"<h3>{escape(plain(question))}</h3>"),
+            self._prompt,
+            widgets.Box([self._left, self._right], layout=row),
+            widgets.Box([*self._buttons.values(), self._next], layout=row),
+            self._keys,
+            self._message,
+            self._progress,
+        ]
+        self.box: Any = widgets.VBox(parts)
         self.show_next()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
@@ -138,13 +131,9 @@ class VotingWidget:
         self._enable(voting=False, following=False)
         try:
             receipt = self.arena.cast(
-                shown.ticket,
-                session=self.session,
-                choice=choice,
-                digest=shown.digest,
-                seconds=time.monotonic() - self._since,
-                source="lab",
-            )
+                shown.ticket, session=self.session, choice=choice, digest=shown.digest,
+                seconds=time.monotonic() - self._since, source="lab",
+            )  # fmt: skip
         except RefusalError as error:
             self._say(f"Not stored: {error}")
         else:
@@ -196,9 +185,8 @@ def _card(title: str, text: str) -> str:
 
 
 def _button(label: str, key: str) -> Any:
-    return _ipywidgets().Button(
-        description=f"{label} ({key})", tooltip=f"key {key}", layout={"width": "auto"}
-    )
+    text, tooltip = f"{label} ({key})", f"key {key}"
+    return _ipywidgets().Button(description=text, tooltip=tooltip, layout={"width": "auto"})
 
 
 def _ipywidgets() -> Any:

@@ -1,12 +1,11 @@
-"""How the sample of a pushed model was made: votes of people who do not exist, six of them not
+"""How the sample of a pushed model was made: votes of people who do not exist, five of them not
 what they seem.
 
     python sample/arena/pushed.py
 
 writes pushed_votes.csv.gz beside this file. Sixty honest voters with tastes of their own vote on
 matchups drawn evenly. Three more vote only where elm is shown, and always for elm; one prefers
-whatever stands left; one repeats another's votes; one presses A or B at random, which sixty votes
-do not show.
+whatever stands left; one presses A or B at random, which sixty votes do not show.
 """
 
 from __future__ import annotations
@@ -62,9 +61,9 @@ def simulated() -> BattleLog:
     votes = {f"simulated-{i:02}": honest(rng, int(rng.integers(30, 91))) for i in range(1, 61)}
     votes |= {f"simulated-{i:02}": pushing(rng, 60) for i in (61, 62, 63)}
     left = [(a, b, prompt, Outcome.MODEL_A) for a, b, prompt, _ in honest(rng, 60)]
-    votes |= {"simulated-64": left, "simulated-65": votes["simulated-17"]}
+    votes["simulated-64"] = left
     sides = (Outcome.MODEL_A, Outcome.MODEL_B)
-    votes["simulated-66"] = [(*row[:3], sides[rng.integers(2)]) for row in honest(rng, 60)]
+    votes["simulated-65"] = [(*row[:3], sides[rng.integers(2)]) for row in honest(rng, 60)]
     rows = [(voter, *row) for voter, some in votes.items() for row in some]
     return BattleLog.from_battles(
         Battle(

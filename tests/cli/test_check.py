@@ -38,7 +38,7 @@ def broken_prompts(workspace: Path) -> None:
         ("judge_report", ["baseline/lexical-v1"]),
         ("placement", ["dogwood", "558 of sample/arena/judged_by_baseline.jsonl.gz"]),
         ("policy_validity", ["6,000 of sample/arena/season.csv.gz", "18", "15"]),
-        ("vote_review", ["3,912 of sample/arena/pushed_votes.csv.gz", "8"]),
+        ("vote_review", ["3,841 of sample/arena/pushed_votes.csv.gz", "8"]),
     ],
 )
 def test_what_would_run(workspace: Path, name: str, told: list[str]) -> None:
@@ -71,7 +71,7 @@ def test_wrong_data(workspace: Path, how: list[str]) -> None:
         (("pilot", *PAID), "no key: set ANTHROPIC_API_KEY"),
         (("placement", "-p", "human", "nowhere.csv"), "nowhere.csv"),
         (("placement", "--params", "params/placement_arena.yaml", *PAID, *OPUS), "no key: set"),
-        (("policy_validity", "-p", "retired_models", "[nobody]"), "no model 'nobody'"),
+        (("policy_validity", "-p", "retired", "[nobody]"), "'nobody' is no model or prompt"),
         (("judge_report", "-p", "records", "[runs/none]"), "not a run record"),
     ],
 )

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from arena_kit import Study, __version__
+from arena_kit import __version__
 from arena_kit.battles.battle import Battle, Outcome
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
 from arena_kit.cli.board import show_board
 from arena_kit.cli.rate import METHODS
 from arena_kit.runs.record.record import open_record
 from arena_kit.runs.settings.files import validated
-from tests.samples import ROOT, SMALL, call, copy_workspace, log_of, won
+from tests.samples import ROOT, SMALL, call, copy_workspace, log_of, record_of, won
 
 BATTLES = """\
 {"model_a": "x", "model_b": "y", "winner": "model_a", "question_id": "1"}
@@ -43,7 +43,7 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with chdir(root), pytest.MonkeyPatch.context() as patch:
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        return Study.open("pilot", **SMALL).save().path
+        return record_of("pilot", **SMALL).path
 
 
 def test_rate_json(battles: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_margin_of_a_run_is_that_of_its_claims(tmp_path: Path) -> None:
     with chdir(root), pytest.MonkeyPatch.context() as patch:
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        record = Study.open("pilot", **SMALL, margin=5000).save().path
+        record = record_of("pilot", **SMALL, margin=5000).path
     for each in json.loads((record / "bradley_terry.json").read_text()).values():
         assert each["claims"]["margin"] == 5000
         states = {pair["state"] for pair in each["claims"]["neighbours"]}

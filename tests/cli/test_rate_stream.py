@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from arena_kit import BradleyTerry, Columns, PermutationElo
-from arena_kit.battles import stream_source
-from arena_kit.battles.files import write_battles
+from arena_kit.battles import on_disk
+from arena_kit.battles.write import write_battles
 from arena_kit.cli.imports import HowToRead
 from arena_kit.cli.rate_stream import streams as is_streamed
 from tests.samples import asked, call
@@ -71,7 +71,7 @@ def test_large_files_are_streamed_by_themselves(
     """From so many rows on, unless the method or --no-stream says otherwise."""
     file, method = folder.parent / "all.parquet", BradleyTerry()
     assert not is_streamed(method, file, HOW, None, alone=True)
-    monkeypatch.setattr(stream_source, "STREAM_FROM", 600)
+    monkeypatch.setattr(on_disk, "STREAM_FROM", 600)
     assert is_streamed(method, file, HOW, None, alone=True)
     assert not is_streamed(method, file, HOW, False, alone=True)
     assert not is_streamed(PermutationElo(), file, HOW, None, alone=True)

@@ -16,9 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
-from arena_kit import Study
 from arena_kit.cli.main import main
-from tests.samples import SMALL, copy_workspace
+from tests.samples import SMALL, copy_workspace, record_of
 
 
 def invoke(*words: object, code: int = 0) -> Result:
@@ -47,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_workspace(tmp_path_factory.mktemp("made") / "workspace")
     with chdir(root):
         for name, seed in (("one", 0), ("two", 5)):
-            Study.open("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}").save()
+            record_of("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}")
     return root / "runs"
 
 

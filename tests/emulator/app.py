@@ -16,15 +16,13 @@ from typing import Any
 
 from tests.emulator.batches import Batches
 from tests.emulator.billing import Accepted, Ledger
-from tests.emulator.cache import PromptCache
+from tests.emulator.cache import PromptCache, prompt_tokens
 from tests.emulator.catalogue import MODELS
 from tests.emulator.chat import chat_models, complete
-from tests.emulator.clock import Clock
 from tests.emulator.errors import ApiError, invalid
 from tests.emulator.faults import REFUSALS, Fault, Faults, with_usage
 from tests.emulator.messages import Desk, message_object
-from tests.emulator.settings import Settings
-from tests.emulator.tokens import prompt_tokens
+from tests.emulator.settings import Clock, Settings
 from tests.emulator.validation import check
 
 
@@ -79,7 +77,7 @@ class App:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.clock = Clock(settings.speed)
+        self.clock = Clock()
         self.faults = Faults()
         self.lock = RLock()
         self.billing = Ledger(self._settle)
@@ -107,14 +105,6 @@ class App:
                 ("POST", r"/v1/chat/completions", "chat", self._chat),
             )
         ]
-
-    def clear(self) -> None:
-        """Forget everything but the settings."""
-        with self.lock:
-            for part in (self.batches, self.billing, self.desk, self.faults, self._cache):
-                part.clear()
-            self.clock.restart(self.settings.speed)
-            self.max_seen_concurrency = 0
 
     def answer(self, request: Request) -> Answer:
         """Serve one request; every answer carries a request-id [RUN]."""

@@ -14,7 +14,94 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from tests.emulator.dice import Dice
+
+class Dice:
+    """Uniform numbers from a hash of `names`; each `roll` gives the next, eight at most."""
+
+    __slots__ = ("_bits", "_left")
+
+    def __init__(self, *names: object) -> None:
+        self._bits = sha256("\x00".join(map(str, names)).encode("utf-8", "surrogatepass")).digest()
+        self._left = 32
+
+    def roll(self) -> float:
+        """The next number in [0, 1)."""
+        self._left -= 4
+        if self._left < 0:
+            raise RuntimeError("these dice are used up")
+        return int.from_bytes(self._bits[self._left : self._left + 4]) / 2**32
+
+    def between(self, low: float, high: float) -> int:
+        """A whole number from low to high."""
+        return int(low + (high - low) * self.roll())
+
+
+_NAMES = ("question", "gold_answer", "expected_behavior", "response_a", "response_b")
+_FIRST = re.compile(rf"<(?:{'|'.join(_NAMES)})( [0-9a-f]{{8,64}})?>\n")
+
+
+def read_sections(user: str) -> dict[str, str]:
+    """Texts by section name; the boundary of the first tag is the boundary of all."""
+    if (first := _FIRST.search(user)) is None:
+        return {}
+    mark = first[1] or ""
+    sections = {}
+    for name in _NAMES:
+        opening = f"<{name}{mark}>\n"
+        start = user.find(opening)
+        end = user.find(f"\n</{name}{mark}>", start) if start >= 0 else -1
+        if end >= 0:
+            sections[name] = user[start + len(opening) : end]
+    return sections
+
+
+def system_text(params: Mapping[str, Any]) -> str:
+    """The system text, where the rubric stands; that of a chat is its first message."""
+    first = params["messages"][0]
+    content = params.get("system") or (first["content"] if first.get("role") == "system" else "")
+    if isinstance(content, str):
+        return content
+    return "".join(block.get("text") or "" for block in content)
+
+
+def user_text(params: Mapping[str, Any]) -> str:
+    """The text of the last message."""
+    content = params["messages"][-1]["content"]
+    if isinstance(content, str):
+        return content
+    return "".join(block.get("text") or "" for block in content)
+
+
+_OPENINGS = ("In short", "Usually", "As far as is known", "It depends", "Most sources agree")
+_PLAIN: dict[Any, object] = {
+    "string": "Nothing was compared.",
+    "integer": 0,
+    "number": 0,
+    "boolean": False,
+    "array": [],
+}
+
+
+def generate(prompt: str, schema: Mapping[str, Any] | None, dice: Dice) -> Reply:
+    """A short text that echoes words of the prompt, or an object that fits the schema."""
+    if schema is not None:
+        return Reply(text=json.dumps(_filled(schema), ensure_ascii=False))
+    words = re.findall(r"\w+", prompt[:4000]) or ["nothing"]
+    opening = _OPENINGS[dice.between(0, len(_OPENINGS))]
+    start = dice.between(0, len(words))
+    echo = " ".join((words[start:] + words)[: dice.between(4, 24)])
+    return Reply(text=f"{opening}: {echo}.")
+
+
+def _filled(schema: Mapping[str, Any]) -> Any:
+    """The smallest value that fits a schema of plain types [INF]."""
+    if options := schema.get("enum"):
+        return options[-1]
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: _filled(part) for name, part in schema.get("properties", {}).items()}
+    return _PLAIN.get(kind)
+
 
 Sections = Mapping[str, str]
 

@@ -110,7 +110,3 @@ class Ledger:
     def bill(self, request: Accepted, model: str, usage: Usage) -> None:
         """Charge one processed request."""
         self._rows.append(BillingRow(*request, model, usage, price(model, usage)))
-
-    def clear(self) -> None:
-        self.accepted.clear()
-        self._rows.clear()

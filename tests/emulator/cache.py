@@ -11,11 +11,42 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from math import ceil
 from typing import Any, NamedTuple
 
 from tests.emulator.catalogue import Model
 from tests.emulator.errors import invalid
-from tests.emulator.tokens import block_bytes, tokens_of
+
+BYTES_PER_TOKEN = 3.2
+
+
+def tokens_of(size: int) -> int:
+    """Tokens of a text of `size` UTF-8 bytes; a made-up rule that is the same everywhere [INF]."""
+    return ceil(size / BYTES_PER_TOKEN)
+
+
+def text_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def block_bytes(block: Any) -> int:
+    """The size of a content block: its text, or its JSON when it has none."""
+    if isinstance(block, str):
+        return text_bytes(block)
+    text = block.get("text")
+    return text_bytes(text) if isinstance(text, str) else len(json.dumps(block))
+
+
+def prompt_tokens(params: Mapping[str, Any]) -> int:
+    """Tokens of tools, system and messages together."""
+    contents = [params.get("tools"), params.get("system")]
+    contents += [message["content"] for message in params["messages"]]
+    size = 0
+    for content in contents:
+        for block in [content] if isinstance(content, str) else content or ():
+            size += block_bytes(block)
+    return tokens_of(size)
+
 
 #: Lifetimes a breakpoint may ask for. [DOC-A]
 LIFETIMES = {"5m": 300, "1h": 3600}
@@ -127,9 +158,6 @@ class PromptCache:
 
     def __init__(self) -> None:
         self._entries: dict[Hashable, _Entry] = {}
-
-    def clear(self) -> None:
-        self._entries.clear()
 
     def warm(self, prefix: Prefix, at: datetime, *, other_than: str = "") -> bool:
         """Whether an entry not written by `other_than` was readable at that time."""

@@ -6,10 +6,10 @@ from hashlib import sha256
 from typing import Any
 
 from tests.emulator.billing import Usage
+from tests.emulator.cache import prompt_tokens
 from tests.emulator.catalogue import MODELS
 from tests.emulator.errors import ApiError
 from tests.emulator.messages import Desk, Output, digest_of
-from tests.emulator.tokens import prompt_tokens
 
 #: The finish_reason of each stop_reason.
 FINISH = {"end_turn": "stop", "max_tokens": "length", "refusal": "content_filter"}

@@ -8,14 +8,29 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from tests.emulator.behaviours import BEHAVIOURS, Reply, asks_for_grades, graded, pick
+from tests.emulator.behaviours import (
+    BEHAVIOURS,
+    Dice,
+    Reply,
+    asks_for_grades,
+    generate,
+    graded,
+    pick,
+    read_sections,
+    system_text,
+    user_text,
+)
 from tests.emulator.billing import Usage
-from tests.emulator.cache import Counts, Prefix, prefixes_of
-from tests.emulator.dice import Dice
-from tests.emulator.generation import generate
-from tests.emulator.sections import read_sections, system_text, user_text
+from tests.emulator.cache import (
+    BYTES_PER_TOKEN,
+    Counts,
+    Prefix,
+    prefixes_of,
+    prompt_tokens,
+    text_bytes,
+    tokens_of,
+)
 from tests.emulator.settings import Settings
-from tests.emulator.tokens import BYTES_PER_TOKEN, prompt_tokens, text_bytes, tokens_of
 from tests.emulator.validation import check
 
 _CANON = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
@@ -82,9 +97,6 @@ class Desk:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._asked: Counter[str] = Counter()
-
-    def clear(self) -> None:
-        self._asked.clear()
 
     def prepare(self, params: Any, *, version: str, where: str) -> Prepared:
         """Validate params and answer them; raises ApiError as the service would."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 from threading import Event, Lock, Thread
@@ -15,10 +14,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.emulator.app import Answer, App, Request
 from tests.emulator.billing import Ledger
-from tests.emulator.clock import Clock
-from tests.emulator.control import Control, snapshots
 from tests.emulator.faults import Faults
-from tests.emulator.settings import Settings
+from tests.emulator.settings import Clock, Settings
 
 #: Chunk sizes that tear lines, JSON escapes and characters apart.
 _SIZES = (1, 7, 61, 997, 8191, 65521)
@@ -82,9 +79,6 @@ class _Handler(BaseHTTPRequestHandler):
         emulator = cast("_Server", self.server).emulator
         url = urlsplit(self.path)
         body = self._body(emulator.settings.max_batch_bytes)
-        if url.path.startswith("/_emulator/"):
-            self._send(emulator.control_answer(self.command, url.path, body or b""))
-            return
         row = emulator.log(self.command, self.path)
         answer = emulator.app.answer(
             Request(
@@ -97,7 +91,6 @@ class _Handler(BaseHTTPRequestHandler):
             )
         )
         row.status = answer.status
-        emulator.show(row)
         self._send(answer)
 
     def _body(self, most: int) -> bytes | None:
@@ -168,14 +161,11 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
 class Emulator:
     """A loopback server that stands in for the service until it is closed."""
 
-    def __init__(self, *, port: int = 0, verbose: bool = False, **settings: Any) -> None:
+    def __init__(self, *, port: int = 0, **settings: Any) -> None:
         self.settings = Settings(**settings)
-        self._initial = replace(self.settings, shares=dict(self.settings.shares))
         self.app = App(self.settings)
         self.requests: list[LogRow] = []
         self.closing = Event()
-        self._verbose = verbose
-        self._control = Control(self.app, lambda: self.requests, self.reset)
         self._server = _Server(port, self)
         self._thread = Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
@@ -228,43 +218,19 @@ class Emulator:
     @property
     def batches(self) -> list[dict[str, object]]:
         """Every batch with its custom_ids; looking ends none."""
-        return snapshots(self.app)
+        with self.app.lock:
+            return [
+                self.app.batches.describe(batch, "")
+                | {"custom_ids": [item.custom_id for item in batch.items]}
+                for batch in self.app.batches.all()
+            ]
 
     @property
     def max_seen_concurrency(self) -> int:
         return self.app.max_seen_concurrency
-
-    def reset(self) -> None:
-        """Go back to the state and the settings of the start."""
-        initial = {name: getattr(self._initial, name) for name in self._initial.__slots__}
-        self.settings.update(initial | {"shares": dict(self._initial.shares)})
-        self.app.clear()
-        self.requests.clear()
 
     def log(self, method: str, path: str) -> LogRow:
         """Note a request before it is served."""
         row = LogRow(method, path, self.clock.now().isoformat())
         self.requests.append(row)
         return row
-
-    def show(self, row: LogRow) -> None:
-        """Show a request that was served, when asked to."""
-        if self._verbose:
-            sys.stderr.write(f"{row.time} {row.method} {row.path} {row.status or 'closed'}\n")
-
-    def control_answer(self, method: str, path: str, body: bytes) -> Answer:
-        """Serve a path under /_emulator/."""
-        name = path.removeprefix("/_emulator/")
-        try:
-            if method == "GET":
-                shown = self._control.read(name)
-            else:
-                shown = self._control.write(name, json.loads(body or b"null"))
-        except (TypeError, ValueError) as error:
-            return _plain({"error": str(error)}, 400)
-        return _plain(shown, 200)
-
-
-def _plain(body: object, status: int) -> Answer:
-    headers = {"content-type": "application/json"}
-    return Answer(status=status, body=json.dumps(body).encode(), headers=headers)

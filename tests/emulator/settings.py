@@ -4,8 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
 
 from tests.emulator.behaviours import BEHAVIOURS, Reply
+
+DAY = timedelta(days=1)
+
+
+class Clock:
+    """Virtual time: it starts at the real time and can be advanced."""
+
+    def __init__(self) -> None:
+        self._ahead = timedelta()
+
+    def now(self) -> datetime:
+        """The present moment in virtual time."""
+        return datetime.now(UTC) + self._ahead
+
+    def advance(self, seconds: float = 0.0, *, hours: float = 0.0, days: float = 0.0) -> None:
+        """Let this much virtual time pass at once."""
+        self._ahead += timedelta(days=days, hours=hours, seconds=seconds)
+
+
+def rfc3339(moment: datetime | None) -> str | None:
+    """A moment as the API writes it [SRC: fields typed as RFC 3339 datetimes]."""
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+
 
 Behaviour = str | Callable[[Mapping[str, object]], "Reply | str"]
 
@@ -34,7 +58,6 @@ class Settings:
 
     seed: int = 0
     batch_seconds: float = 0.0
-    speed: float = 1.0
     miss_rate: float = 0.1
     cold_hit_rate: float = 0.5
     expire_share: float = 0.0

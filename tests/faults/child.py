@@ -23,12 +23,11 @@ from arena_kit.judging.asking import batches as batching
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import PaidJudge, PausedError, ServiceError
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.upkeep import check
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.runs.record.record import Record
 from tests.faults.careless import Variant
 from tests.faults.dying import After, Death, Fate, mortal_judge, mortal_ledger
-from tests.faults.tournament import JUDGES, PAIRS, TERMS, Transport, judge_of, material
+from tests.faults.tournament import JUDGES, OPTIONS, PAIRS, Transport, judge_of, material
 
 #: Small groups of results make many durable steps.
 _GROUP = 4
@@ -141,7 +140,7 @@ def _judge(task: Task, files: Path, fate: Fate) -> Code:
     kind = task.variant.judge(JUDGES[task.transport])
     judge = judge_of(mortal_judge(fate, kind), task.base_url)
     with _recorded(task.record):
-        judgments = judge_pairs(PAIRS, material(task.seed), judge, ledger, terms=TERMS)
+        judgments = judge_pairs(PAIRS, material(task.seed), judge, ledger, options=OPTIONS)
     _look_over(ledger, judge)
     result = {"verdicts": _verdicts(judgments), "seen": fate.seen}
     files.with_suffix(".json").write_text(json.dumps(result))
@@ -173,10 +172,10 @@ def _resumed(folder: Path) -> Record:
 
 def _look_over(ledger: Ledger, judge: PaidJudge) -> None:
     """Do with the ledger what later commands do; nothing in it may stop them."""
-    run = TERMS.run
+    run = OPTIONS.run
     figures = (ledger.spent(run), ledger.usd_unknown(run), ledger.output_tokens(judge, "judge"))
     json.dumps((figures, ledger.outcomes(run), len(ledger.paid(run))), allow_nan=False)
-    if not (findings := check(ledger.path)).sound:
+    if not (findings := ledger.check()).sound:
         raise RuntimeError(f"the ledger is damaged: {findings}")
 
 

@@ -60,15 +60,15 @@ def mortal_ledger(fate: Fate, base: type[Ledger]) -> type[Ledger]:
     _die_before_commit(fate)
 
     @contextmanager
-    def held(self: Ledger, run: str) -> Iterator[None]:
-        fate.reach("held:before")
-        with base.held(self, run):
-            fate.reach("held:after")
+    def locked(self: Ledger, run: str) -> Iterator[None]:
+        fate.reach("locked:before")
+        with base.locked(self, run):
+            fate.reach("locked:after")
             yield
-        fate.reach("held:released")
+        fate.reach("locked:released")
 
     methods: dict[str, Any] = {name: _mortal(fate, base, name) for name in DURABLE}
-    return type("MortalLedger", (base,), {**methods, "held": held})
+    return type("MortalLedger", (base,), {**methods, "locked": locked})
 
 
 def mortal_judge(fate: Fate, base: type[Any]) -> type[Any]:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
 
-from arena_kit.judging.ledger.upkeep import back_up
+from arena_kit.judging.ledger.ledger import Ledger
 from tests.faults.careless import Variant
 from tests.faults.child import Code, Life, Task, begin
 from tests.faults.dying import Death
@@ -138,7 +138,7 @@ def _copy_if_due(ledger: Path, restore: Restore | None, lives: int) -> None:
     if restore is None or lives != restore.after or copy.exists() or not ledger.exists():
         return
     if restore.way == "backup":
-        back_up(ledger, copy)
+        Ledger(ledger).back_up(copy)
     else:
         shutil.copy(ledger, copy)
 

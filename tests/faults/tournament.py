@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import anthropic
 
 from arena_kit.judging.asking.judge_pairs import Material
-from arena_kit.judging.asking.terms import AskingTerms, Pace
+from arena_kit.judging.asking.options import AskOptions, Backoff
 from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages, client_of
+from arena_kit.judging.judges.base import Price
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.verdicts.records import Asked
 from arena_kit.judging.verdicts.rendering import Rubric
@@ -30,7 +30,7 @@ PRICE = Price(
     model=MODEL, input=4, output=20, write=8, write_5m=5, read=0.2, batch_factor=0.5
 )  # fmt: skip
 #: Long enough for the outages and the lateness that scenarios script, short enough for hundreds.
-PACE = Pace(first_look=0.01, longest_wait=0.1, grace=1.2, patience=30)
+BACKOFF = Backoff(first_wait=0.01, longest_wait=0.1, grace=1.2, patience=30)
 #: What is booked for a request whose result does not say what it cost, in US dollars.
 FORECAST = 0.25
 #: Live calls at once.
@@ -67,11 +67,28 @@ N_REQUESTS = 2 * len(PAIRS)
 N_BULK = N_REQUESTS - len(_TEXTS)
 
 
-def _forecast(requests: Collection[Asked]) -> list[float]:
-    return [FORECAST] * len(requests)
+class FixedBudget:
+    """A budget that forecasts every request at so many dollars, and may refuse some."""
+
+    purpose = "judge"
+
+    def __init__(
+        self,
+        usd: Callable[[Asked], float],
+        refuse: Callable[[Collection[Asked]], None] = lambda _: None,
+    ) -> None:
+        self.usd, self.refuse = usd, refuse
+
+    def allow(self, requests: Collection[Asked], _run: str) -> None:
+        self.refuse(requests)
+
+    def forecast_each(self, requests: Collection[Asked]) -> list[float]:
+        return [self.usd(request) for request in requests]
 
 
-TERMS = AskingTerms(run="matrix", prewarm=True, pace=PACE, forecast=_forecast)
+OPTIONS = AskOptions(
+    run="matrix", prewarm=True, backoff=BACKOFF, budget=cast("Any", FixedBudget(lambda _: FORECAST))
+)
 
 
 def material(seed: int) -> Material:

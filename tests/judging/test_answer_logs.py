@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, read_battles
-from arena_kit.judging.pairs.answer_logs import inspect_ai
-from arena_kit.judging.pairs.answer_logs.collection import Collection, collect
+from arena_kit.judging.pairs import answer_logs
+from arena_kit.judging.pairs.answer_logs import Collection, collect
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from tests.samples import call
 
@@ -172,7 +172,7 @@ def test_a_sample_that_would_fill_the_memory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a member of the archive unpacks to is looked at before it is unpacked."""
-    monkeypatch.setattr(inspect_ai, "LONGEST", 1000)
+    monkeypatch.setattr(answer_logs, "LONGEST", 1000)
     file = zipped(tmp_path / "a.eval", "m", [sample(1, "2" * 2000)], "header.json")
     with pytest.raises(DataError, match=r"samples/1_epoch_1\.json has 2,\d{3} bytes; allowed"):
         read(file)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,27 +21,28 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError, LockedError
+from arena_kit.judging.asking.batches import reconcile
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.asking.lost_batches import reconcile
 from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Status
 from arena_kit.runs.tournament.batches import Batches
 from tests.emulator import Emulator, Fault
 from tests.emulator.app import Request
+from tests.faults.tournament import FixedBudget
 from tests.samples import (
+    BACKOFF,
     KEY,
     MATERIAL,
-    PACE,
     PAIRS,
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
     client_of,
+    options,
     sizes,
     statuses,
-    terms,
 )
 
 
@@ -54,13 +55,15 @@ def slow() -> Iterator[Emulator]:
 
 def judged(emulator: Emulator, ledger: Ledger, *, key: str = KEY, **changes: Any) -> list[Judgment]:
     """Twelve requests put to Claude in batches."""
-    return judge_pairs(PAIRS, MATERIAL, batch_judge(emulator, key), ledger, terms=terms(**changes))
+    judge = batch_judge(emulator, client=client_of(emulator, key, timeout=0.5))
+    return judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(**changes))
 
 
-def billed_once(emulator: Emulator, n: int = 12) -> bool:
-    """Whether n different requests were charged, none of them twice."""
+def all_ok(emulator: Emulator, ledger: Ledger, **changes: Any) -> bool:
+    """Whether every request gets a verdict, and whether it was charged once."""
+    found = statuses(judged(emulator, ledger, **changes))
     digests = [row.digest for row in emulator.billing.rows]
-    return len(digests) == len(set(digests)) == n
+    return {*found} == {Status.OK} and len(digests) == len({*digests}) == 12
 
 
 def interrupt(_text: str) -> None:
@@ -75,22 +78,66 @@ def left_running(emulator: Emulator, ledger: Ledger, **changes: Any) -> str:
     return str(emulator.batches[-1]["id"])
 
 
-# Not known yet, or never again
+# One batch, paid once
 
 
-def test_a_batch_not_known_at_first_is_waited_for(emulator: Emulator, ledger: Ledger) -> None:
-    """A 404 just after a successful create is no loss: the batch is looked at again."""
-    emulator.faults.add(Fault(on="retrieve", kind="not_found", times=4))
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+DROP = Fault(on="create", kind="drop")
+LOOKED_FOR = "looking whether the batch exists before sending again"
+
+
+@pytest.mark.parametrize(
+    ("faults", "told"),
+    [
+        *(
+            ([replace(DROP, kind="status_after", status=status)], LOOKED_FOR)
+            for status in (500, 529, 409, 408)
+        ),
+        ([DROP], LOOKED_FOR),
+        ([replace(DROP, kind="hang", seconds=0.8)], LOOKED_FOR),
+        ([replace(DROP, kind="drop_before")], LOOKED_FOR),
+        ([replace(DROP, kind="status", status=429, times=2)], "status 429"),
+        ([DROP, Fault(on="list", kind="list_lag", times=3)], LOOKED_FOR),
+        ([DROP, Fault(on="results", kind="page", times=2)], LOOKED_FOR),
+        ([DROP, Fault(on="results", kind="json_page", times=2)], LOOKED_FOR),
+        ([DROP, Fault(on="results", kind="short", share=0.0, times=2)], LOOKED_FOR),
+        ([Fault(on="retrieve", kind="not_found", times=4)], "under way"),
+        ([Fault(on="retrieve", kind="status", status=429, times=2)], "; waiting since "),
+        ([Fault(on="retrieve", kind="status", status=503, times=2)], "status 503"),
+        ([Fault(on="results", kind="status", status=503, times=2)], "status 503"),
+        ([Fault(on="models", kind="status", status=529)], "status 529"),
+        ([Fault(on="count_tokens", kind="status", status=529)], "status 529"),
+        *(
+            ([Fault(on="results", kind=kind, share=share, times=2)], "reading on")
+            for kind in ("truncate", "half_line")
+            for share in (0.0, 0.5, 0.95)
+        ),
+    ],
+    ids=lambda value: (
+        "+".join(f"{f.on}-{f.kind}" for f in value) if isinstance(value, list) else ""
+    ),
+)
+def test_one_batch_is_made_and_paid_once(
+    emulator: Emulator, ledger: Ledger, faults: list[Fault], told: str
+) -> None:
+    """A create that took effect unseen is found again, one that never arrived is sent again; a
+    batch that is not known or listed yet is waited for, results are read until all are there; and
+    what is waited for is said.
+    """
+    said: list[str] = []
+    emulator.faults.add(*map(replace, faults))
+    assert all_ok(emulator, ledger, say=said.append)
     assert sizes(emulator) == [12]
-    assert [r.status for r in emulator.requests if r.path.count("/msgbatch_")].count(404) == 4
+    assert any(told in text for text in said)
+    assert ledger.outcomes("first") == {"ok": 12}
+    with closing(sqlite3.connect(ledger.path)) as con:
+        assert con.execute("SELECT count(*) FROM result_lines").fetchone() == (12,)
 
 
 def test_a_listed_batch_is_waited_for_beyond_the_grace(emulator: Emulator, ledger: Ledger) -> None:
     """A batch that is listed exists, however long looking at it says otherwise."""
     emulator.faults.add(Fault(on="retrieve", kind="not_found", times=15))
-    pace = type(PACE)(first_look=0.01, longest_wait=0.02, grace=0.05, patience=5)
-    assert set(statuses(judged(emulator, ledger, pace=pace))) == {Status.OK}
+    backoff = type(BACKOFF)(first_wait=0.01, longest_wait=0.02, grace=0.05, patience=5)
+    assert all_ok(emulator, ledger, backoff=backoff)
     assert sizes(emulator) == [12]
 
 
@@ -106,91 +153,23 @@ def test_a_batch_that_is_gone_pauses_and_is_named(slow: Emulator, ledger: Ledger
     [intent] = ledger.open_intents()
     assert f"arena-kit ledger batches --give-up {intent.intent}" in str(e.value)
     assert sizes(slow) == []
-
     Batches(ledger=ledger, root=ledger.path.parent).give_up(intent.intent)
     slow.settings.batch_seconds = 0
     assert set(statuses(judged(slow, ledger))) == {Status.OK}
     assert sizes(slow) == [12]
 
 
-# A create without an answer
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        Fault(on="create", kind="drop"),
-        Fault(on="create", kind="status_after", status=500),
-        Fault(on="create", kind="status_after", status=529),
-        Fault(on="create", kind="status_after", status=409),
-        Fault(on="create", kind="status_after", status=408),
-        Fault(on="create", kind="hang", seconds=0.6),
-    ],
-    ids=["drop", "500", "529", "409", "408", "hang"],
-)
-def test_a_batch_created_without_an_answer_is_adopted(
-    emulator: Emulator, ledger: Ledger, fault: Fault
-) -> None:
-    """A create that took effect unseen is found again: one batch, billed once."""
-    said: list[str] = []
-    emulator.faults.add(replace(fault))
-    judge = batch_judge(emulator, client=client_of(emulator, timeout=0.3))
-    judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(say=said.append))
-    assert set(statuses(judgments)) == {Status.OK}
-    assert sizes(emulator) == [12]
-    assert billed_once(emulator)
-    assert any("looking whether the batch exists before sending again" in text for text in said)
-
-
-@pytest.mark.parametrize(
-    "unreadable",
-    [
-        Fault(on="results", kind="page"),
-        Fault(on="results", kind="json_page"),
-        Fault(on="results", kind="short", share=0.0),
-    ],
-    ids=["a proxy's page", "other JSON", "no line at all"],
-)
-def test_results_that_cannot_be_read_do_not_make_a_batch_a_strangers(
-    emulator: Emulator, ledger: Ledger, unreadable: Fault
-) -> None:
-    """While a batch in doubt ends with results of which none can be read, they are asked for
-    again, and nothing is sent a second time.
-    """
-    emulator.faults.add(Fault(on="create", kind="drop"), replace(unreadable, times=2))
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
-    assert sizes(emulator) == [12]
-    assert billed_once(emulator)
-
-
 def test_an_unseen_batch_is_adopted_by_the_next_process(slow: Emulator, ledger: Ledger) -> None:
     """A create that was dropped, then an interrupt: the next run finds the batch and pays once."""
-    slow.faults.add(Fault(on="create", kind="drop"))
+    slow.faults.add(replace(DROP))
     left_running(slow, ledger)
-    [intent] = ledger.open_intents()
-    assert intent.batch_id is None
+    assert [intent.batch_id for intent in ledger.open_intents()] == [None]
     slow.clock.advance(hours=2)
-    assert set(statuses(judged(slow, ledger))) == {Status.OK}
+    assert all_ok(slow, ledger)
     assert sizes(slow) == [12]
-    assert billed_once(slow)
 
 
-def test_a_list_that_lags_does_not_lose_the_batch(emulator: Emulator, ledger: Ledger) -> None:
-    """A batch that the list shows a little late is still adopted within the grace period."""
-    emulator.faults.add(Fault(on="create", kind="drop"), Fault(on="list", kind="list_lag", times=3))
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
-    assert sizes(emulator) == [12]
-
-
-def test_a_create_that_never_arrived_is_sent_again(emulator: Emulator, ledger: Ledger) -> None:
-    """When no batch is found after the grace period, nothing was created, and it is sent."""
-    emulator.faults.add(Fault(on="create", kind="drop_before"))
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
-    assert sizes(emulator) == [12]
-    assert ledger.outcomes("first") == {"ok": 12}
-
-
-@pytest.mark.parametrize("days", [-400, -2, 2, 400])
+@pytest.mark.parametrize("days", [-400, 2])
 @pytest.mark.parametrize("earlier", [0, 3], ids=["empty account", "batches before"])
 def test_clocks_that_differ_do_not_hide_the_batch(ledger: Ledger, days: int, earlier: int) -> None:
     """A create that took effect unseen is found by its place in the list, however far the clock
@@ -199,9 +178,8 @@ def test_clocks_that_differ_do_not_hide_the_batch(ledger: Ledger, days: int, ear
     with Emulator() as emulator:
         emulator.clock.advance(days=days)
         for n in range(earlier):
-            judge = batch_judge(emulator)
-            judge.submit({f"theirs{n}": MATERIAL.requests(PAIRS)[0]})
-        emulator.faults.add(Fault(on="create", kind="drop"))
+            batch_judge(emulator).submit({f"theirs{n}": MATERIAL.requests(PAIRS)[0]})
+        emulator.faults.add(replace(DROP))
         assert set(statuses(judged(emulator, ledger))) == {Status.OK}
         assert sizes(emulator) == [1] * earlier + [12]
 
@@ -236,45 +214,14 @@ def test_a_strangers_batch_of_the_same_size_is_not_adopted(
     assert theirs not in ledger.known_batches()
 
 
-@pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize("site", ["retrieve", "results"])
-def test_a_busy_service_is_waited_out(
-    emulator: Emulator, ledger: Ledger, site: str, status: int
-) -> None:
-    """Looking at a batch and reading it change nothing, so they are simply tried again."""
-    said: list[str] = []
-    emulator.faults.add(Fault(on=site, kind="status", status=status, times=2))
-    assert set(statuses(judged(emulator, ledger, say=said.append))) == {Status.OK}
-    assert any(f"status {status}" in text for text in said)
-    assert site == "results" or any("; waiting since " in text for text in said)
-    assert sizes(emulator) == [12]
-
-
-@pytest.mark.parametrize("site", ["models", "count_tokens"])
-def test_a_busy_service_is_waited_out_in_the_check(
-    emulator: Emulator, ledger: Ledger, site: str
-) -> None:
-    """A short outage just when the model is looked up does not end the run."""
-    emulator.faults.add(Fault(on=site, kind="status", status=529))
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
-
-
-def test_a_rate_limited_create_is_sent_again(emulator: Emulator, ledger: Ledger) -> None:
-    """A 429 says that nothing was created, so the same requests are sent once more."""
-    emulator.faults.add(Fault(on="create", kind="status", status=429, times=2))
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
-    assert sizes(emulator) == [12]
-
-
 def test_what_a_day_left_undone_is_sent_again(ledger: Ledger) -> None:
     """Of a batch that would take two days half expires after one; that half is sent anew."""
     with Emulator(batch_seconds=2 * 86_400) as emulator:
         left_running(emulator, ledger)
         emulator.clock.advance(hours=25)
         emulator.settings.batch_seconds = 0
-        assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+        assert all_ok(emulator, ledger)
         assert sizes(emulator) == [12, 6]
-        assert billed_once(emulator)
     assert ledger.outcomes("first") == {"ok": 12, "expired": 6}
 
 
@@ -290,25 +237,6 @@ def test_results_that_are_no_longer_kept_are_told_as_such(slow: Emulator, ledger
     slow.settings.batch_seconds = 0
     assert set(statuses(judged(slow, ledger))) == {Status.OK}
     assert sizes(slow) == [12, 12]
-
-
-# Results that break off
-
-
-@pytest.mark.parametrize("kind", ["truncate", "half_line"])
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
-def test_broken_results_are_read_again(
-    emulator: Emulator, ledger: Ledger, kind: str, share: float
-) -> None:
-    """A stream of results that breaks off is opened again; each line is kept once."""
-    said: list[str] = []
-    emulator.faults.add(Fault(on="results", kind=kind, share=share, times=2))
-    assert set(statuses(judged(emulator, ledger, say=said.append))) == {Status.OK}
-    assert sizes(emulator) == [12]
-    assert any("reading on" in text for text in said)
-    with sqlite3.connect(ledger.path) as con:
-        assert con.execute("SELECT count(*) FROM result_lines").fetchone() == (12,)
-    con.close()
 
 
 def test_results_that_never_arrive_are_left_for_later(emulator: Emulator, ledger: Ledger) -> None:
@@ -353,29 +281,21 @@ def test_an_empty_purse_pauses_the_run(
     assert len(ledger) == paid
     assert {a.status for a in ledger.paid("first")} <= {Status.OK}
     assert ledger.open_intents() == []
-
-    assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
-    assert billed_once(emulator)
+    if fault.on == "create":  # no limit is worth a retry
+        posts = [row for row in emulator.requests if row.method == "POST"]
+        assert [row.path for row in posts].count("/v1/messages/batches") == 1
+    assert all_ok(emulator, ledger, run="second")
     assert sizes(emulator)[-1] == 12 - paid
 
 
-def test_a_spend_limit_is_asked_about_once(emulator: Emulator, ledger: Ledger) -> None:
-    """A spend limit is not worth a retry: the create goes out a single time."""
-    emulator.faults.add(Fault(on="create", kind="spend_cap", times=None))
-    with pytest.raises(PausedError):
-        judged(emulator, ledger)
-    creates = [r for r in emulator.requests if r.method == "POST" and r.path.endswith("/batches")]
-    assert len(creates) == 1
-
-
 def test_a_cap_that_is_reached_sends_nothing(emulator: Emulator, ledger: Ledger) -> None:
-    """When the terms do not allow it, no request leaves and no intent stays behind."""
+    """When the options do not allow it, no request leaves and no intent stays behind."""
 
     def refuse(requests: Any) -> None:
         raise CostError(f"{len(requests)} are too many")
 
     with pytest.raises(CostError, match="12 are too many"):
-        judged(emulator, ledger, allow=refuse)
+        judged(emulator, ledger, budget=FixedBudget(lambda _: 0, refuse))
     assert emulator.billing.accepted == []
     assert ledger.open_intents() == []
 
@@ -388,7 +308,9 @@ def test_the_cap_is_asked_again_after_prewarming(emulator: Emulator, ledger: Led
         TWO_RUBRICS,
         batch_judge(emulator),
         ledger,
-        terms=terms(prewarm=True, allow=lambda requests: asked.append(len(requests))),
+        options=options(
+            prewarm=True, budget=FixedBudget(lambda _: 0, lambda some: asked.append(len(some)))
+        ),
     )
     assert asked == [24, 22]
 
@@ -403,10 +325,11 @@ def test_an_interrupt_leaves_the_batch_running_and_names_it(slow: Emulator, ledg
     [batch] = slow.batches
     assert f"still running at the service: batch {batch['id']} (12 requests)" in str(caught.value)
     assert batch["cancel_initiated_at"] is None
+    with pytest.raises(KeyboardInterrupt, match=str(batch["id"])):
+        judged(slow, ledger, say=interrupt, run="second")
     slow.clock.advance(hours=2)
-    assert set(statuses(judged(slow, ledger, run="second"))) == {Status.OK}
+    assert all_ok(slow, ledger, run="second")
     assert sizes(slow) == [12]
-    assert billed_once(slow)
     assert ledger.spent("second") == pytest.approx(slow.billing.total_usd), "who collects reports"
     assert ledger.spent("first") == 0.0
 
@@ -420,32 +343,12 @@ def test_an_interrupt_while_results_arrive_keeps_them(emulator: Emulator, ledger
 
     emulator.faults.add(Fault(on="results", kind="half_line", share=0.5))
     with pytest.raises(KeyboardInterrupt, match="still running at the service"):
-        judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, terms=terms(), on_progress=stop)
+        judge_pairs(
+            PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options(), on_progress=stop
+        )
     assert len(ledger) == 6
     assert set(statuses(judged(emulator, ledger))) == {Status.OK}
     assert sizes(emulator) == [12]
-
-
-def test_an_interrupt_with_nothing_under_way_says_so(emulator: Emulator, ledger: Ledger) -> None:
-    """Interrupted after everything was collected, the text does not claim that a batch runs."""
-
-    def stop(done: int, total: int) -> None:
-        if done == total:
-            raise KeyboardInterrupt
-
-    judge = batch_judge(emulator)
-    with pytest.raises(KeyboardInterrupt, match="nothing is under way"):
-        judge_pairs(PAIRS, MATERIAL, judge, ledger, terms=terms(), on_progress=stop)
-
-
-def test_an_interrupted_wait_for_an_earlier_runs_batch_names_it(
-    slow: Emulator, ledger: Ledger
-) -> None:
-    """A second run that waits for the first one's batch names it too when it is interrupted."""
-    batch_id = left_running(slow, ledger)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        judged(slow, ledger, say=interrupt, run="second")
-    assert batch_id in str(caught.value)
 
 
 # One spender at a time
@@ -454,7 +357,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from arena_kit.judging.ledger.ledger import Ledger
-with Ledger(Path(sys.argv[1])).held("theirs"):
+with Ledger(Path(sys.argv[1])).locked("theirs"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -488,15 +391,10 @@ def test_a_second_process_is_refused_and_a_dead_one_is_not_waited_for(
         assert emulator.requests == []
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait(10)
-        assert set(statuses(judged(emulator, ledger))) == {Status.OK}
-    assert sizes(emulator) == [12]
-
-
-def test_a_full_cache_needs_no_lock(emulator: Emulator, ledger: Ledger) -> None:
-    """Reading verdicts that are all there works while another process spends."""
-    judged(emulator, ledger)
+        assert all_ok(emulator, ledger)
     with other_process(ledger):
-        assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+        assert all_ok(emulator, ledger), "a full cache needs no lock"
+    assert sizes(emulator) == [12]
 
 
 def test_a_new_key_of_the_same_account_collects(slow: Emulator, ledger: Ledger) -> None:
@@ -526,7 +424,7 @@ def test_unrelated_batches_do_not_delay(slow: Emulator, ledger: Ledger) -> None:
     left_running(slow, ledger)
     slow.settings.batch_seconds = 0
     pairs = [pair for pair in TWO_DIMENSIONS if pair.dimension == "rigour"]
-    judgments = judge_pairs(pairs, TWO_RUBRICS, batch_judge(slow), ledger, terms=terms())
+    judgments = judge_pairs(pairs, TWO_RUBRICS, batch_judge(slow), ledger, options=options())
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(slow) == [12, 12]
 
@@ -565,9 +463,8 @@ def test_a_cancelled_batch_is_collected_and_the_rest_sent(
     slow.settings.batch_seconds = 0
     assert statuses(judged(slow, ledger)).count(Status.CANCELED) == 6
     assert sizes(slow) == [12]
-    assert set(statuses(judged(slow, ledger, run="second"))) == {Status.OK}
+    assert all_ok(slow, ledger, run="second")
     assert sizes(slow) == [12, 6], "half of a cancelled batch is cancelled"
-    assert billed_once(slow)
 
 
 def test_a_batch_given_up_is_sent_again(slow: Emulator, ledger: Ledger, sent: Batches) -> None:
@@ -591,18 +488,6 @@ def test_an_unknown_batch_is_refused_with_the_known_ones(
     batch_id = left_running(slow, ledger)
     with pytest.raises(DataError, match=f"under way: {batch_id}"):
         act(sent, "msgbatch_x")
-
-
-def test_the_desk_needs_a_key(
-    slow: Emulator, ledger: Ledger, sent: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a key the service is not asked."""
-    batch_id = left_running(slow, ledger)
-    n = len(slow.requests)
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-    with pytest.raises(DataError, match="no key: set ANTHROPIC_API_KEY"):
-        sent.cancel(batch_id)
-    assert len(slow.requests) == n
 
 
 def test_an_unconfirmed_batch_cannot_be_cancelled_yet(
@@ -636,9 +521,8 @@ def tamper_with_one_line(emulator: Emulator, change: Callable[[bytes], bytes]) -
 
 @pytest.mark.parametrize(
     "number",
-    [b"1e400", b"-1e400", b"NaN", b"Infinity", b"-5", b"1.5", b'"many"', b"[1]", b"true",
-     b"1e30", b"9" * 40, b"null"],
-)  # fmt: skip
+    [b"1e400", b"NaN", b"-5", b"1.5", b'"many"', b"[1]", b"true", b"9" * 40, b"null"],
+)
 def test_a_bad_usage_number_is_unknown_on_its_line_alone(
     emulator: Emulator, ledger: Ledger, number: bytes
 ) -> None:
@@ -648,7 +532,7 @@ def test_a_bad_usage_number_is_unknown_on_its_line_alone(
     tamper_with_one_line(
         emulator, lambda line: re.sub(rb'"output_tokens": ?\d+', b'"output_tokens":' + number, line)
     )
-    asking = {"forecast": lambda requests: [0.25] * len(requests)}
+    asking = {"budget": FixedBudget(lambda _: 0.25)}
     assert set(statuses(judged(emulator, ledger, **asking))) == {Status.OK}
     assert 0 < ledger.spent("first") < emulator.billing.total_usd
     assert ledger.usd_unknown("first") == 0.25
@@ -689,10 +573,9 @@ def test_a_page_instead_of_a_batch_is_no_answer(
         return reply
 
     emulator.app.tamper = tamper
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
+    assert all_ok(emulator, ledger)
     assert left == {"POST": 0, "GET": 0}
     assert sizes(emulator) == [12]
-    assert billed_once(emulator)
 
 
 def test_an_unknown_batch_status_is_told(emulator: Emulator, ledger: Ledger) -> None:
@@ -725,16 +608,6 @@ def test_contradicting_results_are_told(emulator: Emulator, ledger: Ledger, same
     told = [text for text in said if "two results that differ" in text]
     assert len(told) == (0 if same else 1)
     assert sizes(emulator) == [12]
-
-
-@pytest.mark.parametrize("site", ["models", "count_tokens"])
-def test_a_page_instead_of_the_check_is_waited_out(
-    emulator: Emulator, ledger: Ledger, site: str
-) -> None:
-    """A page in place of a model or of a token count is no answer, and is asked for again."""
-    pages = iter([b"<html>Welcome</html>"] * 2)
-    emulator.app.tamper = lambda request, body: next(pages, body) if site in request.path else body
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
 
 
 def test_a_batch_without_its_times_is_collected(emulator: Emulator, ledger: Ledger) -> None:
@@ -778,7 +651,7 @@ def test_strangers_that_keep_coming_do_not_delay_for_ever(slow: Emulator, ledger
     crowd.start()
     started = time.monotonic()
     try:
-        assert not reconcile(judge, ledger, terms(), intent)
+        assert not reconcile(judge, ledger, options(), intent)
     finally:
         enough.set()
         crowd.join()

@@ -9,15 +9,14 @@ import pytest
 
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.anthropic import AnthropicMessages
-from arena_kit.judging.judges.base import Result
+from arena_kit.judging.judges.base import Price, Result
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Status
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.app import Answer as Served
 from tests.emulator.app import Request
-from tests.samples import CLAUDE, KEY, MATERIAL, OPUS, PAIRS, batch_judge, client_of, terms
+from tests.samples import CLAUDE, KEY, MATERIAL, OPUS, PAIRS, batch_judge, client_of, options
 
 
 def echoing(emulator: Emulator) -> None:
@@ -50,7 +49,7 @@ def test_an_answer_that_repeats_the_key_is_kept_without_it(
             price=Price(model="local/judge", input=1, output=2), temperature=0.0,
             structured="auto", concurrency=2, timeout=30.0,
         )  # fmt: skip
-    judgments = judge_pairs(PAIRS[:2], MATERIAL, judge, ledger, terms=terms())  # type: ignore[arg-type]
+    judgments = judge_pairs(PAIRS[:2], MATERIAL, judge, ledger, options=options())  # type: ignore[arg-type]
     assert {v.status for j in judgments for v in j.verdicts} == {Status.OK}
     assert all("You sent [key]." in v.raw_text for j in judgments for v in j.verdicts)
     assert not holds_the_key(ledger)
@@ -71,7 +70,7 @@ def test_an_error_that_repeats_the_key_is_kept_without_it(
         return replace(served, lines=(line.replace(plain, key) for line in served.lines))
 
     emulator.app.answer = echo  # type: ignore[method-assign]
-    judgments = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, terms=terms())
+    judgments = judge_pairs(PAIRS[:1], MATERIAL, batch_judge(emulator), ledger, options=options())
     details = {v.detail for j in judgments for v in j.verdicts}
     assert any("[key]" in detail for detail in details), details
     assert not holds_the_key(ledger)

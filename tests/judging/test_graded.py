@@ -10,15 +10,14 @@ import pytest
 from arena_kit import BradleyTerry
 from arena_kit.battles.battle import Outcome
 from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.judges.base import Judge, cache_keys
+from arena_kit.judging.judges.base import Judge, Price, cache_keys
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.openai_compatible import ChatJudge
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Status
 from arena_kit.judging.verdicts.settle import to_battles
 from tests.emulator import Emulator
-from tests.samples import MATERIAL, PAIRS, ScriptedJudge, batch_judge, statuses, terms, verdict
+from tests.samples import MATERIAL, PAIRS, ScriptedJudge, batch_judge, options, statuses, verdict
 
 GRADED = replace(MATERIAL, graded=True)
 #: The keys of a pair under the embedded judge, as they were before verdicts could be graded.
@@ -29,7 +28,7 @@ BEFORE = [
 
 
 def judged(judge: Judge, ledger: Ledger, n: int = 1) -> list[Judgment]:
-    return judge_pairs(PAIRS[:n], GRADED, judge, ledger, terms=terms())
+    return judge_pairs(PAIRS[:n], GRADED, judge, ledger, options=options())
 
 
 def scripted(forward: str, backward: str) -> ScriptedJudge:

@@ -14,7 +14,7 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.runs.settings.files import AnthropicSettings, ChatSettings
 from arena_kit.runs.settings.judges import Backend
 from tests.emulator import Emulator, Fault
-from tests.samples import KEY, MATERIAL, OPUS, PAIRS, terms
+from tests.samples import KEY, MATERIAL, OPUS, PAIRS, options
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def chat(emulator: Emulator, root: Path) -> Any:
 def refused(judge: Any, ledger: Ledger) -> str:
     """What the user is told when the pairs are put to this judge."""
     with pytest.raises(ServiceError) as stopped:
-        judge_pairs(PAIRS[:6], MATERIAL, judge, ledger, terms=terms())
+        judge_pairs(PAIRS[:6], MATERIAL, judge, ledger, options=options())
     return str(stopped.value)
 
 
@@ -68,7 +68,7 @@ def test_a_batch_goes_nowhere_else(
     assert elsewhere.requests == []
     emulator.faults.clear()
     judgments = judge_pairs(
-        PAIRS[:6], MATERIAL, claude(emulator, tmp_path, "batches"), ledger, terms=terms()
+        PAIRS[:6], MATERIAL, claude(emulator, tmp_path, "batches"), ledger, options=options()
     )
     assert len(judgments) == 6
     assert len(emulator.billing.rows) == 12
@@ -83,7 +83,9 @@ def test_a_redirect_that_may_follow_a_batch_is_looked_into(
     """
     address = f"{elsewhere.base_url}/see"
     emulator.faults.add(Fault(on="create", kind="redirect", status=status, url=address))
-    judge_pairs(PAIRS[:6], MATERIAL, claude(emulator, tmp_path, "batches"), ledger, terms=terms())
+    judge_pairs(
+        PAIRS[:6], MATERIAL, claude(emulator, tmp_path, "batches"), ledger, options=options()
+    )
     assert elsewhere.requests == []
     assert len(emulator.billing.rows) == 12
 
@@ -99,7 +101,7 @@ def test_a_live_call_goes_nowhere_else(
     assert elsewhere.requests == []
     emulator.faults.clear()
     judge = claude(emulator, tmp_path, "messages")
-    judgments = judge_pairs(PAIRS[:6], MATERIAL, judge, ledger, terms=terms())
+    judgments = judge_pairs(PAIRS[:6], MATERIAL, judge, ledger, options=options())
     assert len(judgments) == 6
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from arena_kit.battles.battle import Battle
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.read import read_battles
 from arena_kit.policy.constants import LegacyElo
 from arena_kit.policy.ratings import legacy_elo
 from arena_kit.rating.base import Ratings

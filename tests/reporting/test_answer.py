@@ -10,15 +10,25 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from arena_kit import BradleyTerry, PermutationElo, Study, tournament_tables
+from arena_kit import BradleyTerry, Judgments, PermutationElo, answer, tournament_tables
 from arena_kit.cli.board import show_board
 from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
 from arena_kit.reporting.html import clean_html
-from arena_kit.runs.tournament.answers import asked_at, left_out
+from arena_kit.runs.tournament.publish import asked_at, left_out
 from tests.emulator import Emulator
-from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, log_of, won
+from tests.samples import (
+    ROOT,
+    SMALL,
+    batch_judge,
+    copy_workspace,
+    judgments_of,
+    log_of,
+    published,
+    rated,
+    won,
+)
 
 METHOD = BradleyTerry()
 
@@ -72,11 +82,11 @@ def test_no_text_of_the_box_acts() -> None:
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_the_box_asks_what_its_notebook_asks(name: str) -> None:
-    """The question of a box is its notebook's, and the box is the notebook's first output."""
+    """The question of a box is its notebook's, and one cell shows the box."""
     cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4).cells
     assert f"**Question.** {QUESTIONS[name]}" in cells[0].source
     code = [cell.source for cell in cells if cell.cell_type == "code"]
-    assert code[1].endswith("study.answer()")
+    assert sum("answer(" in source for source in code) == 1
 
 
 def test_where_a_judge_was_asked(emulator: Emulator) -> None:
@@ -92,7 +102,7 @@ def test_where_a_judge_was_asked(emulator: Emulator) -> None:
 
 
 @pytest.fixture(scope="module")
-def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, Path]]:
+def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Judgments, Path]]:
     """A small pilot and its record; the embedded judge was not written for one dimension."""
     root = copy_workspace(tmp_path_factory.mktemp("answer") / "workspace")
     rubric = root / "params" / "rubrics" / "clinical_utility.md"
@@ -100,16 +110,16 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, Pat
     with chdir(root), pytest.MonkeyPatch.context() as patch:
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        study = Study.open("pilot", **SMALL)
-        yield study, study.save().path
+        study = judgments_of("pilot", **SMALL)
+        yield study, published(study).path
 
 
-def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Study, Path]) -> None:
+def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Judgments, Path]) -> None:
     """Judge and place, what it compared, prompts, run and cost stand in the box, and the caveats of
     the embedded judge and of a subset.
     """
     study, record = pilot
-    box = study.answer()
+    box = answer(rated(study), study)
     assert box.facts["judge"] == "baseline/lexical-v1, asked in this process"
     assert "it reads no rubric" in box.facts["compared"]
     n, bank = len(study.plan.prompts), len(study.plan.bank)
@@ -129,19 +139,19 @@ def test_inconsistent_pairs_are_counted_among_those_judged() -> None:
     assert left_out(manifest) == ["2 of 10 pairs are inconsistent and count for nobody."]
 
 
-def test_no_ranking_is_answered_by_a_rubric_that_is_not_read(pilot: tuple[Study, Path]) -> None:
+def test_no_ranking_is_answered_by_a_rubric_that_is_not_read(pilot: tuple[Judgments, Path]) -> None:
     """A changed rubric is not read by the embedded judge: the gate fails it, and the box has no
     answer on that dimension.
     """
     study, _ = pilot
-    said = study.answer().said
+    said = answer(rated(study), study).said
     assert "is not usable" in said[0], "a pilot is about its judge"
     assert any(each.startswith("clinical_utility: no answer, for this judge") for each in said)
     assert any(each.startswith("calibration: ") and "Best first" in each for each in said)
 
 
 def test_the_terminal_ends_with_the_sentences_of_the_box(
-    pilot: tuple[Study, Path], capsys: pytest.CaptureFixture[str]
+    pilot: tuple[Judgments, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """answer.json keeps the box, and a run's output ends with its sentences; the board above them
     is in the order of Bradley–Terry.
@@ -150,17 +160,18 @@ def test_the_terminal_ends_with_the_sentences_of_the_box(
     show_board(record)
     shown = capsys.readouterr().out
     kept = json.loads((record / "answer.json").read_text())
-    assert kept["said"] == study.answer().said
+    assert kept["said"] == answer(rated(study), study).said
     assert shown.rstrip().endswith("\n".join([kept["question"], *kept["said"]]))
-    for dimension, rated in study.strengths.items():
+    made = rated(study)
+    for dimension in made.rated:
         board = shown.partition(f"{dimension} (")[2].partition("└")[0]
-        places = [board.index(f" {model} ") for model in rated.order]
+        places = [board.index(f" {row.model} ") for row in made.rows(dimension)]
         assert places == sorted(places)
 
 
-def test_statuses_that_never_occurred_are_folded(pilot: tuple[Study, Path]) -> None:
+def test_statuses_that_never_occurred_are_folded(pilot: tuple[Judgments, Path]) -> None:
     """The table of verdicts has a row for what there is; the rest is named in a note."""
-    table = tournament_tables.verdict_counts(pilot[0].judgments)
+    table = tournament_tables.verdict_counts(pilot[0])
     kinds = [row[""] for row in table.rows]
     assert "ok" in kinds
     assert not {"refused", "truncated", "expired"} & {*kinds}

@@ -22,7 +22,18 @@ from matplotlib.text import Text
 from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
 
-from arena_kit import BattleLog, BradleyTerry, PermutationElo, Placed, Placement, Ratings, Study
+from arena_kit import (
+    BattleLog,
+    BradleyTerry,
+    PermutationElo,
+    Placed,
+    Placement,
+    Ratings,
+    rate,
+    sweep_elo,
+    to_battles,
+    tournament_tables,
+)
 from arena_kit import k_sweep as swept
 from arena_kit.cli.main import main
 from arena_kit.rating.claims import claims
@@ -30,7 +41,17 @@ from arena_kit.rating.with_judge.calibration import JudgeError
 from arena_kit.reporting import bradley_terry, placement
 from arena_kit.reporting.figures import Plot, save_picture, shown_name
 from arena_kit.reporting.tables import Table, ranks_text
-from tests.samples import HOSTILE, NEW, Elements, World, edited, judged, steps, won
+from tests.samples import (
+    HOSTILE,
+    NEW,
+    Elements,
+    World,
+    judged,
+    judgments_of,
+    published,
+    steps,
+    won,
+)
 from tests.samples import log_of as log
 
 ELO = PermutationElo(n_perms=20, evidence_replicates=40, evidence_orders=2)
@@ -468,8 +489,8 @@ def test_a_tournament_record_holds_strengths(workspace: Path) -> None:
     """bradley_terry.json of a tournament is what `rate --method bradley-terry` with its settings
     gives: on Elo's center, without what Elo leaves out; and shrinkage is the slope of the two.
     """
-    study = Study.open("k_sweep", **SMALL)
-    record = study.save().path
+    study = judgments_of("k_sweep", **SMALL)
+    record = published(study).path
     found = json.loads((record / "bradley_terry.json").read_text())
     assert set(found) == DIMENSIONS
     words = ["--method", "bradley-terry"]
@@ -486,9 +507,10 @@ def test_a_tournament_record_holds_strengths(workspace: Path) -> None:
         for a, row in entry["above"].items():
             assert all(row[b] + entry["above"][b][a] == pytest.approx(1) for b in row)
     elo = json.loads((record / "elo_results.json").read_text())["k_sensitivity"]
-    table = {
-        row[0]: row[1:] for row in cells(bradley_terry.shrinkage(study.sweep, study.strengths))
-    }
+    battles = to_battles(study)
+    sweep, board = sweep_elo(battles, study.plan), rate(battles, **study.plan.rating)
+    rows = cells(tournament_tables.shrinkage(sweep.ratings, board))
+    table = {row[0]: row[1:] for row in rows}
     for dimension, by_k in elo.items():
         x = {row["model"]: row["rating"] for row in found[dimension]["ratings"]}
         slopes = [
@@ -496,20 +518,6 @@ def test_a_tournament_record_holds_strengths(workspace: Path) -> None:
             for _, e in sorted(by_k.items(), key=lambda item: float(item[0]))
         ]
         assert table[dimension] == [f"{slope:.2f}" for slope in slopes]
-
-
-def test_a_tournament_without_ratings(workspace: Path) -> None:
-    """Where a judge only ties, bradley_terry.json has every dimension, empty, and no table or
-    picture breaks.
-    """
-    edited(workspace, judge__baseline__tie_margin=100)
-    study = Study.open("pilot", **SMALL)
-    record = study.save().path
-    assert json.loads((record / "bradley_terry.json").read_text()) == {d: {} for d in DIMENSIONS}
-    assert bradley_terry.board(study.ratings, study.strengths).text == "No dimension has a rating."
-    assert texts(bradley_terry.above(study.strengths)) == [
-        "Nothing to show: no dimension has a rating."
-    ]
 
 
 def test_ratings_are_not_changed_by_showing() -> None:

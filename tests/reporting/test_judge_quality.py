@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arena_kit import JudgeQuality, judge_quality, read_gate
+from arena_kit import JudgeQuality, judge_tables, read_gate
 from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.verdicts.records import Slot
 from tests.samples import HOSTILE, ROOT, Elements, log_of, settled
@@ -18,23 +18,22 @@ def test_the_tables_say_what_was_measured_on_each_dimension() -> None:
     labels = log_of([("ash", "beech", "model_a"), ("ash", "beech", "model_b")] * 20)
     quality = JudgeQuality.of("j", JUDGMENTS, labels=labels, strata={"q0": "hard"})
     gate = quality.gate(read_gate(ROOT))
-    table = judge_quality.gate_table(gate)
+    table = judge_tables.gate_table(gate)
     rows = [(row["what"], row["dimension"]) for row in table.rows]
     assert ("decided battles on which judge and people agree", "facts") in rows
     doubts = [each for each in gate.findings if each.level is not Level.TRUSTED]
-    assert len(rows) == len(doubts) < len(gate.findings) == len(quality.measures())
+    assert len(rows) == len(doubts) < len(gate.findings)
     assert table.notes[0].startswith(f"{len(gate.findings) - len(doubts)} checks are met")
     found = {
-        (row["dimension"], row["what"]): row["found"]
-        for row in judge_quality.measured(quality).rows
+        (row["dimension"], row["what"]): row["found"] for row in judge_tables.measured(quality).rows
     }
     assert found["tone", "Cohen's kappa, of battles both decided"] == "1.00 (1.00 to 1.00)"
     assert found["facts", "agrees with people, both decided, hard"] == "100.0%"
     assert found["facts", "Cohen's kappa, of battles both decided"] == "0.00 (0.00 to 0.00)"
-    besides = {row["what"] for row in judge_quality.measured(quality, compared=True).rows}
+    besides = {row["what"] for row in judge_tables.measured(quality, compared=True).rows}
     assert {what for _, what in found} - besides == {"agrees with people, of battles both decided"}
     assert not any("order" in what or "slot" in what for _, what in found)  # the picture has those
-    (rubric,) = judge_quality.rubric_table(quality).rows
+    (rubric,) = judge_tables.rubric_table(quality).rows
     assert rubric["dimensions"] == "tone and facts"
     assert str(rubric["pairs answered differently"]).startswith("50.0%")
 
@@ -42,7 +41,7 @@ def test_the_tables_say_what_was_measured_on_each_dimension() -> None:
 def test_the_first_line_is_escaped() -> None:
     """A judge's name may come from a file."""
     for name in HOSTILE:
-        shown = judge_quality.sentence(JudgeQuality.of(name, JUDGMENTS).gate(read_gate(ROOT)))
+        shown = judge_tables.sentence(JudgeQuality.of(name, JUDGMENTS).gate(read_gate(ROOT)))
         assert Elements(shown.html).tags == {"p", "strong"}
         assert name in shown.text
 
@@ -50,6 +49,6 @@ def test_the_first_line_is_escaped() -> None:
 def test_nothing_measured_is_a_sentence() -> None:
     """A judge that was never asked has tables that say so."""
     quality = JudgeQuality.of("j", [])
-    assert "usable with caution" in judge_quality.text(quality.gate(read_gate(ROOT)))
-    assert str(judge_quality.measured(quality)) == "Nothing could be measured of this judge."
-    assert "One dimension alone" in str(judge_quality.rubric_table(quality))
+    assert "usable with caution" in judge_tables.text(quality.gate(read_gate(ROOT)))
+    assert str(judge_tables.measured(quality)) == "Nothing could be measured of this judge."
+    assert "One dimension alone" in str(judge_tables.rubric_table(quality))

@@ -15,10 +15,11 @@ from click.testing import CliRunner, Result
 from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
 
-from arena_kit import Study, claims
+from arena_kit import Judgments, claims
 from arena_kit.cli.main import main
 from arena_kit.rating.claims.power import DESIGN_EFFECT
-from tests.samples import copy_workspace
+from tests.samples import copy_workspace, judgments_of, published
+from tests.samples import rated as board_of
 
 DIMENSIONS = ["factuality", "calibration", "clinical_utility"]
 STRATA = {"open_recall": 4, "vignette": 10, "curated": 6}
@@ -29,22 +30,22 @@ def call(*words: object) -> Result:
 
 
 @pytest.fixture(scope="module")
-def piloted(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def piloted(tmp_path_factory: pytest.TempPathFactory) -> Judgments:
     """A small pilot in a workspace of its own."""
     root = copy_workspace(tmp_path_factory.mktemp("expected") / "workspace")
     with chdir(root), pytest.MonkeyPatch.context() as patch:
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        study = Study.open("pilot", strata=STRATA, n_perms=20)
-        study.save()
-    return study
+        judgments = judgments_of("pilot", strata=STRATA, n_perms=20)
+        published(judgments)
+    return judgments
 
 
 @pytest.fixture
-def pilot(piloted: Study, monkeypatch: pytest.MonkeyPatch) -> Study:
+def pilot(piloted: Judgments, monkeypatch: pytest.MonkeyPatch) -> Judgments:
     """The same, from within its workspace."""
     monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
-    monkeypatch.chdir(piloted.root)
+    monkeypatch.chdir(piloted.plan.root)
     return piloted
 
 
@@ -77,14 +78,14 @@ def test_too_few_prompts_decide_nothing(workspace: Path) -> None:
     assert "no order can be decided: prompts judged: 1, needed: 10." in told
 
 
-def test_by_an_earlier_record(pilot: Study) -> None:
+def test_by_an_earlier_record(pilot: Judgments) -> None:
     """The latest record of the tournament tells by its own neighbours; what it decided with room to
     spare is expected to stay so, an even pair is not, and more prompts make the errors smaller by
     about the root of their number.
     """
     found = expected("headline")
     assert found == expected("headline", "--from", pilot.record.path)
-    for dimension, rated in pilot.strengths.items():
+    for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
         told = found[dimension]
         assert told["record"] == f"{pilot.record.path.name} (judge {pilot.plan.judge.model})"
         pairs = [(each["above"], each["below"]) for each in told["neighbours"]]
@@ -95,7 +96,10 @@ def test_by_an_earlier_record(pilot: Study) -> None:
         assert chances[int(np.argmax(sizes))] == max(chances)
         errors = claims.gap_errors(rated)
         for each in told["neighbours"]:
-            at = rated.models.index(each["above"]), rated.models.index(each["below"])
+            at = (
+                rated.models.index(each["above"]),
+                rated.models.index(each["below"]),
+            )
             prompts = {"factuality": (16, 93)}.get(dimension, (20, 143))
             less = math.sqrt(prompts[0] / prompts[1])
             assert each["error"] == pytest.approx(less * errors[at], rel=0.1)
@@ -103,15 +107,15 @@ def test_by_an_earlier_record(pilot: Study) -> None:
     assert all(each["sentence"] in text for each in found.values())
 
 
-def test_the_same_run_is_expected_to_decide_what_it_decided(pilot: Study) -> None:
+def test_the_same_run_is_expected_to_decide_what_it_decided(pilot: Judgments) -> None:
     """Where the ledger answers everything, the chances are what the record found."""
     found = expected("pilot", "-p", "strata", json.dumps(STRATA))
-    for dimension, rated in pilot.strengths.items():
+    for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
         states = [pair.state == "decided" for pair in claims.neighbours(rated)]
         assert [each["chance"] == 1 for each in found[dimension]["neighbours"]] == states
 
 
-def test_the_embedded_judge_says_nothing_about_another(pilot: Study) -> None:
+def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments) -> None:
     """A record of the embedded judge is taken for a paid one only where it is named."""
     file = "params/headline_claude.yaml"
     assert {each["record"] for each in expected("--params", file).values()} == {None}
@@ -126,17 +130,17 @@ def test_the_embedded_judge_says_nothing_about_another(pilot: Study) -> None:
             assert fresh["chance"] != same["chance"], "other verdicts may move the gap further"
 
 
-def test_a_placement_decides_no_order(pilot: Study) -> None:
+def test_a_placement_decides_no_order(pilot: Judgments) -> None:
     """--from is for tournaments, and something that is no record is refused in a sentence."""
     done = call("placement", "--from", pilot.record.path)
     assert done.exit_code == 2
     assert "--from is for tournaments" in done.output
-    done = call("headline", "--from", pilot.root / "params")
+    done = call("headline", "--from", pilot.plan.root / "params")
     assert done.exit_code == 2
     assert "not a run record" in done.output
 
 
-def test_a_record_of_other_entrants_is_refused(pilot: Study, tmp_path: Path) -> None:
+def test_a_record_of_other_entrants_is_refused(pilot: Judgments, tmp_path: Path) -> None:
     """A record that was named and rates nobody of this tournament is not passed over in silence."""
     other = tmp_path / "other"
     shutil.copytree(pilot.record.path, other)

@@ -12,13 +12,21 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import DataError, Study, record_texts, tables
+from arena_kit import DataError, record_texts, tables
 from arena_kit.cli.main import main
-from arena_kit.runs.notebook.run import planned
-from arena_kit.runs.record.inputs import keep_inputs, replay_parameters
+from arena_kit.runs.notebook.run import NotebookRun
+from arena_kit.runs.record.inputs import keep_inputs, replay_parameters, tournament_inputs
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.plan import Plan
-from tests.samples import SMALL, copy_workspace, jsonl
+from tests.samples import (
+    ROOT,
+    SMALL,
+    copy_workspace,
+    jsonl,
+    judgments_of,
+    plan_of,
+    published,
+    record_of,
+)
 
 KEPT = {
     "tournament.yaml": "params/tournament.yaml",
@@ -45,8 +53,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with two records, of which the second has another seed."""
     root = copy_workspace(tmp_path_factory.mktemp("home") / "workspace")
     with chdir(root):
-        for name, seed in (("one", -1), ("two", 5)):
-            Study.open("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}").save()
+        for name, seed in (("one", 0), ("two", 5)):
+            own = {"overrides": {"elo.n_perms": 20, "elo.seed": seed}, "run_dir": f"runs/{name}"}
+            record_of("pilot", **SMALL | own)
     return root
 
 
@@ -128,7 +137,7 @@ def test_records_alone_are_compared(alone: tuple[Path, Path]) -> None:
     and not one verdict, so that nobody is said to have moved, and nothing is warned about.
     """
     found = json.loads(invoke("runs", "compare", *alone, "--json").stdout)
-    assert found["settings"]["parameters.seed"] == [-1, 5]
+    assert found["settings"]["tournament.elo.seed"] == [0, 5]
     assert (found["flips"], found["n_shared"], found["warnings"]) == ([], 384, [])
     assert len(found["deltas"]) == 12
     assert {(d["change"], d["says"]) for d in found["deltas"]} == {(0.0, "same")}
@@ -144,8 +153,8 @@ def test_a_record_is_replayed_in_another_workspace(
     other = copy_workspace(tmp_path / "other")
     shutil.rmtree(other / "sample")
     monkeypatch.chdir(other)
-    planned("pilot", root=other, from_record=record, overrides={})
-    made = Study.open("pilot", **replay_parameters(record)).save().path
+    NotebookRun.resolve("pilot", other, from_record=record).tournament()
+    made = record_of("pilot", **replay_parameters(record)).path
     for name in ("matches/matches.jsonl", "battles.jsonl", "elo_results.json"):
         assert (made / name).read_bytes() == (record / name).read_bytes()
     assert (made / "inputs" / "prompts.jsonl").is_file()
@@ -172,9 +181,9 @@ def test_the_texts_of_a_record_are_judged_by_another_judge(
     manifest["inputs"]["tournament.yaml"]["sha256"] = digest
     (record / "manifest.json").write_text(json.dumps(manifest))
     paid = {"judge": "anthropic", "max_cost_usd": 5.0}
-    assert Plan.read("headline", replay_parameters(record) | paid).judge.model == "claude-opus-5-5"
-    study = Study.open("pilot", tournament=str(record), **SMALL)
-    assert len(study.judgments) == 192
+    assert plan_of("headline", **replay_parameters(record) | paid).judge.model == "claude-opus-5-5"
+    study = judgments_of("pilot", tournament=str(record), **SMALL)
+    assert len(study) == 192
     assert (other / ".arena_kit" / "verdicts.sqlite").is_file()
     assert not strange.exists()
 
@@ -183,8 +192,8 @@ def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
     """With `inputs: hashes` no text of a prompt or response is in the record, and whoever asks for
     them is told why.
     """
-    study = Study.open("headline", **SMALL, inputs="hashes")
-    record = study.save()
+    study = judgments_of("headline", **SMALL, inputs="hashes")
+    record = published(study)
     listed = record.read()["inputs"]
     assert set(listed) == set(KEPT)
     assert not any(entry["kept"] for entry in listed.values())
@@ -198,7 +207,7 @@ def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
     with pytest.raises(DataError, match=r"keeps only hashes of its inputs \(parameter inputs"):
         record_texts(record.path)
     with pytest.raises(DataError, match="keeps only hashes of its inputs"):
-        Study.open("pilot", tournament=str(record.path))
+        judgments_of("pilot", tournament=str(record.path))
 
 
 def test_copies_are_removed_where_only_hashes_may_stay(tmp_path: Path) -> None:
@@ -246,16 +255,24 @@ def test_a_replay_takes_no_address_key_or_cap_from_a_record(alone: tuple[Path, P
     taken over: it may be somebody else's record.
     """
     record, _ = alone
-    parameters = json.loads((record / "manifest.json").read_text())["parameters"] | {
-        "base_url": "http://127.0.0.1:9", "key_variable": "HOME", "max_cost_usd": 900.0,
-        "transport": "messages", "judge_model": "x", "offline": True,
-    }  # fmt: skip
+    parameters = json.loads((record / "manifest.json").read_text())["parameters"]
+    foreign = {"judge.base_url": "http://127.0.0.1:9", "judge.key_variable": "HOME"}
+    parameters |= {"max_cost_usd": 900.0, "judge_model": "x", "offline": True}
+    parameters["overrides"] |= foreign
     changed(record, parameters=parameters)
     taken = replay_parameters(record)
-    assert not taken.keys() & {
-        "base_url", "key_variable", "max_cost_usd", "transport", "judge_model", "offline", "run_dir"
-    }  # fmt: skip
-    assert (taken["strata"], taken["n_perms"]) == (SMALL["strata"], 20)
+    assert not taken.keys() & {"max_cost_usd", "judge_model", "offline", "run_dir"}
+    here = str(record.resolve())
+    kept = {"elo.n_perms": 20, "elo.seed": 0, "judge.replay_from": here}
+    assert (taken["strata"], taken["overrides"]) == (SMALL["strata"], kept)
+    file = record / "inputs" / "tournament.yaml"
+    address = "judge:\n  base_url: http://127.0.0.1:9\n  key_variable: HOME\n"
+    file.write_text(file.read_text().replace("judge:\n", address, 1))
+    listed = json.loads((record / "manifest.json").read_text())["inputs"]
+    listed["tournament.yaml"]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    changed(record, inputs=listed)
+    judge = tournament_inputs(record, ROOT)[0].judge
+    assert (judge.base_url, judge.key_variable) == ("", "")
 
 
 def test_a_key_in_a_comment_is_not_copied(workspace: Path) -> None:
@@ -263,7 +280,7 @@ def test_a_key_in_a_comment_is_not_copied(workspace: Path) -> None:
     path = workspace / "params" / "tournament.yaml"
     path.write_text(f"# sk-ant-planted-0123456789abcdef\n{path.read_text()}")
     with pytest.raises(DataError, match=r"tournament.yaml: the file holds a key"):
-        Study.open("pilot", **SMALL)
+        judgments_of("pilot", **SMALL)
     (manifest,) = workspace.glob("runs/*/manifest.json")
     assert json.loads(manifest.read_text())["status"] == "failed"
     assert not list(workspace.glob("runs/*/inputs/tournament.yaml"))

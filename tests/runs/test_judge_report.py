@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from arena_kit import DataError, JudgeStudy, Study
+from arena_kit import DataError, JudgeStudy
 from arena_kit.cli.board import show_board
 from arena_kit.judging.judges.replay import ReplayJudge
-from arena_kit.judging.quality.compared import agree, cheapest
 from arena_kit.judging.quality.gate import Level
+from arena_kit.judging.quality.judge import agree, cheapest
 from arena_kit.reporting import judge_report
 from arena_kit.reporting.answer import QUESTIONS
 from tests.emulator import Emulator
-from tests.samples import edited
+from tests.samples import edited, parameters, record_of
 
 BASELINE = "baseline/lexical-v1"
 MODEL = "claude-sonnet-5-5"
@@ -53,19 +53,17 @@ def test_real_judges_of_one_file_side_by_side(
     the embedded judge has a row that says why it was not asked, and the terminal says the same.
     """
     file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
-    report = JudgeStudy.open(verdicts=file, columns=JUDGES, labels_winner="human")
+    report = JudgeStudy.open(
+        verdicts=file, columns=JUDGES, overrides={"judge.labels_winner": "human"}
+    )
     gpt4, claude, gpt35, embedded = report.judges
     levels = [each.gate.level for each in (gpt4, claude, gpt35)]
     assert levels == [Level.TRUSTED, Level.CAUTION, Level.FAILED]
     assert (embedded.judge, embedded.battles) == (BASELINE, None)
     assert embedded.source == f"not asked: {file} has verdicts but no texts"
-    rows = [each.quality.dimensions[0] for each in (gpt4, claude, gpt35)]
-    assert [f"{100 * row.people.decided.rate.value:.1f}" for row in rows] == [
-        "83.3",
-        "72.3",
-        "57.0",
-    ]
-    assert [f"{100 * row.position.slot_a.value:.1f}" for row in rows] == ["55.1", "39.5", "86.3"]
+    for measure, shares in (("agreement", [83.3, 72.3, 57.0]), ("slot_a", [55.1, 39.5, 86.3])):
+        found = [each.quality.find(measure).value or 0.0 for each in (gpt4, claude, gpt35)]
+        assert [round(100 * value, 1) for value in found] == shares
     folder = report.save().path
     said = json.loads((folder / "answer.json").read_text())["said"]
     assert said == json.loads((folder / "judges.json").read_text())["answer"]
@@ -80,7 +78,7 @@ def test_real_judges_of_one_file_side_by_side(
 
 def test_the_embedded_judge_is_asked_all_canaries(few: Path) -> None:
     """It costs nothing, it is the only row, and its gate counts the canaries."""
-    report = JudgeStudy.open(**FEW)
+    report = JudgeStudy.open(**parameters("judge_report", **FEW))
     (only,) = report.judges
     assert (only.judge, only.usd) == (BASELINE, 0.0)
     assert only.canaries is not None
@@ -99,9 +97,9 @@ def test_records_are_compared_on_the_pairs_they_share(few: Path, emulator: Emula
     """A paid judge and the embedded one, recorded apart, on the pairs of the smaller run; the
     price is what the emulator billed.
     """
-    claude = Study.open("pilot", **paid(emulator)).save()
+    claude = record_of("pilot", **paid(emulator))
     verdicts = sum(1 for _ in (claude.path / "verdicts" / "factuality.jsonl").open())
-    own = Study.open("pilot", **FEW | {"strata": {"open_recall": 3}}).save()
+    own = record_of("pilot", **FEW | {"strata": {"open_recall": 3}})
     report = JudgeStudy.open(records=[str(claude.path), str(own.path)])
     first, second = report.judges
     assert (first.judge, second.judge) == (MODEL, BASELINE)
@@ -119,7 +117,7 @@ def test_records_are_compared_on_the_pairs_they_share(few: Path, emulator: Emula
 
 def test_a_paid_judge_stands_beside_the_embedded_one(few: Path, emulator: Emulator) -> None:
     """The report asks the judge for all canaries and the pairs; what that costs was forecast."""
-    report = JudgeStudy.open(**paid(emulator))
+    report = JudgeStudy.open(**parameters("judge_report", **paid(emulator)))
     first, second = report.judges
     assert (first.judge, second.judge) == (MODEL, BASELINE)
     assert first.seconds is not None
@@ -128,14 +126,14 @@ def test_a_paid_judge_stands_beside_the_embedded_one(few: Path, emulator: Emulat
     cost = manifest["cost"]
     asked = 2 * 2 * 6 * 6 + first.canaries.requests
     assert asked <= cost["forecast"]["requests"] <= asked + manifest["preflight"]["requests"]
-    assert report.study is not None
-    assert report.study.spending is not None
-    assert report.study.spending.usd == pytest.approx(emulator.billing.total_usd)
+    assert report.judgments is not None
+    assert report.judgments.spending is not None
+    assert report.judgments.spending.usd == pytest.approx(emulator.billing.total_usd)
 
 
 def test_records_without_a_pair_in_common_are_refused(few: Path) -> None:
-    one = Study.open("pilot", **FEW | {"strata": {"open_recall": 2}}).save()
-    two = Study.open("pilot", **FEW | {"strata": {"vignette": 2}}).save()
+    one = record_of("pilot", **FEW | {"strata": {"open_recall": 2}})
+    two = record_of("pilot", **FEW | {"strata": {"vignette": 2}})
     report = JudgeStudy.open(records=[str(one.path), str(two.path)])
     with pytest.raises(DataError, match="no pair was judged in all of pilot_"):
         _ = report.judges
@@ -145,7 +143,7 @@ def test_a_record_of_hashes_says_what_it_leaves_out(few: Path) -> None:
     """Its judge is measured; the embedded one has a row without battles that says why, and the
     answer says what could not be measured without the texts.
     """
-    kept = Study.open("pilot", **FEW | {"inputs": "hashes"}).save()
+    kept = record_of("pilot", **FEW | {"inputs": "hashes"})
     file = kept.path / "verdicts" / "factuality.jsonl"
     for path in (file, file.with_name("calibration.jsonl")):
         path.write_text(path.read_text().replace(BASELINE, "other/judge"))
@@ -160,7 +158,7 @@ def test_a_record_of_hashes_says_what_it_leaves_out(few: Path) -> None:
 
 def test_a_record_without_verdicts_is_refused(few: Path) -> None:
     """One sentence, not an index error."""
-    kept = Study.open("pilot", **FEW).save()
+    kept = record_of("pilot", **FEW)
     for path in (kept.path / "verdicts").iterdir():
         path.write_text("")
     with pytest.raises(DataError, match="holds no verdict, so there is no judge to measure"):

@@ -13,19 +13,17 @@ from click.testing import CliRunner
 
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
-from arena_kit.judging.judges.base import PaidJudge
-from arena_kit.judging.judges.prices import Price
-from arena_kit.runs.settings.files import AnthropicSettings, read_tournament, validated
+from arena_kit.judging.judges.base import PaidJudge, Price
+from arena_kit.runs.settings.files import AnthropicSettings, override, read_tournament
 from arena_kit.runs.settings.judges import Backend
 from arena_kit.runs.settings.keys import read_key, refuse_keys
-from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.generate import Generation
-from arena_kit.runs.tournament.plan import Plan
+from tests.samples import ROOT, plan_of
 
 LOOKS = "sk-ant-api03-AbCdEfGhIjKlMnOp"
 PLAIN = "f00dfeedf00dfeed"  # a key that looks like nothing in particular
 NAME = "ANTHROPIC_API_KEY"
-
+FILE = read_tournament(ROOT / "params" / "tournament.yaml")
 
 # Refusing keys in parameters
 
@@ -89,7 +87,7 @@ def test_ordinary_parameters_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_key_in_parameters_stops_every_door(workspace: Path) -> None:
     """A plan, a generation and the command line refuse it, and nothing printed repeats it."""
     for read in (
-        lambda: Plan.read("pilot", {"judge_model": LOOKS}),
+        lambda: plan_of("pilot", judge_model=LOOKS),
         lambda: Generation.read({"entrants": [LOOKS]}, "generate.yaml"),
     ):
         with pytest.raises(DataError, match="holds a key") as caught:
@@ -118,13 +116,13 @@ def test_a_key_in_parameters_stops_every_door(workspace: Path) -> None:
 def test_an_address_holds_no_credentials(address: str) -> None:
     """User, password and query are refused in base_url, as is anything but http and https."""
     with pytest.raises(DataError, match="base_url: must "):
-        validated(RunParams, {"base_url": address}, "here")
+        override(FILE, {"judge.base_url": address}, "here")
 
 
 def test_a_password_in_an_address_is_not_repeated() -> None:
     """The refusal of an address with a password does not show the password."""
     with pytest.raises(DataError, match="base_url: must hold no user") as caught:
-        validated(RunParams, {"base_url": "http://user:hunter2hunter2@127.0.0.1/v1"}, "here")
+        override(FILE, {"judge.base_url": "http://user:hunter2hunter2@127.0.0.1/v1"}, "here")
     assert "hunter2" not in str(caught.value)
 
 
@@ -141,7 +139,7 @@ def test_a_key_in_a_tournament_file_is_not_repeated(workspace: Path) -> None:
 
 def test_a_good_address_loses_its_last_slash() -> None:
     """An address is kept as it is, but for the slash at its end."""
-    assert validated(RunParams, {"base_url": "https://a.example/v1/"}, "x").base_url == (
+    assert override(FILE, {"judge.base_url": "https://a.example/v1/"}, "x").judge.base_url == (
         "https://a.example/v1"
     )
 

@@ -15,14 +15,17 @@ import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from arena_kit import Study
 from arena_kit.runs.record.live_report import SESSION_VARIABLE
-from tests.samples import SMALL
+from tests.samples import SMALL, judgments_of, published
 
 OPEN = f"""
-from arena_kit import Study, tournament_plots
-study = Study.open('pilot', **{SMALL})
+import arena_kit as ak
+plan = ak.read_plan('pilot', **{SMALL})
+judgments = ak.judge(plan)
+battles = ak.to_battles(judgments)
+board = ak.rate(battles, **plan.rating)
 """
+SAVE = "record = ak.publish(board, judgments)\nprint('saved', 6 * 7)"
 
 
 class Kernel:
@@ -62,12 +65,12 @@ def notebook(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(SESSION_VARIABLE, str(workspace / "mine.ipynb"))
     cells = [
         nbformat.v4.new_markdown_cell("# Mine"),
-        nbformat.v4.new_code_cell("n_perms = 1", id="p", metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell("seed = 1", id="p", metadata={"tags": ["parameters"]}),
         nbformat.v4.new_code_cell(OPEN, id="open"),
         nbformat.v4.new_markdown_cell("## Wins"),
         nbformat.v4.new_code_cell("never_run()", id="stale"),
         nbformat.v4.new_code_cell("1 / 0  # as it was saved", id="figure"),
-        nbformat.v4.new_code_cell("record = study.save()\nprint('saved', 6 * 7)", id="save"),
+        nbformat.v4.new_code_cell(SAVE, id="save"),
     ]
     node = nbformat.v4.new_notebook(cells=cells, metadata={"title": "Mine"})
     path = workspace / "mine.ipynb"
@@ -88,21 +91,16 @@ def test_a_session_in_lab_leaves_a_report(notebook: Path) -> None:
     root = notebook.parent
     with kernel(root, **os.environ) as live:
         assert live.run(OPEN, "open") == ""
-        assert (
-            live.run(
-                "study.show(tournament_plots.winrates(study.winrates, study.strengths))", "figure"
-            )
-            == ""
-        )
+        assert live.run("ak.tournament_plots.winrates(battles, board)", "figure") == ""
         assert live.run("print('an aside')") == ""
-        assert live.run("record = study.save()\nprint('saved', 6 * 7)", "save") == ""
+        assert live.run(SAVE, "save") == ""
     (folder,) = (root / "runs").iterdir()
     html = (folder / "report.html").read_text()
     assert "<script" not in html
     shown = re.sub(r"<[^>]+>", "", html)
-    for text in ("Mine", "saved 42", "an aside", "n_perms = 20"):
+    for text in ("Mine", "saved 42", "an aside", "seed = 0"):
         assert text in shown, text
-    for text in ("never_run", "as it was saved", "n_perms = 1\n"):
+    for text in ("never_run", "as it was saved", "seed = 1\n"):
         assert text not in shown, text
     (picture,) = re.findall(r"<img [^>]+>", html)
     assert 'alt="Share of decisive battles' in picture
@@ -111,26 +109,21 @@ def test_a_session_in_lab_leaves_a_report(notebook: Path) -> None:
 
 
 def test_a_cell_that_runs_twice_leaves_one_record(notebook: Path) -> None:
-    """Opening a study again before anything was asked removes the record that was begun; after
-    its judge was asked, that record is closed as failed.
-    """
+    """Judging again before the record was published closes the first record as failed."""
     root = notebook.parent
     with kernel(root, **os.environ) as live:
-        for _ in range(3):
-            assert live.run(OPEN, "open") == ""
-        assert [each["status"] for each in records(root)] == ["running"]
-        assert live.run("n = len(study.judgments)") == ""
+        assert live.run(OPEN, "open") == ""
         assert live.run(OPEN, "open") == ""
         assert [each["status"] for each in records(root)] == ["failed", "running"]
         assert records(root)[0]["error"] == "opened again before the record was saved"
-        assert live.run("record = study.save()") == ""
+        assert live.run(SAVE, "save") == ""
     assert [each["status"] for each in records(root)] == ["failed", "finished"]
 
 
-def test_two_studies_that_are_both_kept_have_two_records(workspace: Path) -> None:
-    """A second study takes nothing from a first that is still there."""
-    first = Study.open("pilot", **SMALL)
-    second = Study.open("pilot", **SMALL)
+def test_two_runs_that_are_both_kept_have_two_records(workspace: Path) -> None:
+    """A second run takes nothing from a first that is still there."""
+    first = judgments_of("pilot", **SMALL)
+    second = judgments_of("pilot", **SMALL)
     assert [each["status"] for each in records(workspace)] == ["running", "running"]
-    assert first.save().path != second.save().path
+    assert published(first).path != published(second).path
     assert [each["status"] for each in records(workspace)] == ["finished", "finished"]

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from arena_kit import BradleyTerry, DataError, PermutationElo, Study, leaderboard, open_run
+from arena_kit import BradleyTerry, DataError, PermutationElo, leaderboard, open_run
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Slot
-from arena_kit.reporting import tournament_plots
 from arena_kit.runs.record.record import Record
 from tests.samples import (
     HOSTILE,
@@ -23,7 +22,10 @@ from tests.samples import (
     Elements,
     copy_workspace,
     jsonl,
+    judgments_of,
     log_of,
+    published,
+    rated,
     rated_by_hand,
     settled,
     votes_on,
@@ -39,9 +41,8 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_workspace(tmp_path_factory.mktemp("opened") / "workspace")
     with pytest.MonkeyPatch.context() as patch, chdir(root):
         patch.delenv("ARENA_KIT_RUNS", raising=False)
-        study = Study.open("pilot", **SMALL)
-        study.show(tournament_plots.forest(study.strengths))
-        return study.save().path
+        judgments = judgments_of("pilot", **SMALL)
+        return published(judgments, figures=[rated(judgments).plot()]).path
 
 
 def test_frames(record: Path) -> None:

@@ -20,22 +20,29 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from arena_kit import DataError, Study, read_battles
+from arena_kit import DataError, read_battles
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
-from arena_kit.files import read_yaml
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.plan import Plan, read_plan
-from arena_kit.runs.tournament.study import UnusableError
+from arena_kit.runs.tournament.publish import UnusableError
 from tests.emulator import Emulator, Fault
-from tests.samples import copy_workspace, edited, without_report
+from tests.samples import (
+    call,
+    copy_workspace,
+    edited,
+    judgments_of,
+    plan_of,
+    published,
+    record_of,
+    without_report,
+)
 
 KEY = "sk-ant-planted-0123456789abcdefghij"
 #: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
-BULK = ("-p", "preflight", "false")
-PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "n_perms", "20", *BULK)
+BULK = ("-p", "judge.preflight", "false")
+PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "elo.n_perms", "20", *BULK)
 TINY = (*PILOT, "-p", "limit_pairs", "6")
 LEDGER = Path(".arena_kit") / "verdicts.sqlite"
 HEADLINE = (
@@ -44,7 +51,7 @@ HEADLINE = (
     "--params",
     "params/headline_claude.yaml",
     "-p",
-    "n_perms",
+    "elo.n_perms",
     "20",
     *BULK,
 )
@@ -251,10 +258,10 @@ def test_a_stopped_run_is_resumed(workspace: Path, kill: signal.Signals) -> None
         pytest.param(
             ("-p", "max_cost_usd", "0.01"),
             3,
-            r"forecast at \$.*more than max_cost_usd 0.01 allows",
+            "more than max_cost_usd 0.01 allows",
             marks=pytest.mark.slow,
         ),
-        (("-p", "base_url", f"http://x/{KEY}"), 2, "base_url holds a key"),
+        (("-p", "judge.base_url", f"http://x/{KEY}"), 2, "judge.base_url holds a key"),
     ],
 )
 def test_refused_runs(
@@ -271,10 +278,10 @@ def test_refused_runs(
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"max_cost_usd": 0.0}, "spends money: set max_cost_usd"),
+        ({"max_cost_usd": 0.0}, "must be paid: set max_cost_usd"),
         ({"judge_model": "claude-9"}, "no price is known for the model 'claude-9'"),
         ({"judge_model": "baseline/lexical-v1"}, "needs a model, .*which is the embedded judge"),
-        ({"judge": "openai_compatible"}, "needs base_url"),
+        ({"judge": "openai_compatible"}, "needs judge.base_url"),
         ({"judge": "openai_compatible", "base_url": "https://far.example/v1"}, "no price is known"),
     ],
 )
@@ -284,7 +291,7 @@ def test_refused_parameters(workspace: Path, changes: dict[str, object], why: st
     if "judge_model" not in changes and given["judge"] == "anthropic":
         given["judge_model"] = "claude-opus-5-5"
     with pytest.raises(DataError, match=why):
-        Study.open("pilot", **given)
+        judgments_of("pilot", **given)
     assert not (workspace / "runs").exists()
 
 
@@ -297,9 +304,9 @@ def test_the_tournament_file_chooses_the_model_of_a_paid_judge(
     edited(workspace, judge__pilot_model="small", judge__headline_model="large")
     (workspace / "params" / "prices.yaml").write_text(PRICES)
     given = {"judge": judge, "base_url": "http://127.0.0.1:9/v1", "max_cost_usd": 5}
-    assert Plan.read(mode, given).judge.model == model
-    assert Plan.read(mode, given | {"judge_model": "small"}).judge.model == "small"
-    assert Plan.read(mode, {}).judge.model == "baseline/lexical-v1"
+    assert plan_of(mode, **given).judge.model == model
+    assert plan_of(mode, **given | {"judge_model": "small"}).judge.model == "small"
+    assert plan_of(mode).judge.model == "baseline/lexical-v1"
 
 
 PRICES = """
@@ -316,7 +323,7 @@ def test_a_file_without_a_model_for_the_paid_judge_is_refused(workspace: Path) -
     edited(workspace, judge__pilot_model=None)
     why = r"as judge_model or as judge.pilot_model in params/tournament.yaml; there is none"
     with pytest.raises(DataError, match=why):
-        Plan.read("pilot", {"judge": "anthropic", "max_cost_usd": 5.0})
+        plan_of("pilot", judge="anthropic", max_cost_usd=5.0)
 
 
 def test_the_forecast_of_a_pilot_file_is_for_the_pilots_model(workspace: Path) -> None:
@@ -325,10 +332,10 @@ def test_the_forecast_of_a_pilot_file_is_for_the_pilots_model(workspace: Path) -
     """
     files = {"pilot_claude.yaml": "claude-sonnet-5-5", "headline_claude.yaml": "claude-opus-5-5"}
     for file, model in files.items():
-        plan = read_plan(workspace / "params" / file, {"limit_pairs": "1"})
-        assert plan.judge.model == model
-    named = read_plan(workspace / "params" / "headline_claude.yaml", {}, "pilot")
-    assert named.judge.model == "claude-sonnet-5-5"
+        told = call("cost", "--params", f"params/{file}", "-p", "limit_pairs", "1", "--json")
+        assert json.loads(told.stdout)["forecast"]["model"] == model
+    named = call("cost", "pilot", "--params", "params/headline_claude.yaml", "--json")
+    assert json.loads(named.stdout)["forecast"]["model"] == "claude-sonnet-5-5"
 
 
 @pytest.mark.parametrize(("pairs", "prewarms"), [(1, False), (2, True)])
@@ -338,11 +345,9 @@ def test_headline_batches_are_prewarmed_where_that_saves(
     """Two requests per rubric: a write at 2 and a hit at 0.05 of the price are dearer than 2
     plain ones, so none goes ahead; of four, one does (2.15 against 4).
     """
-    given = read_yaml(workspace / "params" / "headline.yaml")
     paid = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": pairs, "preflight": False}
-    plan = Plan.read("headline", given | paid)
-    assert plan.terms("run", print).prewarm == prewarms
-    assert not Plan.read("headline", paid).prewarms
+    assert plan_of("headline", **paid).ask_options("run", print).prewarm == prewarms
+    assert not plan_of("headline", **paid, prewarm=False).prewarms
 
 
 @pytest.mark.parametrize("judge", ["anthropic", "openai_compatible"])
@@ -361,8 +366,8 @@ def test_token_use_stands_per_dimension(
     }  # fmt: skip
     if not paid:
         monkeypatch.delenv("ANTHROPIC_API_KEY")
-    study = Study.open("pilot", **given)
-    record = study.save()
+    study = judgments_of("pilot", **given)
+    record = published(study)
     cost = record.read()["cost"]
     assert set(cost["by_dimension"]) == {"factuality", "calibration", "clinical_utility"}
     for dimension, found in cost["by_dimension"].items():
@@ -378,9 +383,8 @@ def test_token_use_stands_per_dimension(
         assert found["usd"] == pytest.approx(sum(row["cost_usd"] for row in verdicts))
         assert (found["answers"], found["from_ledger"]) == (4, 0)
     assert sum(f["output_tokens"] for f in cost["by_dimension"].values()) > 0
-    table = tables.spending(study.spending, study.judgments, 5.0, study.spending_by_dimension)
-    assert "on clinical_utility" in str(table)
-    again = Study.open("pilot", **given).save().read()["cost"]["by_dimension"]["calibration"]
+    assert "on clinical_utility" in study._repr_html_()
+    again = record_of("pilot", **given).read()["cost"]["by_dimension"]["calibration"]
     assert (again["answers"], again["usd"], again["from_ledger"]) == (0, 0, 4)
 
 
@@ -398,12 +402,12 @@ def test_a_model_that_was_not_asked_is_told(
     served = f'"model": "{name}"'.encode()
     emulator.app.tamper = lambda request, body: re.sub(rb'"model": "own"', served, body)
     address = f"{emulator.base_url}/v1"
-    study = Study.open(
+    study = judgments_of(
         "pilot", judge="openai_compatible", judge_model="own", base_url=address, limit_pairs=2,
         n_perms=20,
     )  # fmt: skip
-    table = tables.verdict_counts(study.judgments)
-    record = study.save()
+    table = tables.verdict_counts(study)
+    record = published(study)
     assert record.read()["served_by_others"] == ({name: 12} if other else {})
     show_board(record.path)
     for text in (table.html, str(table), capsys.readouterr().out):
@@ -432,7 +436,7 @@ class Resumed:
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resumed]:
     workspace = copy_workspace(tmp_path_factory.mktemp("credit") / "workspace")
-    without_report(workspace, shown="study.answer()")
+    without_report(workspace, shown="ak.answer(board, judgments)")
     with Emulator(seed=1) as emulator:
         emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
         failed = run(*TINY, cwd=workspace, emulator=emulator)
@@ -537,12 +541,12 @@ def test_a_session_without_one_usable_verdict_has_failed(workspace: Path) -> Non
     record as failed; its artifacts are there, and it can be resumed.
     """
     with Emulator(seed=1, behaviour="garbage") as emulator:
-        study = Study.open(
+        study = judgments_of(
             "pilot", judge="openai_compatible", judge_model="own",
             base_url=f"{emulator.base_url}/v1", limit_pairs=2, n_perms=20,
         )  # fmt: skip
         with pytest.raises(UnusableError, match=r"not one of 12 verdicts can be used \(12 unpars"):
-            study.save()
+            published(study)
     manifest = study.record.read()
     assert manifest["status"] == "failed"
     assert manifest["error"].startswith("UnusableError: not one of 12 verdicts")

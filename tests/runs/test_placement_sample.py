@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arena_kit import Battle, BattleLog, DataError, Prompt, Response
-from arena_kit.battles.texts import BattleTexts
+from arena_kit.battles.read import BattleTexts
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.runs.placement.sample import (
     ArenaSample,

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from arena_kit import Study, write_battles
+from arena_kit import write_battles
 from arena_kit.runs.record.progress import Progress
 from tests.emulator import Emulator
-from tests.samples import KEY, log_of, without_report, won
+from tests.samples import KEY, judgments_of, log_of, published, without_report, won
 
 COLUMNS = 80
 LONG = "a note of a service that goes on and on " * 5
@@ -87,7 +87,7 @@ def test_rate_says_that_it_is_at_work(tmp_path: Path) -> None:
     """`rate` says what it reads and how many battles it rates, where that takes a while."""
     write_battles(tmp_path / "votes.jsonl", log_of(won("ash", "beech", 20, 12)))
     code = (
-        "from arena_kit.runs import progress; progress.PATIENCE = 0\n"
+        "from arena_kit.runs.record import progress; progress.PATIENCE = 0\n"
         "from arena_kit.cli.main import main; main()"
     )
     written = in_a_terminal(code, "rate", "votes.jsonl", cwd=tmp_path)
@@ -102,7 +102,7 @@ def test_a_run_says_where_it_is_from_check_to_report(workspace: Path) -> None:
     """
     without_report(workspace)
     code = "from arena_kit.cli.main import main; main()"
-    small = ("-p", "limit_pairs", "6", "-p", "n_perms", "20")
+    small = ("-p", "limit_pairs", "6", "-p", "elo.n_perms", "20")
     written = in_a_terminal(code, "run", "pilot", *small, cwd=workspace)
     *shown, last = states(written)
     assert last == ""
@@ -118,12 +118,12 @@ def test_dollars_are_counted(
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
     own = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 2, "preflight": False}
-    study = Study.open("pilot", **own, n_perms=20)
-    assert len(study.judgments) == 3 * 2
+    study = judgments_of("pilot", **own, n_perms=20)
+    assert len(study) == 3 * 2
     progress = Progress(study.record)
     progress.show(12, 12)
     now = json.loads((study.record.path / "progress.json").read_text())
     assert (now["verdicts"], now["of"]) == (12, 12)
     assert now["usd"] == pytest.approx(emulator.billing.total_usd)
     assert now["usd"] > 0
-    study.save()
+    published(study)

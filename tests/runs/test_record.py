@@ -22,8 +22,8 @@ from arena_kit.runs.record.record import Record
 from tests.samples import without_report
 
 SESSION = """
-from arena_kit import Study
-study = Study.open("pilot", limit_pairs=6, n_perms=20)
+import arena_kit as ak
+judgments = ak.judge(ak.read_plan("pilot", limit_pairs=6))
 input()
 """
 REOPEN = """

@@ -10,18 +10,34 @@ from typing import Any
 
 import pytest
 
-from arena_kit import AdaptiveStudy, DataError, Study, read_battles
+from arena_kit import DataError, Judgments, read_battles
+from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts.records import Judgment, Margin, Slot, Status, Verdict
+from arena_kit.judging.verdicts.settle import presentations as both_orders
+from arena_kit.judging.verdicts.settle import settle
 from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.settings.parameters import RunParams
-from arena_kit.runs.tournament.rejudge import changes
+from arena_kit.runs.tournament.rejudge import changes, unsure
 from tests.emulator import Emulator
-from tests.samples import call, copy_workspace, edited, jsonl, without_report
+from tests.samples import (
+    call,
+    copy_workspace,
+    edited,
+    jsonl,
+    judgments_of,
+    published,
+    record_of,
+    without_report,
+)
 
 TINY = {"strata": {"open_recall": 3, "vignette": 3, "curated": 3}, "n_perms": 10}
 PAID = {
     "judge": "anthropic", "judge_model": "claude-sonnet-5-5", "transport": "messages",
     "preflight": False,
 }  # fmt: skip
+PAIR = Pair(dimension="tone", prompt_id="q1", entrant_a="ash", entrant_b="beech")
+A, B, TIE = Slot.A, Slot.B, Slot.TIE
+MUCH, BETTER = Margin.MUCH, Margin.BETTER
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +47,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     root = copy_workspace(tmp_path_factory.mktemp("rejudge") / "workspace")
     edited(root, judge__anthropic__per_minute=100_000)
-    without_report(root, shown="study.answer()")
+    without_report(root, shown="ak.answer(board, judgments)")
     with chdir(root):
-        Study.open("pilot", **TINY, run_dir="runs/first").save()
-        Study.open("pilot", **TINY, inputs="hashes", run_dir="runs/hashed").save()
-        AdaptiveStudy.open("adaptive", **TINY, max_rounds=1, run_dir="runs/adaptive").save()
+        record_of("pilot", **TINY, run_dir="runs/first")
+        record_of("pilot", **TINY, inputs="hashes", run_dir="runs/hashed")
+        record_of("adaptive", **TINY, max_rounds=1, run_dir="runs/adaptive")
         edited(root, judge__baseline__noise=0.4)
-        Study.open("pilot", **TINY, run_dir="runs/noisy").save()
+        record_of("pilot", **TINY, run_dir="runs/noisy")
         edited(root, judge__baseline__noise=0.06)
     return root
 
@@ -56,9 +72,9 @@ def service(monkeypatch: pytest.MonkeyPatch, emulator: Emulator) -> Emulator:
     return emulator
 
 
-def again(record: Path, which: str = "all", **changes: Any) -> Study:
-    given = replay_parameters(record) | {"rejudge": which} | changes
-    return Study.open("pilot", **{k: v for k, v in given.items() if k in RunParams.model_fields})
+def again(record: Path, which: str = "all", **changes: Any) -> Judgments:
+    given = {n: v for n, v in replay_parameters(record).items() if n in RunParams.model_fields}
+    return judgments_of("pilot", **given | {"rejudge": which} | changes)
 
 
 def presentations(record: Path) -> set[tuple[str, ...]]:
@@ -72,7 +88,7 @@ def presentations(record: Path) -> set[tuple[str, ...]]:
 
 def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: Emulator) -> None:
     """The new record has the same presentations, each billed once, and says what changed."""
-    record = again(first, **PAID, max_cost_usd=5).save().path
+    record = published(again(first, **PAID, max_cost_usd=5)).path
     assert presentations(record) == presentations(first)
     assert len(service.billing.rows) == len(presentations(first))
     told = json.loads((record / "rejudge.json").read_text())
@@ -97,13 +113,13 @@ def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: E
 def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
     first: Path, service: Emulator
 ) -> None:
-    """A cascade: pairs whose two orders agreed keep their verdicts and their judge; only the
+    """Pairs whose two orders agreed keep their verdicts and their judge; only the
     others are billed.
     """
     study = again(first, "unsure", **PAID, max_cost_usd=5)
     unsure = {b.battle_id for b in read_battles(first / "battles.jsonl").to_battles()
               if b.inconsistent}  # fmt: skip
-    record = study.save().path
+    record = published(study).path
     assert {pair.pair_id for pair in study.plan.asked} == unsure
     assert len(service.billing.rows) == 2 * len(unsure) > 0
     battles = list(read_battles(record / "battles.jsonl").to_battles())
@@ -115,13 +131,13 @@ def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
     assert told["unsure"] == {"the orders disagree": len(unsure)}
     asked = sum(each["agreed"] + each["flipped"] for each in told["dimensions"].values())
     assert asked == 2 * len(unsure)
-    assert "of which baseline/lexical-v1 was unsure" in study.facts()["judged again"]
+    assert "of which baseline/lexical-v1 was unsure" in study.plan.facts["judged again"]
 
 
 def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> None:
     """Of two pairs asked a second time, one with a winner then names the other entrant."""
-    study = Study.open("pilot", **TINY, limit_pairs=4, repeats=4)
-    record = study.save().path
+    study = judgments_of("pilot", **TINY, limit_pairs=4, repeats=4)
+    record = published(study).path
     file = record / "repeats.jsonl"
     pair = next(j.pair for j in study.repeats if j.winner)
     lines = jsonl(file)
@@ -138,8 +154,8 @@ def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> 
 
 
 def test_the_forecast_counts_only_what_is_asked(first: Path, service: Emulator) -> None:
-    """Of a cascade it is the unsure pairs in both orders, and nothing is sent."""
-    alone = ("-p", "preflight", "false", "--forecast")
+    """With --only-unsure it is the unsure pairs in both orders, and nothing is sent."""
+    alone = ("-p", "judge.preflight", "false", "--forecast")
     words = ("rejudge", first, "--judge", "anthropic", "--max-cost-usd", "5", *alone)
     whole, part = (
         json.loads(call(*words, *more, "--json").stdout) for more in ((), ("--only-unsure",))
@@ -150,7 +166,7 @@ def test_the_forecast_counts_only_what_is_asked(first: Path, service: Emulator) 
 
 
 def test_a_paid_judge_needs_a_cap(first: Path, service: Emulator) -> None:
-    with pytest.raises(DataError, match="spends money: set max_cost_usd"):
+    with pytest.raises(DataError, match="must be paid: set max_cost_usd"):
         again(first, **PAID)
 
 
@@ -162,7 +178,7 @@ def test_the_pairs_of_an_adaptive_run_are_those_that_it_chose(first: Path) -> No
             for sides in ((p.entrant_a, p.entrant_b), (p.entrant_b, p.entrant_a))}  # fmt: skip
     assert both == presentations(adaptive)
     assert len(both) < len(presentations(first))
-    study.save()
+    published(study)
 
 
 def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
@@ -186,11 +202,11 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
 
 def test_a_record_that_was_judged_again_is_a_record_like_any_other(first: Path) -> None:
     """It is repeated, and judged again in its turn."""
-    second = again(first, judge="baseline", limit_pairs=2).save().path
-    repeated = again(second, "").save().path
+    second = published(again(first, judge="baseline", limit_pairs=2)).path
+    repeated = published(again(second, "")).path
     assert (repeated / "battles.jsonl").read_text() == (second / "battles.jsonl").read_text()
     assert not (repeated / "rejudge.json").exists()
-    third = again(second, judge="baseline").save().path
+    third = published(again(second, judge="baseline")).path
     told = json.loads((third / "rejudge.json").read_text())
     assert told["before"]["record"] == str(second)
     assert presentations(third) == presentations(second)
@@ -204,7 +220,8 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     assert (record / "report.html").is_file()
     for text in (done.stdout, (record / "report.html").read_text()):
         assert "0 of 8 verdicts flipped" in " ".join(text.split())
-    assert json.loads((record / "manifest.json").read_text())["parameters"]["rejudge"] == "all"
+    overrides = json.loads((record / "manifest.json").read_text())["parameters"]["overrides"]
+    assert overrides["judge.rejudge"] == "all"
 
 
 @pytest.mark.parametrize(
@@ -212,12 +229,14 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     [
         ("hashed", (), "keeps only hashes of its inputs"),
         ("none", (), "not a run record"),
-        ("first", ("-p", "n_perms", "x"), "n_perms"),
-        ("first", ("-p", "replay_from", "params/pilot.yaml"), "is no record"),
-        ("first", ("-p", "replay_from", ""), "rejudge needs replay_from"),
-        ("first", ("-p", "rejudge", "some"), "must be all, unsure or a cascade file (.json), not"),
-        ("first", ("-p", "rejudge", "none.json"), "none.json"),
-        ("first", ("-p", "rejudge", "sample/DATA_CARD.json"), "DATA_CARD.json"),
+        ("first", ("-p", "elo.n_perms", "x"), "n_perms"),
+        ("first", ("-p", "judge.replay_from", "params/pilot.yaml"), "is no record"),
+        ("first", ("-p", "judge.replay_from", ""), "rejudge needs replay_from"),
+        (
+            "first",
+            ("-p", "judge.rejudge", "some"),
+            "Input should be '', 'all' or 'unsure'",
+        ),
         ("first", ("-p", "judge", "replay"), "replay only repeats one"),
     ],
 )
@@ -243,3 +262,45 @@ def test_a_judge_that_was_sure_leaves_nothing_to_ask(first: Path) -> None:
     with pytest.raises(DataError, match="was sure of every pair"):
         again(first, "unsure", judge="baseline", limit_pairs=1, only_entrant="cedar",
               strata={"open_recall": 1})  # fmt: skip
+
+
+def judgment(forward: Slot | None, backward: Slot | None, *margins: Margin | None) -> Judgment:
+    """A pair's two orders; None is an order that was refused."""
+    said = zip(both_orders(PAIR), (forward, backward), margins or (None, None), strict=True)
+    first, second = (
+        Verdict(
+            presentation=shown,
+            status=Status.OK if slot else Status.REFUSED,
+            winner=slot,
+            margin=margin,
+        )
+        for shown, slot, margin in said
+    )
+    return settle(first, second)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (judgment(A, B), ""),
+        (judgment(TIE, TIE), ""),
+        (judgment(A, A), "the orders disagree"),
+        (judgment(A, TIE), "the orders disagree"),
+        (judgment(A, None), "an order has no verdict"),
+        (judgment(A, B, MUCH, MUCH), ""),
+        (judgment(A, B, MUCH, BETTER), ""),
+        (judgment(A, B, BETTER, BETTER), "the grade is weak"),
+        (judgment(B, A, BETTER, BETTER), "the grade is weak"),
+        (judgment(TIE, TIE, Margin.NONE, Margin.NONE), ""),
+    ],
+)
+def test_a_judge_is_unsure_where_its_orders_disagree_or_its_grade_is_weak(
+    said: Judgment, why: str
+) -> None:
+    assert unsure(said) == why
+
+
+def test_a_judge_is_unsure_where_it_says_something_else_when_asked_again() -> None:
+    assert unsure(judgment(A, B), [judgment(A, B)]) == ""
+    assert unsure(judgment(A, B), [judgment(A, B), judgment(B, A)]) == "repeated answers disagree"
+    assert unsure(judgment(A, B), [judgment(A, A)]) == "repeated answers disagree"

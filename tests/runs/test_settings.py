@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, Placement
-from arena_kit.runs.settings.files import read_tournament, validated
+from arena_kit.runs.settings.files import is_text, override, read_tournament, validated
 from arena_kit.runs.settings.parameters import (
     PlacementParams,
     PolicyParams,
@@ -51,6 +51,7 @@ def test_shipped_file(workspace: Path) -> None:
         ({"elo__ties": "win"}, "elo.ties: .*'drop' or 'half', got 'win'"),
         ({"missing_responses": "ignore"}, "'listwise' or 'pairwise', got 'ignore'"),
         ({"prompts": None}, "prompts: Field required"),
+        ({"generate": {"oak": {"backend": "anthropic", "model": "m"}}}, "defines oak, who is no"),
         ({"arena": {"private": ["elm"]}}, "arena.private names elm, who is no entrant"),
         ({"arena": {"withdrawn": ["elm"]}}, "arena.withdrawn names elm, who is no entrant"),
         ({"arena": {"hidden": ["aspen"]}}, "'arena.hidden'; allowed: providers, private, withdr"),
@@ -72,16 +73,36 @@ def test_rubric_version(workspace: Path) -> None:
 def test_overrides() -> None:
     """Parameters override the file only where they are given."""
     file = read_tournament(ROOT / "params" / "tournament.yaml")
-    assert RunParams().applied(file) == file
-    changed = RunParams(n_perms=7, seed=3).applied(file).elo
-    assert (changed.n_perms, changed.seed) == (7, 3)
-    assert changed.k == file.elo.k
+    assert RunParams().override(file) == file
+    changed = override(file, {"elo.n_perms": 7, "judge.base_url": "http://127.0.0.1:9/"}, "x")
+    assert (changed.elo.n_perms, changed.judge.base_url) == (7, "http://127.0.0.1:9")
+    assert changed.elo.k == file.elo.k
+    assert is_text("judge.base_url")
+    assert not is_text("elo.n_perms")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("judge.temperature", 0, "unknown key 'judge.temperature'; allowed: pilot_model"),
+        ("elo.n_perms", "7", "elo.n_perms: .*valid integer, got '7'"),
+        ("name", "other", "'name' names no setting in a section; sections: "),
+        ("name.first", "other", "'name.first' names no setting in a section"),
+        ("judges.transport", "messages", "'judges.transport' names no setting in a section"),
+        ("judge.rejudge", "all", "judge: rejudge needs replay_from"),
+    ],
+)
+def test_bad_overrides(name: str, value: object, why: str) -> None:
+    """A setting that does not exist or does not fit is refused in one sentence."""
+    file = read_tournament(ROOT / "params" / "tournament.yaml")
+    with pytest.raises(DataError, match=why):
+        override(file, {name: value}, "x")
 
 
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"n_prems": 3}, "unknown key 'n_prems'; allowed: tournament, judge_model"),
+        ({"n_prems": 3}, "unknown key 'n_prems'; allowed: tournament, judge, judge_model"),
         ({"judge": "oracle"}, "judge: .*'baseline', 'replay'.*got 'oracle'"),
         ({"strata": {"vignette": -1}}, "strata.vignette"),
         ({"limit_pairs": -2}, "limit_pairs"),
@@ -99,7 +120,7 @@ def test_parameters_do_not_suit_the_file(workspace: Path) -> None:
     """A parameter that the tournament file's other settings rule out is refused in a sentence."""
     file = read_tournament(edited(workspace, elo__shuffle=False, elo__n_perms=1))
     with pytest.raises(DataError, match="elo: n_perms must be 1 without shuffling, not 7"):
-        RunParams(n_perms=7).applied(file)
+        override(file, {"elo.n_perms": 7}, "x")
 
 
 def test_a_placement_is_the_methods_own() -> None:
@@ -117,7 +138,7 @@ def test_a_notebook_passes_its_globals() -> None:
     assert parameters_in(RunParams, values | {"study": 2, "n_prems": 3}) == values
     assert parameters_in(RunParams, None) == {}
     del values["seed"], values["offline"]
-    with pytest.raises(DataError, match="the parameters cell must name offline, seed, too"):
+    with pytest.raises(DataError, match="the parameters cell must name seed, offline, too"):
         parameters_in(RunParams, values)
 
 

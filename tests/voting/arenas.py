@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from arena_kit.policy.constants import Policy
-from arena_kit.voting.limits import Limits
-from arena_kit.voting.live import LiveArena
+from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.store import VoteStore
 from arena_kit.voting.texts import ArenaTexts
 

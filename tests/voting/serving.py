@@ -20,9 +20,8 @@ import httpx2
 import uvicorn
 
 from arena_kit.policy.constants import Policy
-from arena_kit.voting.entrance import Access
-from arena_kit.voting.limits import Limits
-from arena_kit.voting.live import LiveArena
+from arena_kit.voting.access import Access
+from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.server import voting_app
 from arena_kit.voting.store import VoteStore
 from arena_kit.voting.texts import ArenaTexts

@@ -32,14 +32,12 @@ def served(
     workspace: Path, store: str, *options: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`arena-kit votes serve` on a free port, and its address."""
-    command = [sys.executable, "-m", "arena_kit", "serve", "--port", "0", "--store", store]
+    command = [sys.executable, "-m", "arena_kit", "votes", "serve", "--port", "0", "--store", store]
     process = subprocess.Popen(
         [*command, "--per-minute", "100000", *options],
         cwd=workspace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stderr is not None
     try:
         first = process.stdout.readline()
         found = re.search(r"http://[\w.]+:\d+", first)

@@ -1,1 +1,1 @@
-"""Readers of files in other tools' formats, one module per format."""
+"""Readers of files in other tools' formats, a module per family of formats."""

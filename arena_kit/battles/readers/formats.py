@@ -4,49 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arena_kit.battles.readers import (
-    alpaca_eval,
-    arena_hard,
-    autoarena,
-    comparia,
-    evalscope,
-    fastchat,
-    lmarena,
-    mt_bench,
-    open_webui,
-    orq_arena,
-    pair_counts,
-    scores,
-    vote_store,
-)
-from arena_kit.battles.readers.format import Columns, Format
-from arena_kit.battles.readers.own import OWN, mapped
+from arena_kit.battles.readers.arenas import ARENAS
+from arena_kit.battles.readers.format import OWN, Columns, Format, mapped
+from arena_kit.battles.readers.judges import JUDGES
+from arena_kit.battles.readers.stores import STORES
+from arena_kit.battles.readers.tables import TABLES
 from arena_kit.battles.tabular import columns_of, listed
 from arena_kit.files import DataError
 
-FORMATS: tuple[Format, ...] = (
-    OWN,
-    fastchat.CLEAN_BATTLES,
-    fastchat.CONVERSATIONS,
-    lmarena.VOTES_55K,
-    lmarena.VOTES_100K,
-    lmarena.VOTES_140K,
-    comparia.COMPARIA,
-    mt_bench.PAIRS,
-    mt_bench.GRADES,
-    mt_bench.VOTES,
-    evalscope.BOTH_ORDERS,
-    evalscope.ONE_ORDER,
-    evalscope.GRADES,
-    arena_hard.JUDGMENTS,
-    alpaca_eval.ANNOTATIONS,
-    open_webui.FEEDBACK,
-    orq_arena.BATTLES,
-    autoarena.PROJECT,
-    pair_counts.PAIR_COUNTS,
-    scores.SCORES,
-    vote_store.STORE,
-)
+FORMATS: tuple[Format, ...] = (OWN, *ARENAS, *JUDGES, *STORES, *TABLES)
 
 
 def format_of(path: Path, name: str | None = None, columns: Columns | None = None) -> Format:
@@ -61,11 +27,10 @@ def format_of(path: Path, name: str | None = None, columns: Columns | None = Non
 
 
 def _named(path: Path, name: str) -> Format:
-    for each in FORMATS:
-        if each.name == name:
-            return each
-    known = ", ".join(each.name for each in FORMATS)
-    raise DataError(f"{path}: unknown format {name!r}; allowed: {known}")
+    known = {each.name: each for each in FORMATS}
+    if name not in known:
+        raise DataError(f"{path}: unknown format {name!r}; allowed: {', '.join(known)}")
+    return known[name]
 
 
 def _mapped(path: Path, columns: Columns) -> Format:

@@ -3,7 +3,8 @@
 The order of things is the guarantee: an intent is durable before a batch is created, the
 batch's id before anything else happens, each group of results before the next. Whatever
 was begun is settled before anything new is sent; an intent whose batch id was lost is
-reconciled with the service's list of batches. See design/never-paid-twice.md.
+reconciled with the service's list of batches, and so is a ledger that an older copy has
+replaced. See design/never-paid-twice.md.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 
 from arena_kit.judging.asking.cost import CostError
-from arena_kit.judging.asking.lost_batches import adopt_lost, recent, reconcile
-from arena_kit.judging.asking.terms import AskingTerms, OnSettled
+from arena_kit.judging.asking.options import AskOptions, OnSettled
 from arena_kit.judging.judges.base import (
     Batch,
     BatchJudge,
@@ -31,7 +32,7 @@ from arena_kit.judging.judges.base import (
     shortened,
 )
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.rows import Awaited, Intent
+from arena_kit.judging.ledger.rows import Awaited, Intent, key_in_name
 from arena_kit.judging.verdicts.records import Answer, Asked, garbage_collection_disabled
 
 #: Results made durable together: so many, or what came in so many seconds.
@@ -39,6 +40,9 @@ _GROUP = 20_000
 _GROUP_SECONDS = 1.0
 #: Openings of a results stream in a row that bring nothing new, before it is left for later.
 _STALLS = 5
+#: The account's newest batches among which unknown ones are looked for, how many of these are
+#: looked into, and how many results of one tell whose it is.
+_LISTED, _BATCHES, _RESULTS = 100, 20, 20
 #: Statuses of a batch that has not ended.
 _RUNNING = ("in_progress", "canceling")
 
@@ -51,7 +55,7 @@ class Batching:
 
     judge: BatchJudge
     ledger: Ledger
-    terms: AskingTerms
+    options: AskOptions
     on_settled: OnSettled
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
@@ -72,23 +76,23 @@ class Batching:
         self.judge.ready()
         self.requests = requests
         self._settle(requests)
-        for tried in range(self.terms.max_tries):
+        for tried in range(self.options.max_tries):
             left = self._left(requests)
-            if not tried and left and adopt_lost(self.judge, self.ledger, self.terms, left):
+            if not tried and left and adopt_lost(self.judge, self.ledger, self.options, left):
                 self._settle(left)
                 left = self._left(requests)
             if not left:
                 return
             if not tried:
-                self.terms.check(self.judge, list(left.values()))
-                self.terms.allow(left.values())
-                left = self._warmed(left) if self.terms.prewarm else left
+                self.options.check(self.judge, list(left.values()))
+                self.options.allow(left.values())
+                left = self._warmed(left) if self.options.prewarm else left
             try:
-                self.terms.allow(left.values())
+                self.options.allow(left.values())
             except CostError as error:
                 if not tried:
                     raise
-                self.terms.say(f"not sent again: {error}")  # what was paid for is worth having
+                self.options.say(f"not sent again: {error}")  # what was paid for is worth having
                 return
             self._send(left)
             self._settle(requests)
@@ -106,7 +110,7 @@ class Batching:
         first = {key: r for key, r in requests.items() if r.request_id in ahead}
         if len(first) == len(requests):
             return dict(requests)
-        self.terms.say("pre-warming the prompt cache, one request per rubric")
+        self.options.say("pre-warming the prompt cache, one request per rubric")
         for key, request in first.items():
             self._send({key: request})
         self._settle(first)
@@ -122,25 +126,25 @@ class Batching:
         for shard in self.judge.split(requests):
             for key in shard:
                 self.failed.pop(key, None)
-            self.terms.patiently(partial(self._create, shard))
+            self.options.retry(partial(self._create, shard))
 
     def _create(self, shard: Requests) -> None:
         """Make one batch of these requests; busy when the service certainly did not take it."""
-        newest = self.terms.patiently(lambda: next(self.judge.recent(), None))
+        newest = self.options.retry(lambda: next(self.judge.recent(), None))
         intent = self.ledger.plan(
             shard,
             transport="batches",
             judge=self.judge,
-            purpose=self.terms.purpose,
-            run=self.terms.run,
+            purpose=self.options.purpose,
+            run=self.options.run,
             newest_seen=newest.batch_id if newest else "",
         )
         entries = {intent.name(key): request for key, request in shard.items()}
         try:
-            batch = self.terms.patiently(lambda: self.judge.submit(entries))
+            batch = self.options.retry(lambda: self.judge.submit(entries))
         except UnsureError as error:
-            self.terms.say(f"{error}; looking whether the batch exists before sending again")
-            if not reconcile(self.judge, self.ledger, self.terms, intent):
+            self.options.say(f"{error}; looking whether the batch exists before sending again")
+            if not reconcile(self.judge, self.ledger, self.options, intent):
                 raise BusyError(f"{error}; no batch was made") from None
         except ServiceError:
             self.ledger.close(intent, "void")  # certainly not taken
@@ -155,7 +159,7 @@ class Batching:
         for intent in mine:
             self._check_account(intent)
             if intent.batch_id is None:
-                reconcile(self.judge, self.ledger, self.terms, intent)
+                reconcile(self.judge, self.ledger, self.options, intent)
         ids = {intent.intent for intent in mine}
         self._wait([i for i in self.ledger.open_intents() if i.intent in ids])
 
@@ -171,7 +175,7 @@ class Batching:
     def _wait(self, intents: Iterable[Intent]) -> None:
         waiting = {intent.batch_id: intent for intent in intents if intent.batch_id}
         unknown_since: dict[str, float] = {}
-        waits = self.terms.pace.waits()
+        waits = self.options.backoff.waits()
         started = time.monotonic()
         while waiting:
             odd = ""
@@ -183,19 +187,20 @@ class Batching:
                 elif batch is not None and batch.status not in _RUNNING:
                     odd = f"; {batch_id} has the unknown status {shortened(batch.status)!r}"
             if waiting:
-                self.terms.say(_progress(waiting.values(), time.monotonic() - started) + odd)
+                self.options.say(_progress(waiting.values(), time.monotonic() - started) + odd)
                 time.sleep(next(waits))
 
     def _look(self, intent: Intent, unknown_since: dict[str, float]) -> Batch | None:
         """The batch as it is, or None while the service does not know it yet."""
         batch_id = str(intent.batch_id)
         try:
-            batch = self.terms.patiently(lambda: self.judge.poll(batch_id))
+            batch = self.options.retry(lambda: self.judge.poll(batch_id))
         except UnknownBatchError:
             since = unknown_since.setdefault(batch_id, time.monotonic())
-            if time.monotonic() - since < self.terms.pace.grace:
+            if time.monotonic() - since < self.options.backoff.grace:
                 return None
-            if any(batch.batch_id == batch_id for batch in recent(self.judge, self.terms, intent)):
+            listed = recent(self.judge, self.options, intent)
+            if any(batch.batch_id == batch_id for batch in listed):
                 return None
             raise PausedError(
                 f"the service does not know {intent.words}: if it belongs to another workspace, "
@@ -226,7 +231,7 @@ class Batching:
         self._read_all(intent, awaited, read)
         self.ledger.close(intent, "closed")
         if differing:
-            self.terms.say(
+            self.options.say(
                 f"{intent.words}: {len(differing)} requests have two results that differ; the "
                 f"first that came is kept (such as {min(differing)})"
             )
@@ -238,14 +243,14 @@ class Batching:
     ) -> None:
         """Read a stream of results again until nothing is awaited, or nothing more comes."""
         stalls = 0
-        waits = self.terms.pace.waits()
+        waits = self.options.backoff.waits()
         while awaited:
             before = len(awaited)
             try:
                 with garbage_collection_disabled():
                     read()
             except (CutError, BusyError) as error:
-                self.terms.say(f"{intent.words}: {error}; reading on")
+                self.options.say(f"{intent.words}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1
             if awaited and stalls >= _STALLS:
                 raise ServiceError(
@@ -261,9 +266,9 @@ class Batching:
         """Make one group of results durable; returns what only the user can mend."""
         # of two results for one request the first counts
         new = {awaited[r.name].key: r for r in reversed(group) if r.name in awaited}
-        new = self.terms.booked(new, self.requests)
+        new = self.options.with_unknown_costs(new, self.requests)
         owed = [(awaited[result.name], result) for result in new.values()]
-        self.ledger.record(intent, owed, self.terms.run)
+        self.ledger.record(intent, owed, self.options.run)
         for key, result in new.items():
             del awaited[result.name]
             if result.billed:
@@ -330,3 +335,148 @@ def _groups(results: Iterator[Result], size: int) -> Iterator[list[Result]]:
         yield group
         raise
     yield group
+
+
+def reconcile(judge: BatchJudge, ledger: Ledger, options: AskOptions, intent: Intent) -> bool:
+    """Find the batch that an intent became, when the answer to its creation was lost; False
+    when it became none.
+
+    A batch carries no name, so one of the right size is a candidate until its results
+    show whose requests it holds. Only when none is left of those that had appeared by the
+    end of the grace period was nothing created.
+    """
+    others = ledger.known_batches()
+    deadline = time.monotonic() + options.backoff.grace
+    late, seen = False, set[str]()
+    for wait in options.backoff.waits():
+        complete = late  # a look was made after the deadline: who comes now is a stranger
+        late = time.monotonic() > deadline
+        candidates = [b for b in recent(judge, options, intent) if b.batch_id not in others]
+        candidates = [b for b in candidates if not complete or b.batch_id in seen]
+        seen |= {batch.batch_id for batch in candidates}
+        ended = [batch for batch in candidates if batch.ended]
+        if ours := next((batch for batch in ended if _holds(judge, options, batch, intent)), None):
+            ledger.submitted(intent, ours)
+            return True
+        others |= {batch.batch_id for batch in ended}
+        running = [batch.batch_id for batch in candidates if not batch.ended]
+        if not running and late:
+            ledger.close(intent, "void")
+            return False
+        if running:
+            options.say(f"{intent.words} may be {' or '.join(running)}; waiting to see its results")
+        time.sleep(wait)
+    raise AssertionError  # the waits have no end
+
+
+def recent(judge: BatchJudge, options: AskOptions, intent: Intent) -> list[Batch]:
+    """Batches of an intent's size that may have been created since it was planned."""
+
+    def look() -> list[Batch]:
+        newer = _newer(judge.recent(), intent)
+        return [batch for batch in newer if batch.n_requests == intent.n_requests]
+
+    return options.retry(look)
+
+
+def _holds(judge: BatchJudge, options: AskOptions, batch: Batch, intent: Intent) -> bool:
+    """Whether the first result of an ended batch is one of an intent's requests; results of
+    which none can be read do not tell.
+    """
+    if not batch.results_url:  # no longer kept: not to be told, and not to be had
+        return False
+
+    def look() -> bool:
+        try:
+            first = next(judge.collect(batch), None)
+        except CutError as error:
+            raise BusyError(str(error)) from None
+        if first is None:
+            raise BusyError(f"batch {batch.batch_id} has ended, and none of its results comes")
+        return intent.owns(first.name)
+
+    return options.retry(look)
+
+
+def _newer(newest_first: Iterator[Batch], intent: Intent) -> Iterator[Batch]:
+    """The batches that the service lists above the newest one that was there before an intent,
+    whatever the clocks say.
+
+    Batches of the same moment have no order, so those are among them.
+    """
+    seen: Batch | None = None
+    for batch in newest_first:
+        if batch.batch_id == intent.newest_seen:
+            seen = batch
+        elif seen is None or batch.created_at >= seen.created_at:
+            yield batch
+        else:
+            return
+
+
+def adopt_lost(
+    judge: BatchJudge, ledger: Ledger, options: AskOptions, requests: Mapping[str, Asked]
+) -> bool:
+    """Take up ended batches that hold some of these requests although the ledger does not know
+    them; returns whether there are any.
+
+    They may stand below batches that the ledger knows: it goes on after it was restored. One
+    that knows none may have been restored, too.
+    """
+    unknown = options.retry(partial(_unknown, judge, ledger.known_batches()))
+    _name_running(unknown, options)
+    intents = ledger.known_intents()
+    left = {key_in_name(key): key for key in requests}
+    for batch in unknown:
+        names = options.retry(partial(_names, judge, batch, left))
+        intent = names[0].partition("-")[0] if names else ""
+        if not names or intent in intents:
+            continue
+        held = [left.pop(part) for name in names if (part := name.partition("-")[2]) in left]
+        asked = {key: requests[key] for key in held}
+        ledger.adopt(intent, batch, asked, judge=judge, purpose=options.purpose, run=options.run)
+        options.say(
+            f"batch {batch.batch_id} holds {len(held)} of these requests, and the ledger did not "
+            "know it (was an older copy restored?): it is collected, nothing is paid again"
+        )
+    return len(left) < len(requests)
+
+
+def _name_running(batches: list[Batch], options: AskOptions) -> None:
+    """Say which of these batches are running, for only results tell whose a batch is."""
+    running = [batch.batch_id for batch in batches if not batch.ended]
+    if running:
+        options.say(
+            f"the account runs {', '.join(running)}, unknown to this ledger; if an older copy of "
+            "it was restored, stop and start again when they have ended: they are then collected"
+        )
+
+
+def _unknown(judge: BatchJudge, known: set[str]) -> list[Batch]:
+    """The newest batches of the account that the ledger does not know."""
+    newest = islice(judge.recent(), _LISTED)
+    return list(islice((batch for batch in newest if batch.batch_id not in known), _BATCHES))
+
+
+def _names(judge: BatchJudge, batch: Batch, wanted: Mapping[str, str]) -> list[str]:
+    """The custom ids of an ended batch; none when its first results are not of these requests.
+
+    Results that are fewer than the batch's requests do not tell: the missing ones would be
+    sent again.
+    """
+    if not batch.ended or not batch.results_url:  # not there yet, or no longer kept
+        return []
+    try:
+        results = judge.collect(batch)
+        names = [result.name for result in islice(results, _RESULTS)]
+        if any(name.partition("-")[2] in wanted for name in names):
+            names += [result.name for result in results]
+        elif len(names) >= min(_RESULTS, batch.n_requests):
+            return []
+    except CutError as error:
+        raise BusyError(str(error)) from None
+    if len(names) < batch.n_requests:
+        raise BusyError(
+            f"batch {batch.batch_id}: {len(names)} of {batch.n_requests} results can be read"
+        )
+    return names

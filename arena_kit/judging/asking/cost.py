@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
-from arena_kit.judging.judges.prices import Price
+from arena_kit.files import DataError
+from arena_kit.judging.judges.base import BatchJudge, PaidJudge, Price, ServiceError
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Asked
 
@@ -86,49 +87,64 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecaster:
-    """Turns requests into tokens and dollars.
+class Budget:
+    """What requests to a judge are forecast at, and a cap on what a run may cost.
 
-    `output_tokens` is what an answer is expected to have, thinking included; `assumed`
-    says why.
+    Parameters
+    ----------
+    expected_tokens
+        Output tokens of an answer, thinking included, until enough earlier answers for the
+        same `purpose` say better.
+    cap_usd
+        The most that a run may cost, in US dollars; it does not bind a judge that is free.
     """
 
-    price: Price
-    batch: bool
+    judge: PaidJudge
+    ledger: Ledger
     estimator: Estimator
-    output_tokens: float
-    longest: int
-    assumed: str
+    expected_tokens: int
+    cap_usd: float
+    purpose: str = "judge"
 
-    @classmethod
-    def of(
-        cls, judge: PaidJudge, ledger: Ledger, estimator: Estimator, *, purpose: str, expected: int
-    ) -> Forecaster:
-        """With `expected` output tokens an answer, until enough answers say better."""
-        tokens, assumed = float(expected), f"{expected} output tokens an answer assumed"
-        n, mean = ledger.output_tokens(judge, purpose)
+    def forecast(self, requests: Collection[Asked], *, answered: int = 0) -> Forecast:
+        """Tokens and dollars of these requests; `answered` others are in the ledger."""
+        return self._forecast(requests, *self.output_tokens(), answered)
+
+    def forecast_each(self, requests: Collection[Asked]) -> list[float]:
+        """What each of these requests may cost, without a prompt-cache hit."""
+        tokens, assumed = self.output_tokens()
+        return [self._forecast([each], tokens, assumed).usd_no_hits for each in requests]
+
+    def allow(self, requests: Collection[Asked], run: str) -> None:
+        """Raise when what a run has spent, what it has under way and what these requests may
+        cost exceed the cap.
+        """
+        forecast = self.forecast(requests)
+        each = forecast.usd_no_hits / max(1, forecast.requests)
+        spent = booked(self.ledger, run) + each * self.ledger.under_way(run)
+        if requests and not self.judge.price.free:
+            refuse_above_cap({"": forecast}, self.cap_usd, spent)
+
+    def output_tokens(self) -> tuple[float, str]:
+        """Output tokens of an answer, and where that number comes from."""
+        n, mean = self.ledger.output_tokens(self.judge, self.purpose)
         if n >= _ENOUGH_ANSWERS:
-            tokens, assumed = mean, f"{mean:.0f} output tokens an answer, the mean of {n} earlier"
-        return cls(
-            price=judge.price,
-            batch=isinstance(judge, BatchJudge),
-            estimator=estimator,
-            output_tokens=tokens,
-            longest=judge.max_tokens,
-            assumed=assumed,
-        )
+            return mean, f"{mean:.0f} output tokens an answer, the mean of {n} earlier"
+        return float(
+            self.expected_tokens
+        ), f"{self.expected_tokens} output tokens an answer assumed"
 
-    def __call__(self, requests: Collection[Asked], *, answered: int = 0) -> Forecast:
-        systems: dict[str, int] = {}
-        user = 0.0
-        for request in requests:
-            systems[request.system] = systems.get(request.system, 0) + 1
-            user += self.estimator.tokens(request.user)
+    def _forecast(
+        self, requests: Collection[Asked], tokens: float, assumed: str, answered: int = 0
+    ) -> Forecast:
+        systems = Counter(request.system for request in requests)
+        user = sum(self.estimator.tokens(request.user) for request in requests)
         system = sum(self.estimator.tokens(text) * n for text, n in systems.items())
         once = sum(self.estimator.tokens(text) for text in systems)
-        output = self.output_tokens * len(requests)
+        output, longest = tokens * len(requests), float(self.judge.max_tokens * len(requests))
+        price = self.judge.price
         return Forecast(
-            model=self.price.model,
+            model=price.model,
             requests=len(requests),
             answered=answered,
             system_tokens=round(system),
@@ -137,10 +153,10 @@ class Forecaster:
             usd_all_hits=self._usd(user, output, written=once, read=system - once),
             usd_no_cache=self._usd(user + system, output),
             usd_no_hits=self._worst(user, system, output),
-            usd_at_most=self._worst(user, system, float(self.longest * len(requests))),
+            usd_at_most=self._worst(user, system, longest),
             counted=self.estimator.how,
-            assumed=self.assumed,
-            priced=f"{self.price.source}, {self.price.date}".strip(", "),
+            assumed=assumed,
+            priced=f"{price.source}, {price.date}".strip(", "),
         )
 
     def _worst(self, user: float, system: float, output: float) -> float:
@@ -154,42 +170,39 @@ class Forecaster:
             "cache_creation_input_tokens": round(written),
             "cache_read_input_tokens": round(read),
         }
-        return self.price.usd(usage, batch=self.batch)
+        return self.judge.price.usd(usage, batch=isinstance(self.judge, BatchJudge))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """A cap in dollars on what a run may cost; `allow` is asked before anything is sent.
+def booked(ledger: Ledger, run: str) -> float:
+    """US dollars that a run has spent, with the forecast of what does not say what it cost."""
+    return ledger.spent(run) + ledger.usd_unknown(run)
 
-    `forecaster` is made anew each time, for it learns from the answers that have come.
-    """
 
-    cap_usd: float
-    forecaster: Callable[[], Forecaster]
-    ledger: Ledger
-    run: str
+def refuse_above_cap(forecasts: Mapping[str, Forecast], cap_usd: float, spent: float = 0.0) -> None:
+    """Raise when what was spent and what is forecast, by what it pays for, exceed a cap."""
+    total = sum(forecast.usd_no_hits for forecast in forecasts.values())
+    if spent + total <= cap_usd:
+        return
+    parts = " and ".join(
+        f"{name} {dollars(each.usd_no_hits)} ({each.requests} requests to {each.model}; "
+        f"{each.counted}; {each.assumed})".lstrip()
+        for name, each in forecasts.items()
+    )
+    already = f"{dollars(spent)} are spent or under way and " if spent else ""
+    raise CostError(
+        f"{already}{dollars(total)} are forecast without prompt-cache hits, more than max_cost_usd "
+        f"{cap_usd:g} allows; nothing of it was sent: {parts}"
+    )
 
-    def allow(self, requests: Collection[Asked]) -> None:
-        """Raise when what was spent, what is under way and what these requests may cost exceed
-        the cap.
-        """
-        forecast = self.forecaster()(requests)
-        each = forecast.usd_no_hits / max(1, forecast.requests)
-        booked = self.ledger.spent(self.run) + self.ledger.usd_unknown(self.run)
-        spent = booked + each * self.ledger.under_way(self.run)
-        if requests and spent + forecast.usd_no_hits > self.cap_usd:
-            already = f"{dollars(spent)} are spent or under way and " if spent else ""
-            raise CostError(
-                f"{already}{forecast.requests} requests to {forecast.model} are forecast at "
-                f"{dollars(forecast.usd_no_hits)} without prompt-cache hits, more than "
-                f"max_cost_usd {self.cap_usd:g} allows; nothing of it was sent "
-                f"({forecast.counted}; {forecast.assumed})"
-            )
 
-    def forecast(self, requests: Collection[Asked]) -> list[float]:
-        """What each of these requests may cost, without a prompt-cache hit."""
-        forecaster = self.forecaster()
-        return [forecaster([request]).usd_no_hits for request in requests]
+def refuse_without_cap(judges: Iterable[PaidJudge], cap_usd: float) -> None:
+    """Raise when one of these judges must be paid and there is no cap."""
+    paid = dict.fromkeys(judge.model for judge in judges if not judge.price.free)
+    if paid and not cap_usd:
+        raise DataError(
+            f"{' and '.join(paid)} must be paid: set max_cost_usd, the most that this run may cost "
+            "(see `arena-kit cost`)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

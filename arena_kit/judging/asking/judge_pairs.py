@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from arena_kit.judging.asking.batches import Batching
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.live import Live, close_abandoned
-from arena_kit.judging.asking.terms import AskingTerms, OnSettled
+from arena_kit.judging.asking.options import AskOptions, OnSettled
 from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
@@ -66,9 +65,9 @@ class Material:
     salt: bytes
     graded: bool = False
 
-    def requests(self, pairs: Sequence[Pair], look: int = 0) -> list[JudgeRequest]:
-        """The rendered requests of all pairs, in both orders; with a `look` they are asked
-        again on purpose, whatever was answered before.
+    def requests(self, pairs: Sequence[Pair], repetition: int = 0) -> list[JudgeRequest]:
+        """The rendered requests of all pairs, in both orders; as a `repetition` they are
+        asked again on purpose, whatever was answered before.
         """
         requests = [
             request
@@ -82,7 +81,7 @@ class Material:
                 graded=self.graded,
             )
         ]
-        return [request._replace(look=look) for request in requests] if look else requests
+        return [r._replace(repetition=repetition) for r in requests] if repetition else requests
 
 
 @rare_garbage_collection()
@@ -94,32 +93,32 @@ def judge_pairs(
     *,
     offline: bool = False,
     max_attempts: int = 2,
-    look: int = 0,
-    terms: AskingTerms = AskingTerms(),  # noqa: B008 (frozen)
+    repetition: int = 0,
+    options: AskOptions = AskOptions(),  # noqa: B008 (frozen)
     on_progress: OnProgress = _silent,
 ) -> list[Judgment]:
     """Judge every pair in both orders and settle it.
 
     Cached answers are used as they are. Offline, an uncached one is an `OfflineError`
     that lists all of them. An answer that cannot be read is asked for again, up to
-    `max_attempts` times in all; what then remains unread keeps its status. Each `look`
-    has answers of its own.
+    `max_attempts` times in all; what then remains unread keeps its status. A
+    `repetition` has answers of its own.
     """
     with garbage_collection_disabled():
-        requests = material.requests(pairs, look)
+        requests = material.requests(pairs, repetition)
     verdicts: list[Verdict] = []  # of a presentation the last one counts
     for attempt in range(1, max_attempts + 1):
         asked = [r._replace(attempt=attempt) for r in requests] if attempt > 1 else requests
         try:
             latest = _verdicts(
-                asked, judge, ledger, terms, offline=offline, on_progress=on_progress
+                asked, judge, ledger, options, offline=offline, on_progress=on_progress
             )
         except CostError as error:
             if attempt == 1:
                 raise
-            terms.say(f"not asked again: {error}")  # what was paid for is worth having
+            options.say(f"not asked again: {error}")  # what was paid for is worth having
             break
-        terms = replace(terms, prewarm=False)  # a few re-asks are not worth the wait
+        options = replace(options, prewarm=False)  # a few re-asks are not worth the wait
         verdicts += filter(None, latest)
         requests = [
             request
@@ -136,7 +135,7 @@ def ask(
     requests: Mapping[str, Asked],
     judge: Judge,
     ledger: Ledger,
-    terms: AskingTerms,
+    options: AskOptions,
     on_settled: OnSettled,
 ) -> dict[str, Answer]:
     """Have these requests, by cache key, answered in the ledger; returns what came.
@@ -144,28 +143,21 @@ def ask(
     What failed unpaid is among it, and not in the ledger.
     """
     if not isinstance(judge, BatchJudge | LiveJudge):
-        return _ask_in_process(
-            cast("Mapping[str, JudgeRequest]", requests),
-            cast("ImmediateJudge", judge),
-            ledger,
-            terms.run,
-            on_settled,
-        )
-    with ledger.held(terms.run):
-        close_abandoned(ledger, terms, requests)
-        asker = (
-            Batching(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
-            if isinstance(judge, BatchJudge)
-            else Live(judge=judge, ledger=ledger, terms=terms, on_settled=on_settled)
-        )
-        return asker.ask(requests)
+        return _ask_in_process(requests, judge, ledger, options.run, on_settled)  # type: ignore[arg-type]
+    with ledger.locked(options.run):
+        close_abandoned(ledger, options, requests)
+        if isinstance(judge, BatchJudge):
+            batching = Batching(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
+            return batching.ask(requests)
+        live = Live(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
+        return live.ask(requests)
 
 
 def _verdicts(
     requests: Sequence[JudgeRequest],
     judge: Judge,
     ledger: Ledger,
-    terms: AskingTerms,
+    options: AskOptions,
     *,
     offline: bool,
     on_progress: OnProgress,
@@ -187,13 +179,13 @@ def _verdicts(
         done = min(done + n, total)
         on_progress(done, total)
 
-    answers = ask(fresh, judge, ledger, terms, settled) if fresh and not offline else {}
+    answers = ask(fresh, judge, ledger, options, settled) if fresh and not offline else {}
     answers |= ledger.get(key for key in by_key if key not in answers)
     verdicts: list[Verdict | None] = []
     with garbage_collection_disabled():
         for key, request in zip(keys, requests, strict=True):
             answer = answers.get(key)
-            paid_now = terms.run and answer and answer.run == terms.run
+            paid_now = options.run and answer and answer.run == options.run
             cached = key in before and not paid_now
             verdict = verdict_of(request, answer, judge_model=judge.model, cached=cached)
             verdicts.append(None if answer is None and request.attempt > 1 else verdict)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from arena_kit.judging.asking.terms import AskingTerms, OnSettled
+from arena_kit.judging.asking.options import AskOptions, OnSettled
 from arena_kit.judging.judges.base import (
     BusyError,
     LiveJudge,
@@ -44,7 +44,7 @@ class Live:
 
     judge: LiveJudge
     ledger: Ledger
-    terms: AskingTerms
+    options: AskOptions
     on_settled: OnSettled
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Result] = field(default_factory=dict)
@@ -62,9 +62,9 @@ class Live:
         left = {key: request for key, request in requests.items() if key not in settled}
         self._refuse_owed(left)
         if left:
-            self.terms.check(self.judge, list(left.values()))
-            self.terms.allow(left.values())
-        for _ in range(self.terms.max_tries):
+            self.options.check(self.judge, list(left.values()))
+            self.options.allow(left.values())
+        for _ in range(self.options.max_tries):
             if left:
                 self._round(left)
                 left = {k: requests[k] for k, result in self.failed.items() if result.again}
@@ -83,7 +83,11 @@ class Live:
     def _round(self, requests: Requests) -> None:
         """Ask each request once, `concurrency` at a time."""
         intent = self.ledger.plan(
-            {}, transport="live", judge=self.judge, purpose=self.terms.purpose, run=self.terms.run
+            {},
+            transport="live",
+            judge=self.judge,
+            purpose=self.options.purpose,
+            run=self.options.run,
         )
         calls = _Calls()
         todo = iter(list(requests.items()))
@@ -117,7 +121,7 @@ class Live:
         if len(self.answers) >= calls.checked + min(_CHECK_BUDGET_EVERY, len(self.answers) // 10):
             calls.checked = len(self.answers)
             busy = (requests[owed.key] for owed in calls.under_way)
-            self.terms.allow([*some.values(), *busy])
+            self.options.allow([*some.values(), *busy])
         for owed in self.ledger.begin(intent, some) if some else ():
             self.failed.pop(owed.key, None)
             calls.under_way.add(owed)
@@ -134,7 +138,7 @@ class Live:
     def _answer(self, request: Asked, owed: Awaited, calls: _Calls) -> Result:
         """One answer; a busy service is asked again, until patience or the round ends."""
         try:
-            return self.terms.pace.patiently(
+            return self.options.backoff.retry(
                 lambda: self.judge.ask(request), partial(calls.waits, owed), calls.stop.wait
             )
         except BusyError as error:
@@ -157,11 +161,11 @@ class Live:
         is over.
         """
         if calls.note and time.monotonic() > calls.tell_after:
-            self.terms.say(calls.note)
+            self.options.say(calls.note)
             calls.tell_after = time.monotonic() + _TELL_EVERY
         answered = any(result.billed for result in calls.arrived.values())
         if calls.tell_after and answered and not calls.waiting:
-            self.terms.say("the service answers again")
+            self.options.say("the service answers again")
             calls.tell_after = 0.0
         calls.note = ""
 
@@ -169,8 +173,8 @@ class Live:
         """Make durable what has come in; returns what only the user can mend."""
         pauses = set()
         for owed, arrived in list(calls.arrived.items()):
-            result = self.terms.booked({owed.key: arrived}, self.requests)[owed.key]
-            self.ledger.record(intent, [(owed, result)], self.terms.run)
+            result = self.options.with_unknown_costs({owed.key: arrived}, self.requests)[owed.key]
+            self.ledger.record(intent, [(owed, result)], self.options.run)
             if result.billed:
                 self.answers[owed.key] = result.answer
             else:
@@ -195,13 +199,15 @@ class Live:
             raise ServiceError(f"the first {len(hopeless)} requests all failed: {hopeless[0]}")
 
 
-def close_abandoned(ledger: Ledger, terms: AskingTerms, requests: Requests) -> None:
+def close_abandoned(ledger: Ledger, options: AskOptions, requests: Requests) -> None:
     """Book the calls that processes which are gone had under way: each may have been billed to
     the run that made it. The caller holds the ledger.
     """
     for intent in ledger.open_intents("live"):
         owed = list(ledger.awaited(intent).values())
-        results = terms.booked({each.key: _abandoned(each) for each in owed}, requests)
+        results = options.with_unknown_costs(
+            {each.key: _abandoned(each) for each in owed}, requests
+        )
         ledger.record(intent, [(each, results[each.key]) for each in owed], intent.run)
         ledger.close(intent, "closed")
 

@@ -8,10 +8,11 @@ that is safe.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -22,31 +23,36 @@ import anthropic
 import httpx2
 from anthropic.pagination import SyncPage
 from anthropic.types.messages import MessageBatch
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from arena_kit.files import DataError, whole_text
-from arena_kit.judging.judges.anthropic_wire import (
-    is_message,
-    message_params,
-    read_message,
-    read_result,
-    translated,
-)
 from arena_kit.judging.judges.base import (
     Batch,
     BusyError,
     CutError,
     NoAnswerError,
+    Price,
     Result,
     Service,
     ServiceError,
     UnknownBatchError,
+    UnsureError,
+    about_money,
     first_of_each,
+    paused,
+    scrubbed,
     shortened,
+    status_error,
+    tls_context,
+    token_counts,
 )
-from arena_kit.judging.judges.prices import Price
-from arena_kit.judging.judges.tls import tls_context
-from arena_kit.judging.verdicts.records import Asked, garbage_collection_disabled
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    Asked,
+    Status,
+    garbage_collection_disabled,
+    verdict_schema,
+)
 
 OFFICIAL = "https://api.anthropic.com"
 _MOST_REQUESTS = 100_000
@@ -56,6 +62,19 @@ _LONGEST_LIVE = 21_333  # the SDK wants a stream above it
 _UNSURE_CREATE = (408, 409, 499, *range(500, 600))
 _UNSURE_MESSAGE = (408, 504)
 _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
+_STATUS = {
+    "end_turn": Status.OK,
+    "refusal": Status.REFUSED,
+    "max_tokens": Status.TRUNCATED,
+    "model_context_window_exceeded": Status.TRUNCATED,
+}
+_UNPAID = {"canceled": Status.CANCELED, "expired": Status.EXPIRED, "errored": Status.ERRORED}
+#: Errors that no second try mends.
+_PERMANENT = frozenset(
+    "invalid_request_error authentication_error permission_error not_found_error "
+    "request_too_large".split()
+)
+_CUSTOM_ID = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 
 
 def client_of(api_key: str, base_url: str | None) -> anthropic.Anthropic:
@@ -120,7 +139,7 @@ class Claude:
         shape of a request; returns warnings.
         """
         self.ready()
-        with self._translated(what=f"looking up {self.model}"):
+        with self._translated(f"looking up {self.model}"):
             try:
                 info = self._once.models.retrieve(self.model)
             except anthropic.NotFoundError:
@@ -149,27 +168,46 @@ class Claude:
             return None
         params = self._params(request.system, request.user)
         del params["max_tokens"]
-        with self._translated(what="counting tokens"):
+        with self._translated("counting tokens"):
             count = self._once.messages.count_tokens(**params)
             if not isinstance(count, anthropic.types.MessageTokensCount):
                 raise NoAnswerError("counting tokens", str(count))
             return count.input_tokens
 
     def _params(self, system: str, user: str) -> dict[str, Any]:
-        return message_params(
-            system,
-            user,
-            model=self.model,
-            max_tokens=self.max_tokens,
-            effort=self.effort,
-            verdict=self.verdict,
-            graded=self.graded,
-        )
+        """The body of one message; the system text is one block, cached for an hour."""
+        settings = (self.model, self.max_tokens, self.effort, self.verdict, self.graded)
+        return {
+            **_shared_params(system, *settings),
+            "messages": [{"role": "user", "content": user}],
+        }
 
-    def _translated(
-        self, *, what: str, unsure: tuple[int, ...] | None = None
-    ) -> AbstractContextManager[None]:
-        return translated(what=what, unsure=unsure, secret=str(self.client.api_key))
+    @contextmanager
+    def _translated(self, what: str, unsure: tuple[int, ...] | None = None) -> Iterator[None]:
+        """Errors of the SDK and its transport, as ours, without the key in their words: the SDK's
+        own hold the request and with it the key.
+
+        `unsure` lists the statuses after which an effect may exist although the call failed
+        (None: the call has no effect worth being unsure of); a connection that ends early
+        is then unsure too, unless it was never made.
+        """
+        try:
+            yield
+        except anthropic.APIStatusError as error:
+            message = _message_of(error, str(self.client.api_key))
+            if error.status_code == 404:
+                raise UnknownBatchError(f"{what}: {message}") from None
+            raise status_error(error.response, what, message, unsure) from None
+        except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
+            cause = error.__cause__ or error
+            known = unsure is None or isinstance(cause, httpx2.ConnectError)
+            raise (BusyError if known else UnsureError)(f"{what}: {type(cause).__name__}") from None
+        except (json.JSONDecodeError, RecursionError, NoAnswerError) as error:
+            no_json = not isinstance(error, NoAnswerError)
+            words = f"{what}: the reply is no JSON" if no_json else str(error)
+            raise (BusyError if unsure is None else UnsureError)(words) from None
+        except httpx2.InvalidURL as error:
+            raise ServiceError(f"{what}: an address that cannot be used ({error})") from None
 
     @property
     def _once(self) -> anthropic.Anthropic:
@@ -203,16 +241,16 @@ class AnthropicBatches(Claude):
                 {"custom_id": name, "params": self._params(request.system, request.user)}
                 for name, request in entries.items()
             ]
-        with self._translated(what="creating a batch", unsure=_UNSURE_CREATE):
+        with self._translated("creating a batch", unsure=_UNSURE_CREATE):
             return _batch(self._once.messages.batches.create(requests=requests))
 
     def poll(self, batch_id: str) -> Batch:
-        with self._translated(what=f"looking at batch {batch_id}"):
+        with self._translated(f"looking at batch {batch_id}"):
             return _batch(self._once.messages.batches.retrieve(batch_id, timeout=60))
 
     def recent(self) -> Iterator[Batch]:
         try:
-            with self._translated(what="listing batches"):
+            with self._translated("listing batches"):
                 for page in self._pages():
                     if not isinstance(getattr(page, "data", None), list):
                         raise NoAnswerError("listing batches", str(page))
@@ -228,7 +266,7 @@ class AnthropicBatches(Claude):
             raise NoAnswerError("listing batches", str(error)) from None
 
     def cancel(self, batch_id: str) -> Batch:
-        with self._translated(what=f"cancelling batch {batch_id}"):
+        with self._translated(f"cancelling batch {batch_id}"):
             return _batch(self._once.messages.batches.cancel(batch_id))
 
     def collect(self, batch: Batch) -> Iterator[Result]:
@@ -243,20 +281,20 @@ class AnthropicBatches(Claude):
                 f"{self.service.origin}: the key was not sent there"
             )
         for line in self._lines(batch):
-            if (result := read_result(line, self.price)) is not None:
+            if (result := _read_result(line, self.price)) is not None:
                 yield result.without(self.client.api_key)
 
     def _lines(self, batch: Batch) -> Iterator[bytes]:
         try:
             with (
-                self._translated(what=f"reading batch {batch.batch_id}"),
+                self._translated(f"reading batch {batch.batch_id}"),
                 closing(self._stream(str(batch.results_url))) as response,
             ):
                 rest = b""
                 for chunk in response.iter_bytes():
                     *whole, rest = (rest + chunk).split(b"\n")
                     yield from filter(bytes.strip, whole)
-                if rest.strip() and read_result(rest, self.price, whole=False) is None:
+                if rest.strip() and _read_result(rest, self.price, whole=False) is None:
                     raise CutError("the last result line was cut short")
                 yield from filter(bytes.strip, [rest])
         except UnknownBatchError as error:
@@ -290,7 +328,7 @@ class AnthropicMessages(Claude):
 
     def ask(self, request: Asked) -> Result:
         self._limit.wait()
-        with self._translated(what=f"asking {self.model}", unsure=_UNSURE_MESSAGE):
+        with self._translated(f"asking {self.model}", unsure=_UNSURE_MESSAGE):
             params = self._params(request.system, request.user)
             raw = self._once.messages.with_raw_response.create(**params)
             line = raw.http_response.text
@@ -298,10 +336,10 @@ class AnthropicMessages(Claude):
             message = json.loads(line)
         except (ValueError, RecursionError):
             message = None
-        if not is_message(message):
+        if not _is_message(message):
             raise NoAnswerError(f"asking {self.model}", line, self.client.api_key)
         name = request.request_id
-        result = read_message(message, self.price, batch=False, name=name, line=line)
+        result = _read_message(message, self.price, batch=False, name=name, line=line)
         return result.without(self.client.api_key)
 
 
@@ -363,3 +401,148 @@ def _origin(url: str) -> str:
     except ValueError:
         raise ServiceError(f"{shortened(url)!r} is no address of results") from None
     return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else ""
+
+
+@lru_cache(maxsize=64)
+def _shared_params(
+    system: str, model: str, max_tokens: int, effort: str, verdict: bool, graded: bool
+) -> dict[str, Any]:
+    """What all messages of a system text have in common."""
+    config: dict[str, Any] = {"effort": effort} if effort else {}
+    if verdict:
+        config["format"] = {"type": "json_schema", "schema": verdict_schema(graded=graded)}
+    params: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
+    if system:
+        cached = {"type": "ephemeral", "ttl": "1h"}
+        params["system"] = [{"type": "text", "text": system, "cache_control": cached}]
+    return params | ({"output_config": config} if config else {})
+
+
+def _read_result(line: bytes, price: Price, *, whole: bool = True) -> Result | None:
+    """One line of a batch's results; None when its custom id cannot be read.
+
+    A whole line that makes no sense may have been paid for: it is kept as it is, and its
+    request is not sent again. One that is not `whole` may merely be cut short.
+    """
+    try:
+        return _result(line, price)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        match = _CUSTOM_ID.search(line) if whole else None
+    if match is None:
+        return None
+    text = line.decode("utf-8", "replace")
+    return _errored(match[1].decode(), "a result line that makes no sense", text)
+
+
+def _errored(name: str, detail: str, line: str) -> Result:
+    """A result that may have been billed and holds no answer: final, and never asked again."""
+    answer = Answer(request_id=name, status=Status.ERRORED, detail=detail)
+    return Result(answer=answer, name=name, line=line)
+
+
+def _is_message(message: Any) -> bool:
+    """Whether a parsed body has the content of a message."""
+    return isinstance(message, dict) and isinstance(message.get("content"), list)
+
+
+def _read_message(message: Any, price: Price, *, batch: bool, name: str, line: str) -> Result:
+    """A message in our terms; text is found by block type, for thinking may come first."""
+    if not _is_message(message):
+        return _errored(name, "a success without a message", line)
+    texts = [
+        str(block.get("text", ""))
+        for block in message["content"]
+        if isinstance(block, dict) and block.get("type") == "text"
+    ]
+    usage = _usage(message.get("usage"))
+    stop = str(message.get("stop_reason"))
+    answer = Answer(
+        request_id=name,
+        status=_STATUS.get(stop) or Status.OK,
+        text="".join(texts),
+        served_model=whole_text(str(message.get("model", ""))[:200]),
+        usage=usage,
+        cost_usd=price.usd(usage, batch=batch),
+        detail=_detail(stop, message.get("stop_details")),
+    )
+    return Result(answer=answer, name=name, line=line)
+
+
+def _result(line: bytes, price: Price) -> Result:
+    """A result by the name of its type: the SDK's own classes take an unknown one for a
+    success.
+    """
+    row = _parsed(line)
+    name, result = row.get("custom_id"), row.get("result") or {}
+    if not isinstance(name, str):
+        raise TypeError("a line without a custom id is no result")
+    kind, text = str(result.get("type")), line.decode("utf-8", "replace")
+    if kind == "succeeded":
+        return _read_message(result.get("message"), price, batch=True, name=name, line=text)
+    if kind in _UNPAID:
+        error = ((result.get("error") or {}).get("error")) or {}
+        return _unpaid(kind, str(error.get("type", "")), str(error.get("message", "")), name, text)
+    detail = f"a result of the unknown type {kind[:100]!r}; it may have been billed"
+    unknown, usage = (
+        _errored(name, detail, text),
+        _usage((result.get("message") or {}).get("usage")),
+    )
+    cost = price.usd(usage, batch=True)
+    return unknown._replace(answer=unknown.answer._replace(usage=usage, cost_usd=cost))
+
+
+def _parsed(line: bytes) -> Any:
+    """The line as JSON; the fast parser refuses lone surrogates."""
+    try:
+        return from_json(line, cache_strings="keys")
+    except ValueError:
+        return json.loads(line)
+
+
+def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:
+    money = about_money(f"{error_type} {message}")
+    detail = f"{error_type}: {message}" if error_type else kind
+    return Result(
+        answer=Answer(request_id=name, status=_UNPAID[kind], detail=whole_text(detail[:500])),
+        name=name,
+        line=line,
+        billed=False,
+        again=money or error_type not in _PERMANENT,
+        pause=paused(message) if money else "",
+    )
+
+
+def _usage(usage: Any) -> dict[str, int]:
+    """The counts of a usage object, nested ones beside the others; empty, which is unknown,
+    when there is none or one of its numbers counts nothing.
+    """
+    try:
+        written = usage.get("cache_creation") or {}
+        output = usage.get("output_tokens_details") or {}
+        numbers = {
+            "input_tokens": usage["input_tokens"],
+            "output_tokens": usage["output_tokens"],
+            "thinking_tokens": output.get("thinking_tokens") or 0,
+            "cache_read_input_tokens": usage.get("cache_read_input_tokens") or 0,
+            "cache_creation_input_tokens": usage.get("cache_creation_input_tokens") or 0,
+            "ephemeral_5m_input_tokens": written.get("ephemeral_5m_input_tokens") or 0,
+        }
+        return token_counts(numbers)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _detail(stop: str, more: Any) -> str:
+    if stop == "end_turn" or not isinstance(more, dict):
+        return "" if stop == "end_turn" else whole_text(stop[:500])
+    reasons = [str(more[name]) for name in ("category", "explanation") if more.get(name)]
+    return whole_text(": ".join([stop, *reasons])[:500])
+
+
+def _message_of(error: anthropic.APIStatusError, secret: str) -> str:
+    """What a refusal says, or where it redirects to, without the key."""
+    if error.response.has_redirect_location:
+        return scrubbed(error.response.headers["location"], secret)
+    body = error.body if isinstance(error.body, dict) else {}
+    inner = body.get("error") if isinstance(body.get("error"), dict) else {}
+    return scrubbed(str((inner or {}).get("message") or error.message), secret)

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import re
+import ssl
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Status
+
+if TYPE_CHECKING:
+    import httpx2
 
 #: Part of every cache key: another number and no answer is found again.
 _KEY_VERSION = 2
 
 #: No answer has more tokens: a larger number is a mistake.
 _MOST_TOKENS = 10**12
+
+_MONEY = re.compile(
+    r"credit balance|usage limits|spend(ing)?[ _]limit|billing|insufficient_quota|\bcredits?\b",
+    re.IGNORECASE,
+)
 
 #: How a verdict's shape is asked for: `auto` tries the schema and goes on without it where
 #: the server refuses it; `grammar` is llama.cpp's own field.
@@ -103,6 +113,53 @@ class BatchJudge(PaidJudge, Protocol):
 
     def cancel(self, batch_id: str) -> Batch:
         """Ask the service to stop a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars per million tokens of one model; a batch costs `batch_factor` of it.
+
+    `write` is for tokens written into the prompt cache for an hour (`write_5m` for five
+    minutes), `read` for those read from it. `source` and `date` say where the figures
+    come from and when.
+    """
+
+    model: str
+    input: float
+    output: float
+    write: float = 0.0
+    write_5m: float = 0.0
+    read: float = 0.0
+    batch_factor: float = 1.0
+    source: str = ""
+    date: str = ""
+
+    def usd(self, usage: Mapping[str, int], *, batch: bool) -> float:
+        """What this usage costs."""
+        tokens = usage.get
+        written = tokens("cache_creation_input_tokens", 0)
+        short = min(tokens("ephemeral_5m_input_tokens", 0), written)
+        total = (
+            tokens("input_tokens", 0) * self.input
+            + tokens("output_tokens", 0) * self.output
+            + tokens("cache_read_input_tokens", 0) * self.read
+            + (written - short) * self.write
+            + short * self.write_5m
+        )
+        return total * (self.batch_factor if batch else 1.0) / 1_000_000
+
+    def usd_uncached(self, usage: Mapping[str, int], *, batch: bool) -> float:
+        """What this usage would have cost without the prompt cache."""
+        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        plain = {
+            "input_tokens": sum(usage.get(name, 0) for name in names),
+            "output_tokens": usage.get("output_tokens", 0),
+        }
+        return self.usd(plain, batch=batch)
+
+    @property
+    def free(self) -> bool:
+        return not (self.input or self.output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,14 +272,48 @@ def scrubbed(text: str, secret: str | None) -> str:
     return (text.replace(secret, "[key]") if secret else text)[:300]
 
 
-def redirect_error(status: int, words: str, *, effect: bool) -> ServiceError:
-    """A redirect, which is never followed: prompts go only to the address that the user named.
+def about_money(text: str) -> bool:
+    """Whether an error is about credit or a spend limit, whatever its type says."""
+    return _MONEY.search(text) is not None
 
-    After 307 and 308 the request was not taken; after the others its `effect`, where it can
-    have one, may exist.
+
+def paused(reason: str) -> str:
+    """What only the user can mend, in a sentence."""
+    reason = reason.strip().rstrip(".") or "a spend limit was reached"
+    return f"paused, nothing is marked as failed: {reason}; then run again"
+
+
+def status_error(
+    response: httpx2.Response, what: str, message: str, unsure: Collection[int] | None
+) -> ServiceError:
+    """A refusal by a status, in our terms.
+
+    `unsure` lists the statuses after which an effect may exist (None: the call has none). A
+    redirect is never followed, for prompts go only to the address that the user named: after 307
+    and 308 the request was not taken, after the others its effect may exist.
     """
-    kind = UnsureError if effect and status not in (307, 308) else ServiceError
-    return kind(f"{words} ({status}); nothing was sent there")
+    status = response.status_code
+    if response.has_redirect_location:
+        kind = UnsureError if unsure is not None and status not in (307, 308) else ServiceError
+        return kind(
+            f"{what}: the service redirects to {message} ({status}); nothing was sent there"
+        )
+    if status == 402 or (status < 500 and about_money(response.text)):
+        return PausedError(paused(message))
+    if status in (401, 403):
+        return ServiceError(f"{what}: the service refuses the key ({status}): {message}")
+    if unsure is not None and status in unsure:
+        return UnsureError(f"{what}: status {status}")
+    if status in (408, 409, 429) or status >= 500:
+        return BusyError(f"{what}: status {status}: {message}", _retry_after(response))
+    return ServiceError(f"{what}: refused ({status}): {message}")
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    try:
+        return max(0.0, float(response.headers.get("retry-after", "")))
+    except ValueError:
+        return None
 
 
 def shortened(text: str) -> str:
@@ -232,22 +323,15 @@ def shortened(text: str) -> str:
     return words if len(words) <= 120 else f"{words[:120]}…"
 
 
-def token_count(number: object) -> int:
-    """A number of tokens out of a usage object; a ValueError for anything that is no whole number
+def token_counts(numbers: Mapping[str, Any]) -> dict[str, int]:
+    """Numbers of tokens by name, out of a usage object; a ValueError where one is no whole number
     from 0 on, such as text, NaN or infinity.
     """
-    count = int(number) if isinstance(number, float) and number.is_integer() else number
-    if type(count) is int and 0 <= count <= _MOST_TOKENS:
-        return count
-    raise ValueError(f"{str(number)[:40]!r} is no number of tokens")
-
-
-def token_counts(numbers: dict[str, Any]) -> dict[str, int]:
-    """Numbers of tokens by name; a ValueError where one of them is none."""
-    for number in numbers.values():
+    whole = {n: int(v) if type(v) is float and v.is_integer() else v for n, v in numbers.items()}
+    for number in whole.values():
         if type(number) is not int or not 0 <= number <= _MOST_TOKENS:
-            return {name: token_count(number) for name, number in numbers.items()}
-    return numbers
+            raise ValueError(f"{str(number)[:40]!r} is no number of tokens")
+    return whole
 
 
 def first_of_each(requests: Iterable[Asked]) -> list[Asked]:
@@ -284,3 +368,17 @@ def _key(head: bytes, request: Asked) -> str:
 @lru_cache(maxsize=64)
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def tls_context() -> ssl.SSLContext:
+    """What verifies certificates, as httpx makes it: once a process, for reading all certificates
+    takes longer than many a call; anew where the variables that name certificates have changed.
+    """
+    return _tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@lru_cache(maxsize=1)
+def _tls_context(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+    import httpx2
+
+    return httpx2.create_ssl_context()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,18 +13,17 @@ from arena_kit.files import whole_text
 from arena_kit.judging.judges.base import (
     BusyError,
     NoAnswerError,
-    PausedError,
+    Price,
     Result,
     Service,
     ServiceError,
     Structured,
     UnsureError,
-    redirect_error,
     scrubbed,
-    token_count,
+    status_error,
+    tls_context,
+    token_counts,
 )
-from arena_kit.judging.judges.prices import Price
-from arena_kit.judging.judges.tls import tls_context
 from arena_kit.judging.verdicts.records import (
     GRADED_LABELS,
     PLAIN_LABELS,
@@ -36,7 +34,8 @@ from arena_kit.judging.verdicts.records import (
 )
 
 _STATUS = {"length": Status.TRUNCATED, "content_filter": Status.REFUSED}
-_MONEY = re.compile(r"\b(insufficient_quota|billing|credits?|spend(ing)? limit)\b", re.IGNORECASE)
+#: Statuses after which an answer may have been billed.
+_UNSURE = (408, 504)
 _GRAMMAR = r"""
 root ::= "{" ws "\"justification\":" ws string "," ws "\"winner\":" ws winner ws "}"
 winner ::= WINNERS
@@ -114,7 +113,7 @@ class ChatJudge:
                 f"no server answers at {self.base_url} ({type(error).__name__})"
             ) from None
         if response.status_code in (401, 403) or response.has_redirect_location:
-            raise _error(response, self.api_key)
+            raise self._refusal(response, "listing models")
         if response.status_code == 404:
             raise ServiceError(f"{self.base_url} has no /models: is a /v1 missing in base_url?")
         try:
@@ -135,8 +134,13 @@ class ChatJudge:
             if response.status_code == 200:  # this server has no such field
                 self._refused.update(shape)
         if response.status_code != 200:
-            raise _error(response, self.api_key)
+            raise self._refusal(response, f"asking {self.model}")
         return self._read(request, response.text).without(self.api_key)
+
+    def _refusal(self, response: httpx2.Response, what: str) -> ServiceError:
+        """A refusal in our terms, without the key in its words."""
+        text = response.headers["location"] if response.has_redirect_location else response.text
+        return status_error(response, what, scrubbed(text, self.api_key), _UNSURE)
 
     def _shape(self) -> dict[str, Any]:
         if not self.verdict or self.structured == "none":
@@ -206,31 +210,14 @@ def _usage(usage: Any) -> dict[str, int]:
     """
     try:
         details = usage.get("prompt_tokens_details") or {}
-        cached = token_count(details.get("cached_tokens") or 0)
-        plain = token_count(usage["prompt_tokens"] - cached)
-        output = token_count(usage["completion_tokens"])
+        cached = details.get("cached_tokens") or 0
+        counts = token_counts(
+            {
+                "input_tokens": usage["prompt_tokens"] - cached,
+                "output_tokens": usage["completion_tokens"],
+                "cache_read_input_tokens": cached,
+            }
+        )
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
-    counts = {"input_tokens": plain, "output_tokens": output}
-    return counts | ({"cache_read_input_tokens": cached} if cached else {})
-
-
-def _error(response: httpx2.Response, key: str | None) -> ServiceError:
-    """A refusal in our terms, without the key in its words."""
-    status, text = response.status_code, scrubbed(response.text, key)
-    if response.has_redirect_location:
-        words = f"the server redirects to {scrubbed(response.headers['location'], key)}"
-        return redirect_error(status, words, effect=True)
-    if status == 402 or (status < 500 and _MONEY.search(text)):
-        return PausedError(f"paused, nothing is marked as failed: {text}; then run again")
-    if status in (401, 403):
-        return ServiceError(f"the server refuses the key ({status}): {text}")
-    if status in (408, 504):
-        return UnsureError(f"status {status}")
-    if status in (409, 429) or status >= 500:
-        try:
-            wait = float(response.headers.get("retry-after", ""))
-        except ValueError:
-            wait = None
-        return BusyError(f"status {status}: {text}", wait)
-    return ServiceError(f"the server refused ({status}): {text}")
+    return {name: n for name, n in counts.items() if n or name != "cache_read_input_tokens"}

@@ -12,34 +12,30 @@ import secrets
 import socket
 import sqlite3
 from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 from pydantic_core import to_json
 
-from arena_kit.files import DataError, LockedError
-from arena_kit.judging.judges.base import Batch, PaidJudge, Result, settings_digest
+from arena_kit.files import DataError, LockedError, whole_file
+from arena_kit.judging.judges.base import Batch, PaidJudge, Result, Service, settings_digest
 from arena_kit.judging.ledger.rows import (
     KEPT_COLUMNS,
     Awaited,
     Intent,
     Transport,
-    add_answers,
-    add_attempts,
     answer_row,
     is_damaged,
     read_answer,
-    read_intents,
-    record_results,
     sealed,
-    set_state,
     unsealed,
 )
 from arena_kit.judging.ledger.schema import integrity_errors, kept_open, opened, transaction
-from arena_kit.judging.verdicts.records import Answer, Asked, garbage_collection_disabled
+from arena_kit.judging.verdicts.records import Answer, Asked, Status, garbage_collection_disabled
 
 #: The answers under a JSON list of keys, with their checksums.
 _KEPT = (
@@ -51,6 +47,36 @@ _NO_RESULT = {"batches": "missing", "live": "unknown"}
 #: Damaged answers that a message names.
 _NAMED = 3
 _OWED = "FROM attempts JOIN requests USING (request) WHERE intent = ? AND outcome IS NULL"
+_INTENTS = (
+    "SELECT origin, account, intent, transport, state, model, purpose, settings, run, "
+    "n_requests, planned_at, newest_seen, batch_id, coalesce(created_at, '') AS created_at, "
+    "coalesce(expires_at, '') AS expires_at, coalesce(status, '') AS status "
+    "FROM intents LEFT JOIN batches USING (intent) WHERE "
+)
+#: How an attempt ended; a live call without an answer may have been billed: `unknown`.
+_OUTCOMES = {status: str(status) for status in Status} | {Status.MISSING: "unknown"}
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedAnswer:
+    """An answer that is not what was kept: its row, its key, and its request's id for people."""
+
+    row: int
+    key: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a ledger holds, and what is wrong with it."""
+
+    n_answers: int
+    answers: list[DamagedAnswer]
+    structure: list[str]
+
+    @property
+    def sound(self) -> bool:
+        return not (self.answers or self.structure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +98,7 @@ class Ledger:
         """Keep final answers; one that is already there stays as it was."""
         rows = [answer_row(key, judge_model, answer, run) for key, answer in answers]
         with opened(self.path) as con, transaction(con):
-            add_answers(con, rows)
+            _add_answers(con, rows)
 
     def reopen(self, keys: Iterable[str]) -> None:
         """Let requests be sent again although they have a final answer, for the user said so;
@@ -86,7 +112,7 @@ class Ledger:
         return int(n)
 
     @contextmanager
-    def held(self, run: str) -> Iterator[None]:
+    def locked(self, run: str) -> Iterator[None]:
         """Be the only process that spends; refuse while another one does.
 
         The lock is the operating system's, so it ends with its process however that ends;
@@ -124,38 +150,29 @@ class Ledger:
         judge: PaidJudge,
         purpose: str,
         run: str,
-        newest_seen: str | None = None,
+        newest_seen: str = "",
     ) -> Intent:
         """Write down, durably, that these requests (by key) are about to be sent, and which batch
         was the service's newest before.
         """
         intent = secrets.token_hex(6)
+        sent = (intent, transport, "planned", purpose, run, len(requests), newest_seen)
         with opened(self.path) as con, transaction(con):
-            con.execute(
-                "INSERT INTO intents (intent, transport, state, origin, account, model, purpose, "
-                "settings, run, n_requests, newest_seen) "
-                "VALUES (?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?)",
-                (intent, transport, judge.service.origin, judge.service.account, judge.model,
-                 purpose, settings_digest(judge), run, len(requests), newest_seen),
-            )  # fmt: skip
-            add_attempts(con, intent, requests)
-            return next(read_intents(con, "WHERE intent = ?", [intent]))
+            _add_intent(con, judge, sent)
+            _add_attempts(con, intent, requests)
+            return next(_read_intents(con, "intent = ?", intent))
 
     def begin(self, intent: Intent, requests: Mapping[str, Asked]) -> list[Awaited]:
         """Write down that these calls of a live intent are about to be made."""
         with opened(self.path) as con, transaction(con):
-            add_attempts(con, intent.intent, requests)
+            _add_attempts(con, intent.intent, requests)
         return [owed for owed in self.awaited(intent).values() if owed.key in requests]
 
     def submitted(self, intent: Intent, batch: Batch) -> None:
         """Write down the id of the batch that an intent became."""
         with opened(self.path) as con, transaction(con):
-            con.execute(
-                "INSERT OR REPLACE INTO batches (batch_id, intent, created_at, expires_at, status) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (batch.batch_id, intent.intent, batch.created_at, batch.expires_at, batch.status),
-            )
-            set_state(con, intent.intent, "submitted")
+            _add_batch(con, intent.intent, batch, "INSERT OR REPLACE")
+            con.execute("UPDATE intents SET state = 'submitted' WHERE intent = ?", [intent.intent])
 
     def adopt(
         self,
@@ -171,19 +188,10 @@ class Ledger:
         are wanted, under the intent that its custom ids name.
         """
         with opened(self.path) as con, transaction(con):
-            con.execute(
-                "INSERT INTO intents (intent, transport, state, origin, account, model, purpose, "
-                "settings, run, n_requests) "
-                "VALUES (?, 'batches', 'submitted', ?, ?, ?, ?, ?, ?, ?)",
-                (intent, judge.service.origin, judge.service.account, judge.model, purpose,
-                 settings_digest(judge), run, batch.n_requests),
-            )  # fmt: skip
-            add_attempts(con, intent, requests)
-            con.execute(
-                "INSERT INTO batches (batch_id, intent, created_at, expires_at, status) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (batch.batch_id, intent, batch.created_at, batch.expires_at, batch.status),
-            )
+            sent = (intent, "batches", "submitted", purpose, run, batch.n_requests, "")
+            _add_intent(con, judge, sent)
+            _add_attempts(con, intent, requests)
+            _add_batch(con, intent, batch)
 
     def record(
         self, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str = ""
@@ -192,7 +200,7 @@ class Ledger:
         answers.
         """
         with opened(self.path) as con, transaction(con):
-            record_results(con, intent, results, run or intent.run)
+            _record_results(con, intent, results, run or intent.run)
 
     def canceled(self, intent: Intent) -> None:
         """Write down that the user asked for a batch to be stopped."""
@@ -226,7 +234,7 @@ class Ledger:
         """
         outcome = _NO_RESULT[intent.transport] if state == "closed" else state
         with opened(self.path) as con, transaction(con):
-            set_state(con, intent.intent, state)
+            con.execute("UPDATE intents SET state = ? WHERE intent = ?", (state, intent.intent))
             con.execute(
                 "UPDATE attempts SET outcome = ? WHERE intent = ? AND outcome IS NULL",
                 (outcome, intent.intent),
@@ -238,12 +246,12 @@ class Ledger:
         if not self.path.exists():
             return []
         where = (
-            "WHERE transport = ? AND state IN ('planned', 'submitted') AND EXISTS (SELECT 1 FROM "
+            "transport = ? AND state IN ('planned', 'submitted') AND EXISTS (SELECT 1 FROM "
             "attempts WHERE attempts.intent = intents.intent AND outcome IS NULL) "
             "ORDER BY planned_at"
         )
         with opened(self.path) as con:
-            return list(read_intents(con, where, [transport]))
+            return list(_read_intents(con, where, transport))
 
     def awaited(self, intent: Intent) -> dict[str, Awaited]:
         """An intent's requests that have no result yet, by name."""
@@ -284,15 +292,16 @@ class Ledger:
 
     def spent(self, run: str) -> float:
         """US dollars that a run has paid so far, failed and re-asked answers included."""
-        query = "SELECT coalesce(sum(cost_usd), 0) FROM attempts WHERE run = ?"
-        (usd,) = self._row(query, run, absent=(0,))
-        return float(usd)
+        return self._sum("cost_usd", run)
 
     def usd_unknown(self, run: str) -> float:
         """US dollars, by forecast, that results may have cost a run which do not say what they
         cost.
         """
-        query = "SELECT coalesce(sum(usd_unknown), 0) FROM attempts WHERE run = ?"
+        return self._sum("usd_unknown", run)
+
+    def _sum(self, column: str, run: str) -> float:
+        query = f"SELECT coalesce(sum({column}), 0) FROM attempts WHERE run = ?"
         (usd,) = self._row(query, run, absent=(0,))
         return float(usd)
 
@@ -318,6 +327,56 @@ class Ledger:
         with opened(self.path) as con:
             rows = self._undamaged(con.execute(query, [run]))
             return [read_answer(*row)._replace(text="") for _, _, *row in rows]
+
+    def check(self) -> Findings:
+        """Verify the structure of the whole file, its salt, and every answer's checksum."""
+        with opened(self._existing()) as con:
+            structure = integrity_errors(con)
+            answers: list[DamagedAnswer] = []
+            try:
+                answers += _damaged_answers(con)
+                (n,) = con.execute("SELECT count(*) FROM answers NOT INDEXED").fetchone()
+            except sqlite3.DatabaseError as error:  # a page that cannot be read ends the scan
+                structure.append(str(error))
+                n = 0
+            kept = dict(con.execute("SELECT name, value FROM secrets").fetchall())
+            if kept and unsealed(kept.get("salt")) is None:
+                structure.append("the secret on which all cache keys depend is damaged")
+        return Findings(n_answers=int(n), answers=answers, structure=structure)
+
+    def forget_damaged(self) -> tuple[int, float]:
+        """Remove damaged answers, so that their requests are asked again, and make the index
+        anew; returns how many they were, and what their requests had cost.
+        """
+        self._existing()
+        with self.locked("forget damaged"), opened(self.path) as con, transaction(con):
+            con.execute("REINDEX answers")  # rows are removed by what the table says
+            answers = list(_damaged_answers(con))
+            keys = to_json([d.key.encode("utf-8", "replace").decode() for d in answers]).decode()
+            (cost,) = con.execute(
+                "SELECT coalesce(sum(cost_usd), 0) FROM json_each(?) "
+                "JOIN requests ON requests.key = value JOIN attempts USING (request)", [keys],
+            ).fetchone()  # fmt: skip
+            con.executemany("DELETE FROM answers WHERE rowid = ?", ([d.row] for d in answers))
+        return len(answers), float(cost)
+
+    def back_up(self, to: Path) -> None:
+        """Copy the file as it stands, also while a run writes to it; whole or not at all."""
+        if to.exists():
+            raise DataError(
+                f"{to}: there is a file already, and a backup replaces none; name another"
+            )
+        with (
+            opened(self._existing()) as con,
+            whole_file(to) as part,
+            closing(sqlite3.connect(part)) as copy,
+        ):
+            con.backup(copy)
+
+    def _existing(self) -> Path:
+        if not self.path.is_file():
+            raise DataError(f"{self.path}: there is no ledger")
+        return self.path
 
     def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         """What a query gives; nothing where there is no file, and none is made."""
@@ -366,3 +425,91 @@ class Ledger:
                 f"{self.path}: its table {table} is damaged ({errors[0]}), so that what was paid "
                 "for may not be found; see `arena-kit ledger check`, or put a backup in its place"
             )
+
+
+def _add_intent(con: sqlite3.Connection, judge: PaidJudge, sent: tuple[object, ...]) -> None:
+    """A row for requests that go to a judge together."""
+    con.execute(
+        "INSERT INTO intents (origin, account, model, settings, intent, transport, state, purpose, "
+        "run, n_requests, newest_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (judge.service.origin, judge.service.account, judge.model, settings_digest(judge), *sent),
+    )
+
+
+def _add_batch(con: sqlite3.Connection, intent: str, batch: Batch, verb: str = "INSERT") -> None:
+    con.execute(
+        f"{verb} INTO batches (batch_id, intent, created_at, expires_at, status) "
+        "VALUES (?, ?, ?, ?, ?)",
+        (batch.batch_id, intent, batch.created_at, batch.expires_at, batch.status),
+    )
+
+
+def _add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, Asked]) -> None:
+    """Rows for requests that are about to be sent, in the order of their keys: neighbours in one
+    table are then neighbours in the others and in their indexes.
+    """
+    keys = sorted(requests)
+    con.executemany(
+        "INSERT OR IGNORE INTO requests (key, request_id) VALUES (?, ?)",
+        ((key, requests[key].request_id) for key in keys),
+    )
+    con.execute(
+        "INSERT INTO attempts (intent, request) SELECT ?, request "
+        "FROM json_each(?) JOIN requests ON requests.key = value",
+        [intent, to_json(keys).decode()],
+    )
+
+
+def _record_results(
+    con: sqlite3.Connection, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str
+) -> None:
+    """Rows for results: the line, how the attempt ended, and the answer where it is final."""
+    ordered = sorted(results, key=_request)  # neighbouring rows share database pages
+    cursor = con.cursor()
+    lines = []
+    for owed, result in ordered:
+        answer = result.answer
+        cursor.execute(
+            "UPDATE attempts SET outcome = ?, cost_usd = ?, usd_unknown = ?, detail = ?, run = ? "
+            "WHERE intent = ? AND request = ? AND outcome IS NULL",
+            (_OUTCOMES[answer.status], answer.cost_usd, result.usd_unknown, answer.detail, run,
+             intent.intent, owed.request),
+        )  # fmt: skip
+        if cursor.rowcount:  # the first result of this attempt
+            lines.append((intent.intent, owed.request, result.line))
+    con.executemany("INSERT INTO result_lines (intent, request, line) VALUES (?, ?, ?)", lines)
+    final = ((owed, result.answer) for owed, result in ordered if result.billed)
+    rows = (answer_row(o.key, intent.model, answer, run, o.request_id) for o, answer in final)
+    _add_answers(con, rows)
+
+
+def _request(row: tuple[Awaited, Result]) -> int:
+    return row[0].request
+
+
+def _add_answers(con: sqlite3.Connection, rows: Iterable[tuple[object, ...]]) -> None:
+    """Keep rows of `answer_row`; an answer that is already there stays as it was."""
+    # SQLite's default would work out the time once a row
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    con.executemany(
+        f"INSERT OR IGNORE INTO answers ({KEPT_COLUMNS}, checksum, created_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((*row, now) for row in rows),
+    )
+
+
+def _read_intents(con: sqlite3.Connection, where: str, value: str) -> Iterator[Intent]:
+    """Intents with the batches they became."""
+    rows = con.execute(_INTENTS + where, [value])
+    _, _, *names = (column[0] for column in rows.description)
+    for origin, account, *rest in rows:
+        service = Service(origin=origin, account=account)
+        yield Intent(service=service, **dict(zip(names, rest, strict=True)))
+
+
+def _damaged_answers(con: sqlite3.Connection) -> Iterator[DamagedAnswer]:
+    """Every answer whose checksum does not fit, by a scan that needs no index."""
+    rows = con.execute(f"SELECT rowid, {KEPT_COLUMNS}, checksum FROM answers NOT INDEXED")
+    for row, *columns in rows:
+        if is_damaged(columns):
+            yield DamagedAnswer(row=row, key=str(columns[0]), request_id=str(columns[2]))

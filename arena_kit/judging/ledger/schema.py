@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from arena_kit.files import DataError
-from arena_kit.judging.ledger.rows import KEPT_COLUMNS, checksum, sealed
 
 #: Seconds for which another process's lock on the file is waited for.
 _LOCK_TIMEOUT = 60.0
@@ -104,15 +103,9 @@ CREATE TABLE secrets (
     name TEXT NOT NULL PRIMARY KEY,
     value BLOB NOT NULL
 ) WITHOUT ROWID;
-
-CREATE VIEW costs AS
-    SELECT attempts.run, model, purpose, transport, outcome, count(*) AS n, sum(cost_usd) AS usd
-    FROM attempts JOIN intents USING (intent)
-    GROUP BY attempts.run, model, purpose, transport, outcome;
 """
 
 SCHEMA_VERSION = 3
-_WITHOUT_CHECKSUMS = 2
 
 _kept = threading.local()
 
@@ -163,7 +156,7 @@ def _read_only(path: Path) -> str:
 
 
 def _prepare(con: sqlite3.Connection, path: Path, *, writable: bool) -> None:
-    """Set a new connection up, and make or renew the tables."""
+    """Set a new connection up, and make the tables of a new file."""
     con.text_factory = _decoded
     if not writable:
         _refuse_other_schema(con, path)
@@ -219,60 +212,22 @@ def _write_ahead(con: sqlite3.Connection) -> None:
 
 
 def _create_tables(con: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file and bring an earlier one up to date; others are refused."""
+    """Make the tables of a new file; a file of another schema is refused."""
     if _version(con) == 0:
         with transaction(con):
             if _version(con) == 0:  # no other process has done it meanwhile
-                _execute_schema(con)
-                con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    if _version(con) == _WITHOUT_CHECKSUMS:
-        with transaction(con):
-            if _version(con) == _WITHOUT_CHECKSUMS:
-                _add_columns(con)
-                _add_checksums(con)
+                for statement in _SCHEMA.split(";\n\n"):
+                    con.execute(statement)
                 con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     _refuse_other_schema(con, path)
 
 
 def _refuse_other_schema(con: sqlite3.Connection, path: Path) -> None:
     version = _version(con)
-    if version == _WITHOUT_CHECKSUMS:
-        raise DataError(
-            f"{path}: a write-protected ledger of schema {version}; open it once where it may be "
-            f"written, which brings it to schema {SCHEMA_VERSION}"
-        )
     if version != SCHEMA_VERSION:
         raise DataError(
             f"{path}: a ledger of schema {version}, and this arena_kit knows {SCHEMA_VERSION} only"
         )
-
-
-def _execute_schema(con: sqlite3.Connection) -> None:
-    for statement in _SCHEMA.split(";\n\n"):
-        con.execute(statement)
-
-
-def _add_columns(con: sqlite3.Connection) -> None:
-    """Add the columns that the tables of an earlier schema had not."""
-    columns = (
-        "SELECT tables.name, columns.name, columns.type || iif(\"notnull\", ' NOT NULL', '') || "
-        "coalesce(' DEFAULT ' || dflt_value, '') FROM sqlite_master AS tables "
-        "JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
-    )
-    present = {(table, column) for table, column, _ in con.execute(columns)}
-    with closing(sqlite3.connect(":memory:")) as fresh:
-        _execute_schema(fresh)
-        for table, column, definition in fresh.execute(columns):
-            if (table, column) not in present:
-                con.execute(f"ALTER TABLE {table} ADD COLUMN {column} {definition}")
-
-
-def _add_checksums(con: sqlite3.Connection) -> None:
-    """Give the answers and the salt of a file of schema 2 their checksums, as they stand."""
-    con.create_function("checksum", -1, lambda *columns: checksum(columns), deterministic=True)
-    con.create_function("sealed", 1, sealed, deterministic=True)
-    con.execute(f"UPDATE answers SET checksum = checksum({KEPT_COLUMNS})")
-    con.execute("UPDATE secrets SET value = sealed(value)")
 
 
 def integrity_errors(con: sqlite3.Connection, table: str = "") -> list[str]:

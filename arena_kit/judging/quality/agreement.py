@@ -1,13 +1,12 @@
-"""How far two voters agree on the same battles: shares, Cohen's kappa, Krippendorff's alpha.
-
-Intervals leave out one question at a time (the jackknife): verdicts on one question share it.
+"""How far two voters agree on the same battles: shares, Cohen's kappa, Krippendorff's alpha, and
+what that says of a judge beside people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from math import nan, sqrt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import nan
 from typing import Any, Literal
 
 import numpy as np
@@ -16,46 +15,24 @@ from numpy.typing import ArrayLike, NDArray
 from arena_kit.battles.battle import A_WINS, B_WINS, OUTCOMES
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
+from arena_kit.judging.quality.estimates import (
+    Estimate,
+    Floats,
+    Measure,
+    jackknifed,
+    share_of,
+    sums,
+)
+from arena_kit.rating.base import RatingError, Ratings, known
+from arena_kit.rating.bradley_terry.method import BradleyTerry
 
-Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
 Ties = Literal["counted", "left out"]
 #: What a verdict may say, in the order of the tables: the first side, neither, the second.
 LABELS = ("model_a", "tie", "model_b")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """A share or coefficient with its 95 % interval, and how many verdicts it rests on; None where
-    there is nothing to tell it from.
-    """
-
-    value: float | None
-    ci_low: float | None
-    ci_high: float | None
-    n: int
-
-    def as_dict(self) -> dict[str, float | int | None]:
-        """Plain values, for JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return "–"
-        if self.ci_low is None or self.ci_high is None:
-            return f"{self.value:.1%}"
-        return f"{self.value:.1%} ({self.ci_low:.1%} to {self.ci_high:.1%})"
-
-    @property
-    def coefficient(self) -> str:
-        """The same as a number, not as a percentage."""
-        if self.value is None:
-            return "–"
-        ends = "" if self.ci_low is None else f" ({self.ci_low:.2f} to {self.ci_high:.2f})"
-        return f"{self.value:.2f}{ends}"
-
-
-#: A share that could not be measured.
-NOTHING = Share(value=None, ci_low=None, ci_high=None, n=0)
+#: Models below which no rank correlation is told.
+_MIN_RANKED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +43,8 @@ class Agreement:
 
     ties: Ties
     agreed: int
-    rate: Share
-    kappa: Share
+    rate: Estimate
+    kappa: Estimate
 
 
 def agreement(
@@ -87,13 +64,12 @@ def agreement(
     if ties == "left out":
         kept &= (one != 1) & (two != 1)
     groups = np.arange(len(one)) if clusters is None else np.asarray(clusters)
-    tables = _tables(one[kept], two[kept], groups[kept])
-    total = tables.sum(axis=0)
+    one, two, groups = one[kept], two[kept], groups[kept]
     return Agreement(
         ties=ties,
-        agreed=round(float(np.trace(total))),
-        rate=_shared(tables, _rates),
-        kappa=jackknifed(tables, _kappas, n=round(float(total.sum()))),
+        agreed=int((one == two).sum()),
+        rate=share_of(one == two, groups),
+        kappa=jackknifed(_tables(one, two, groups), _kappas, n=len(one)),
     )
 
 
@@ -101,11 +77,11 @@ def verdicts(log: BattleLog) -> NDArray[np.int8]:
     """What each battle says, as a place in `LABELS`; ties of every kind are ties."""
     table = np.full(len(OUTCOMES), LABELS.index("tie"), np.int8)
     table[A_WINS], table[B_WINS] = LABELS.index("model_a"), LABELS.index("model_b")
-    said: NDArray[np.int8] = table[log.outcome]
-    return said
+    labels: NDArray[np.int8] = table[log.outcome]
+    return labels
 
 
-def matched(first: BattleLog, second: BattleLog) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def matched(first: BattleLog, second: BattleLog) -> tuple[Rows, Rows]:
     """Rows of both logs that are about the same two models on the same question and dimension,
     every combination of them; sides must be in order (`BattleLog.sides_in_order`).
     """
@@ -119,48 +95,139 @@ def matched(first: BattleLog, second: BattleLog) -> tuple[NDArray[np.intp], NDAr
     return rows[:, 0], rows[:, 1]
 
 
-def share_of(named: ArrayLike, clusters: ArrayLike | None = None) -> Share:
-    """The share of rows that are true, with an interval clustered like those of agreement."""
-    flags = np.asarray(named, bool)
-    groups = np.arange(len(flags)) if clusters is None else np.asarray(clusters)
-    return _shared(_tables(np.where(flags, 0, 1), np.zeros(len(flags), int), groups), _firsts)
-
-
-def alpha(ratings: ArrayLike) -> float:
+def alpha(ratings: ArrayLike, clusters: ArrayLike | None = None) -> Estimate:
     """Krippendorff's alpha of several voters (rows) on the same units (columns), NaN where a voter
-    said nothing: 1 is full agreement, 0 what chance would give. NaN where no two voters differ
-    anywhere and only one value was ever given.
+    said nothing: 1 is full agreement, 0 what chance would give. No value where no two voters
+    differ anywhere and only one value was ever given.
+
+    The interval leaves out one cluster of units at a time.
     """
-    return float(_alphas(_coincidences(ratings).sum(axis=0)[None])[0])
-
-
-def alpha_share(ratings: ArrayLike, clusters: ArrayLike | None = None) -> Share:
-    """The same with an interval, from leaving out one cluster of units at a time."""
     parts = _coincidences(ratings)
     groups = np.arange(len(parts)) if clusters is None else np.asarray(clusters)
     return jackknifed(sums(parts, groups), _alphas, n=round(float(parts.sum())))
 
 
-def _coincidences(ratings: ArrayLike) -> Floats:
-    """Per unit, how often each two values were given by two voters; a square table each."""
-    values = np.asarray(ratings, float)
-    known = np.unique(values[~np.isnan(values)])
-    counts = np.stack([(values == value).sum(axis=0) for value in known], axis=1).astype(float)
-    units = counts.sum(axis=1)
-    counts[units < 2] = 0.0
-    share = counts / np.maximum(units - 1, 1)[:, None]
-    tables: Floats = counts[:, :, None] * share[:, None, :]
-    tables -= np.eye(len(known))[None] * share[:, None, :]
-    return tables
+def between(judges: Mapping[str, BattleLog]) -> Estimate:
+    """Krippendorff's alpha of several judges, or of judges and people, on the battles of the first
+    one; ties are a verdict of their own, and the interval leaves out a question at a time.
+    """
+    logs = [log.sides_in_order() for log in judges.values()]
+    table = np.full((len(logs), len(logs[0])), np.nan)
+    for row, log in enumerate(logs):
+        ours, theirs = _same_battles(logs[0], log)
+        table[row, ours] = verdicts(log)[theirs]
+    questions = logs[0].question_id
+    return alpha(table, None if questions is None else questions.codes)
 
 
-def _alphas(tables: Floats) -> Floats:
-    totals = tables.sum(axis=2)
-    n = totals.sum(axis=1)
-    differing, by_chance = n - np.trace(tables, axis1=1, axis2=2), n**2 - (totals**2).sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        alphas: Floats = 1 - differing * (n - 1) / by_chance
-    return np.where(by_chance > 0, alphas, nan)
+def people(
+    judged: BattleLog, labels: BattleLog, strata: Mapping[str, str] | None = None
+) -> list[Measure]:
+    """A judge's battles held against labels on the same two models and question; nothing where
+    there are none.
+
+    `agreement` and `kappa` are of battles that both decided, also of each stratum of questions,
+    `agreement_with_ties` and `kappa_with_ties` of all of them with ties as a verdict. Ratings of
+    the same models by the judge and by people are compared by `spearman`, `kendall` and
+    `rating_error`, the root mean square of the differences in points, both sides centred.
+
+    Parameters
+    ----------
+    labels
+        People's votes or gold labels. Without dimensions they are held against any.
+    strata
+        The stratum of each question.
+    """
+    judge, voters = judged.sides_in_order(), labels.sides_in_order()
+    if voters.dimension is None or judge.dimension is None:
+        judge, voters = replace(judge, dimension=None), replace(voters, dimension=None)
+    ours, theirs = _same_battles(judge, voters)
+    if not len(ours):
+        return []
+    one, two = verdicts(judge)[ours], verdicts(voters)[theirs]
+    questions = ours if judge.question_id is None else judge.question_id.codes[ours]
+    decided = agreement(one, two, questions, ties="left out")
+    whole = agreement(one, two, questions, ties="counted")
+    rows = [
+        decided.rate.named("agreement", rule="people"),
+        decided.kappa.named("kappa"),
+        whole.rate.named("agreement_with_ties"),
+        whole.kappa.named("kappa_with_ties"),
+    ]
+    stratum = _stratum_of(judge, ours, strata or {})
+    for name in sorted({str(each) for each in stratum if each}):
+        at = stratum == name
+        part = agreement(one[at], two[at], questions[at], ties="left out")
+        rows.append(part.rate.named("agreement", stratum=name))
+        rows.append(part.kappa.named("kappa", stratum=name))
+    return rows + _ranks(judge.select(np.unique(ours)), voters.select(np.unique(theirs)))
+
+
+def rank_correlation(
+    first: Ratings | None, second: Ratings | None
+) -> tuple[float | None, float | None]:
+    """Kendall's and Spearman's correlation of the models that both rate; None of fewer than 3."""
+    from scipy.stats import kendalltau, spearmanr
+
+    shared = _rated_by_both(first, second)
+    if first is None or second is None or len(shared) < _MIN_RANKED:
+        return None, None
+    one, two = (ratings.values(shared) for ratings in (first, second))
+    return known(float(kendalltau(one, two).statistic)), known(float(spearmanr(one, two).statistic))
+
+
+def _ranks(judged: BattleLog, labels: BattleLog) -> list[Measure]:
+    """How far ratings by the judge are from people's, where both exist; one who rates all models
+    alike has no rank correlation.
+    """
+    try:
+        judge, voters = map(BradleyTerry(prior=0.5), (judged, labels))
+    except RatingError:
+        return []
+    both = _rated_by_both(judge, voters)
+    if len(both) < _MIN_RANKED:
+        return []
+    one, two = (rated.values(both) for rated in (judge, voters))
+    apart = (one - one.mean()) - (two - two.mean())
+    kendall, spearman = rank_correlation(judge, voters)
+    values = {"spearman": spearman, "kendall": kendall,
+              "rating_error": float(np.sqrt((apart**2).mean()))}  # fmt: skip
+    return [Measure(measure=name, value=value, n=len(both)) for name, value in values.items()]
+
+
+def _rated_by_both(first: Ratings | None, second: Ratings | None) -> Sequence[str]:
+    return [] if first is None or second is None else sorted({*first.models} & {*second.models})
+
+
+def _same_battles(first: BattleLog, second: BattleLog) -> tuple[Rows, Rows]:
+    """Rows of both that are about the same battle: row by row for two columns of one file, else
+    by models, question and dimension.
+    """
+    if len(first) == len(second) and _equal(first, second):
+        return np.arange(len(first)), np.arange(len(first))
+    if first.question_id is None or second.question_id is None:
+        return np.empty(0, np.intp), np.empty(0, np.intp)
+    return matched(first, second)
+
+
+def _equal(first: BattleLog, second: BattleLog) -> bool:
+    same = first.models == second.models
+    same = same and np.array_equal(first.a, second.a) and np.array_equal(first.b, second.b)
+    for name in ("question_id", "dimension"):
+        one, two = getattr(first, name), getattr(second, name)
+        if same and (one is None) != (two is None):
+            return False
+        same = same and (one is None or np.array_equal(one.values(), two.values()))
+    return same
+
+
+def _stratum_of(log: BattleLog, rows: Rows, strata: Mapping[str, str]) -> NDArray[np.object_]:
+    """The stratum of each row, empty where it has none."""
+    if log.question_id is None:
+        return np.full(len(rows), "", object)
+    names = np.array([strata.get(str(name), "") for name in log.question_id.names], object)
+    stratum: NDArray[np.object_] = names[log.question_id.codes[rows]]
+    return stratum
 
 
 def _keys(log: BattleLog) -> list[tuple[object, ...]]:
@@ -171,34 +238,13 @@ def _keys(log: BattleLog) -> list[tuple[object, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def sums(parts: Floats, groups: NDArray[np.integer[Any]]) -> Floats:
-    """Parts added up per cluster; `groups` says which cluster each belongs to."""
-    names, place = np.unique(groups, return_inverse=True)
-    total = np.zeros((len(names), *parts.shape[1:]))
-    np.add.at(total, place, parts)
-    return total
-
-
 def _tables(
     one: NDArray[np.int_], two: NDArray[np.int_], groups: NDArray[np.integer[Any]]
 ) -> Floats:
     """A 3 x 3 table of what was said per cluster."""
-    if not len(one):
-        return np.zeros((0, 3, 3))
     names, place = np.unique(groups, return_inverse=True)
     flat = np.bincount((place * 3 + one) * 3 + two, minlength=9 * len(names))
     return flat.reshape(-1, 3, 3).astype(float)
-
-
-def _rates(tables: Floats) -> Floats:
-    n = tables.sum(axis=(1, 2))
-    rates: Floats = np.trace(tables, axis1=1, axis2=2) / n
-    return rates
-
-
-def _firsts(tables: Floats) -> Floats:
-    shares: Floats = tables[:, 0].sum(axis=1) / tables.sum(axis=(1, 2))
-    return shares
 
 
 def _kappas(tables: Floats) -> Floats:
@@ -209,42 +255,23 @@ def _kappas(tables: Floats) -> Floats:
     return kappas
 
 
-def jackknifed(parts: Floats, statistic: Callable[[Floats], Floats], *, n: int) -> Share:
-    """A statistic of all parts together, a part per cluster, with an interval from leaving out one
-    at a time. `statistic` takes a stack of sums of parts; `n` is how many verdicts they hold.
-    """
-    total, clusters = parts.sum(axis=0), len(parts)
+def _coincidences(ratings: ArrayLike) -> Floats:
+    """Per unit, how often each two values were given by two voters; a square table each."""
+    values = np.asarray(ratings, float)
+    given = np.unique(values[~np.isnan(values)])
+    counts = (values[:, :, None] == given).sum(axis=0).astype(float)
+    units = counts.sum(axis=1)
+    counts[units < 2] = 0.0
+    share = counts / np.maximum(units - 1, 1)[:, None]
+    tables: Floats = counts[:, :, None] * share[:, None, :]
+    tables -= np.eye(len(given))[None] * share[:, None, :]
+    return tables
+
+
+def _alphas(tables: Floats) -> Floats:
+    totals = tables.sum(axis=2)
+    n = totals.sum(axis=1)
+    differing, by_chance = n - np.trace(tables, axis1=1, axis2=2), n**2 - (totals**2).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = float(statistic(total[None])[0]) if n else nan
-        without = statistic(total[None] - parts) if clusters > 1 else np.empty(0)
-    if not np.isfinite(value):
-        return Share(value=None, ci_low=None, ci_high=None, n=n)
-    if clusters < 2:
-        return Share(value=value, ci_low=None, ci_high=None, n=n)
-    without = without[np.isfinite(without)]
-    se = sqrt((clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum()))
-    half = t_quantile(clusters - 1) * se
-    low, high = max(-1.0, value - half), min(1.0, value + half)
-    return Share(value=value, ci_low=low, ci_high=high, n=n)
-
-
-def _shared(tables: Floats, statistic: Callable[[Floats], Floats]) -> Share:
-    """A share by the jackknife, its interval within 0 and 1. One of 0 or 1 does not vary when a
-    cluster is left out: its other end is then what as many independent clusters leave possible
-    (with 0 of 30, 3 of 30: Clopper and Pearson's one-sided bound).
-    """
-    share = jackknifed(tables, statistic, n=round(float(tables.sum())))
-    if share.ci_low is None:
-        return share
-    if share.value not in (0.0, 1.0):
-        return replace(share, ci_low=max(0.0, share.ci_low))
-    possible = 1 - 0.05 ** (1 / len(tables))
-    low, high = (0.0, possible) if share.value == 0 else (1 - possible, 1.0)
-    return replace(share, ci_low=low, ci_high=high)
-
-
-def t_quantile(freedom: int) -> float:
-    """What a 95 % interval takes of standard errors."""
-    from scipy.special import stdtrit  # scipy.stats takes four times longer to import
-
-    return float(stdtrit(freedom, 0.975))
+        alphas: Floats = 1 - differing * (n - 1) / by_chance
+    return np.where(by_chance > 0, alphas, nan)

@@ -15,19 +15,19 @@ from arena_kit.judging.verdicts.records import Judgment, Slot, Verdict
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
+#: Pairs with an answer in both orders: numbers, both answers, questions.
+Orders = tuple[NDArray[np.int64], Floats, Floats, Ints]
 #: How many words each entrant's response to each prompt has.
 Lengths = Mapping[tuple[str, str], int]
 
-_SAID = {Slot.A: LABELS.index("model_a"), Slot.TIE: LABELS.index("tie")} | {
-    Slot.B: LABELS.index("model_b")
-}
+_LABEL = dict(zip((Slot.A, Slot.TIE, Slot.B), range(len(LABELS)), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Calls:
-    """What a judge said, each time it was shown two responses.
+    """A judge's verdicts, one for each time it was shown two responses.
 
-    `first` and `second` index `models`; `said` is a place in `LABELS`, as seen by the response
+    `first` and `second` index `models`; `label` is a place in `LABELS`, as seen by the response
     shown first, -1 for no readable answer. `longer` is how often the length of the second one
     must be doubled to reach the first's, NaN where lengths are not known.
     """
@@ -37,7 +37,7 @@ class Calls:
     second: Ints
     question: Labels
     dimension: Labels
-    said: NDArray[np.int8]
+    label: NDArray[np.int8]
     longer: Floats
 
     @classmethod
@@ -52,7 +52,7 @@ class Calls:
             second=models.codes[len(shown) :],
             question=Labels.of(v.presentation.pair.prompt_id for v in shown),
             dimension=_in_order([v.presentation.pair.dimension for v in shown]),
-            said=np.array([_SAID[v.winner] if v.winner else -1 for v in shown], np.int8),
+            label=np.array([_LABEL[v.winner] if v.winner else -1 for v in shown], np.int8),
             longer=np.array([_doublings(v, lengths or {}) for v in shown], float),
         )
 
@@ -73,12 +73,12 @@ class Calls:
             second=log.b,
             question=log.question_id or each,
             dimension=log.dimension or whole,
-            said=verdicts(log),
+            label=verdicts(log),
             longer=np.where(np.isfinite(longer), longer, np.nan),
         )
 
     def __len__(self) -> int:
-        return len(self.said)
+        return len(self.label)
 
     def select(self, rows: NDArray[np.bool_]) -> Calls:
         """Some of the rows, under the same names."""
@@ -88,9 +88,14 @@ class Calls:
             second=self.second[rows],
             question=Labels(self.question.names, self.question.codes[rows]),
             dimension=Labels(self.dimension.names, self.dimension.codes[rows]),
-            said=self.said[rows],
+            label=self.label[rows],
             longer=self.longer[rows],
         )
+
+    def among(self, names: Sequence[str]) -> Calls:
+        """The answers on pairs of these models."""
+        known = np.isin(np.array(self.models, object), np.array(names, object))
+        return self.select(self.answered & known[self.first] & known[self.second])
 
     def by_dimension(self) -> dict[str, Calls]:
         """The rows of each dimension, in the order in which they first appear."""
@@ -105,7 +110,7 @@ class Calls:
     @property
     def answered(self) -> NDArray[np.bool_]:
         """The rows with a readable answer."""
-        return self.said >= 0
+        return self.label >= 0
 
     @property
     def pair(self) -> NDArray[np.int64]:
@@ -117,13 +122,13 @@ class Calls:
     @property
     def signed(self) -> Floats:
         """1 for the model that comes first by name, -1 for the other, 0 for a tie; NaN unread."""
-        value = np.where(self.first < self.second, 1.0 - self.said, self.said - 1.0)
+        value = np.where(self.first < self.second, 1.0 - self.label, self.label - 1.0)
         return np.where(self.answered, value, np.nan)
 
     @property
     def won(self) -> Floats:
         """1 for the response shown first, 0 for the other, a half for a tie; NaN unread."""
-        return np.where(self.answered, 1 - self.said / 2, np.nan)
+        return np.where(self.answered, 1 - self.label / 2, np.nan)
 
     def model_columns(self, names: Sequence[str]) -> Floats:
         """A column per name: 1 where that model was shown first, -1 where second."""
@@ -134,8 +139,8 @@ class Calls:
         x[rows, column[self.second]] = -1.0
         return x
 
-    def both_orders(self) -> tuple[NDArray[np.int64], Floats, Floats, Ints]:
-        """Pairs with an answer in both orders: their numbers, what was said (`signed`) with the
+    def both_orders(self) -> Orders:
+        """Pairs with an answer in both orders: their numbers, the verdicts (`signed`) with the
         model first by name in front and behind, and their questions.
         """
         ahead = self.first < self.second

@@ -1,18 +1,22 @@
 """The gate: whether a judge's verdicts may be built upon, by which rule and number.
 
-Whatever is measured of a judge (order effects, canaries, agreement with people …) comes as a
-`Measure`; `rules` say what each kind must keep. A judge is as good as its worst finding.
+Whatever is measured of a judge (order effects, canaries, agreement with people …) is a row of one
+table; those that name a rule are held against it. A judge is as good as its worst finding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from arena_kit.judging.quality.estimates import Measure
+
 #: How many reasons a sentence names.
-_SAID = 2
+_REASONS = 2
+#: Rules about how far a share is from one half, in either direction, and about how far above it.
+_FROM_HALF, _ABOVE_HALF = {"slot", "length"}, {"family"}
 
 
 class UnfitJudgeError(RuntimeError):
@@ -30,24 +34,6 @@ class Level(StrEnum):
     def badness(self) -> int:
         """0 for the best."""
         return list(Level).index(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """One number measured of a judge, with its 95 % interval where there is one.
-
-    `rule` names what it must keep, `dimension` is empty where it is about all of them, `about`
-    says what exactly was measured, and `n` how many verdicts it rests on. The value is None
-    where it could not be measured.
-    """
-
-    rule: str
-    dimension: str = ""
-    about: str = ""
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +68,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a rule says of a measure, and why in one sentence."""
+    """What a rule says of a measure, in the rule's terms, and why in one sentence."""
 
     measure: Measure
     rule: Rule
@@ -92,7 +78,7 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         limits = {name: getattr(self.rule, name) for name in ("least", "trusted", "usable")}
-        return asdict(self.measure) | limits | {"level": str(self.level), "reason": self.reason}
+        return self.measure.as_dict() | limits | {"level": str(self.level), "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +120,7 @@ def gate(
     judge: str, measures: Iterable[Measure], rules: Mapping[str, Rule], *, note: str = ""
 ) -> Gate:
     """Hold what was measured of a judge against the rules; nothing measured is no trust."""
-    findings = [_finding(measure, rules[measure.rule]) for measure in measures]
+    findings = [_finding(in_rules_terms(m), rules[m.rule]) for m in measures if m.rule]
     findings.sort(key=lambda finding: -finding.level.badness)
     level = findings[0].level if findings else Level.CAUTION
     measured = {finding.measure.rule for finding in findings}
@@ -145,6 +131,13 @@ def gate(
         note=note,
         unmeasured=tuple(name for name in rules if name not in measured),
     )
+
+
+def in_rules_terms(measure: Measure) -> Measure:
+    """A measure as its rule sees it: a share, or how far it is from one half."""
+    if measure.rule in _FROM_HALF:
+        return measure.from_half()
+    return measure.above_half() if measure.rule in _ABOVE_HALF else measure
 
 
 def _finding(measure: Measure, rule: Rule) -> Finding:
@@ -184,8 +177,8 @@ def _sentence(gate: Gate) -> str:
         n = len(gate.findings)
         return f"The judge {gate.judge} is trusted: all {n} checks are met{missing}."
     reasons = list(_by_rule(gate)) or ["nothing was measured"]
-    more = f"; {len(reasons) - _SAID} more" if len(reasons) > _SAID else ""
-    return f"The judge {gate.judge} is {gate.level}: {'; '.join(reasons[:_SAID])}{more}."
+    more = f"; {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
+    return f"The judge {gate.judge} is {gate.level}: {'; '.join(reasons[:_REASONS])}{more}."
 
 
 def _by_rule(gate: Gate) -> Iterator[str]:

@@ -1,39 +1,46 @@
-"""All that can be measured of a judge, and what of it the gate holds against rules."""
+"""All that can be measured of a judge, as one table, and judges side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.judging.quality.agreement import NOTHING
+from arena_kit.judging.quality.agreement import between, people
 from arena_kit.judging.quality.calls import Calls, Lengths
-from arena_kit.judging.quality.dimension import DimensionQuality
-from arena_kit.judging.quality.family import Families, family_preference
-from arena_kit.judging.quality.gate import Gate, Measure, Rule, gate
-from arena_kit.judging.quality.length import length_preference
-from arena_kit.judging.quality.measures import dimension_measures, people_measures, rubric_measures
-from arena_kit.judging.quality.people import people
-from arena_kit.judging.quality.position import position, settled
-from arena_kit.judging.quality.rubric import RubricUse, likenesses
-from arena_kit.judging.quality.stability import stability
-from arena_kit.judging.quality.statuses import statuses
+from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.estimates import Estimate, Measure, find
+from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
+from arena_kit.judging.quality.measures import (
+    Families,
+    family_preference,
+    length_preference,
+    position,
+    rubric_findings,
+    rubric_use,
+    settled,
+    stability,
+    statuses,
+)
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeQuality:
     """How good a judge is, by its own answers and, where there are labels, by other people's.
 
-    `rubrics` compares every two dimensions on the same pairs, most alike first; `unread` names
+    `measures` is a tidy table: a row for each measure, dimension and stratum. `unread` names
     dimensions whose rubric the judge cannot follow, whatever it says.
     """
 
     judge: str
-    dimensions: tuple[DimensionQuality, ...]
-    rubrics: tuple[RubricUse, ...] = ()
+    dimensions: tuple[str, ...] = ()
+    measures: tuple[Measure, ...] = ()
     unread: tuple[str, ...] = ()
 
     @classmethod
@@ -72,23 +79,20 @@ class JudgeQuality:
         calls = Calls.of(judgments, lengths)
         twice = Calls.of([*judgments, *repeats]).by_dimension()
         logs = _by_dimension(to_battles(judgments) if battles is None else battles)
-        measured = []
-        for name, own in calls.by_dimension().items():
-            log, voted = logs.get(name, logs.get("")), _labels(labels, name)
-            each = [j for j in judgments if j.pair.dimension == name]
-            measured.append(
-                DimensionQuality(
-                    dimension=name,
-                    statuses=statuses(each),
-                    position=position(own),
-                    **_of_calls(own, families, voted),
-                    stability=stability(twice[name]),
-                    people=people(log, voted, strata) if log is not None and voted else None,
-                )
+        own, compared = [], []
+        for name, each in calls.by_dimension().items():
+            labelled = _labels(labels, name)
+            own += _named(
+                name,
+                *statuses([j for j in judgments if j.pair.dimension == name]),
+                *position(each).measures(),
+                *_preferences(each, families, labelled),
+                *stability(twice[name]),
             )
-        return cls(
-            judge=judge, dimensions=tuple(measured), rubrics=likenesses(calls), unread=tuple(unread)
-        )
+            log = logs.get(name, logs.get(""))
+            if log is not None and labelled is not None:
+                compared += _named(name, *people(log, labelled, strata))
+        return cls._of(judge, calls, [*calls.by_dimension()], own, compared, unread)
 
     @classmethod
     def from_battles(
@@ -105,29 +109,39 @@ class JudgeQuality:
         `both_orders` says that each battle was settled from two presentations, which then flipped
         where it is marked inconsistent; otherwise its first side was shown first.
         """
-        measured = []
+        own, compared = [], []
         for name, log in _by_dimension(judged).items():
-            calls, voted = Calls.from_battles(log), _labels(labels, name)
-            measured.append(
-                DimensionQuality(
-                    dimension=name,
-                    statuses=None,
-                    position=settled(log) if both_orders else position(calls),
-                    **_of_calls(calls, families, voted),
-                    stability=NOTHING,  # the same question again may be other responses
-                    people=people(log, voted) if voted else None,
-                )
-            )
+            calls, labelled = Calls.from_battles(log), _labels(labels, name)
+            bias = settled(log) if both_orders else position(calls)
+            known = [row for row in bias.measures() if row.value is not None]
+            own += _named(name, *known, *_preferences(calls, families, labelled))
+            if labelled is not None:
+                compared += _named(name, *people(log, labelled))
         calls = Calls.from_battles(judged)
-        return cls(judge=judge, dimensions=tuple(measured), rubrics=likenesses(calls))
+        return cls._of(judge, calls, [*_by_dimension(judged)], own, compared)
 
-    def measures(self) -> list[Measure]:
-        """What the gate holds against rules."""
-        return [
-            *(measure for each in self.dimensions for measure in dimension_measures(each)),
-            *rubric_measures(self.dimensions, self.rubrics, self.unread),
-            *people_measures(self.dimensions),
-        ]
+    @classmethod
+    def _of(
+        cls,
+        judge: str,
+        calls: Calls,
+        dimensions: Sequence[str],
+        own: Sequence[Measure],
+        compared: Sequence[Measure],
+        unread: Iterable[str] = (),
+    ) -> JudgeQuality:
+        """The table of a judge from its own rows and those about people, which are said to be
+        missing where nothing was compared: nothing else shows that verdicts are right.
+        """
+        rows, unread = [*own, *rubric_use(calls)], tuple(unread)
+        nobody = Measure(measure="agreement", rule="people", value=None)
+        rubrics = rubric_findings(dimensions, rows, unread)
+        measures = (*rows, *rubrics, *(compared or [nobody]))
+        return cls(judge=judge, dimensions=tuple(dimensions), measures=measures, unread=unread)
+
+    def find(self, measure: str, dimension: str = "", stratum: str = "") -> Estimate:
+        """One of the measures; without a value where it was not measured."""
+        return find(self.measures, measure, dimension, stratum)
 
     def gate(
         self, rules: Mapping[str, Rule], *, more: Iterable[Measure] = (), note: str = ""
@@ -135,21 +149,70 @@ class JudgeQuality:
         """All of that, and what was measured besides, held against rules; `note` is said with
         what comes out.
         """
-        return gate(self.judge, [*more, *self.measures()], rules, note=note)
+        return gate(self.judge, [*more, *self.measures], rules, note=note)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame([row.as_dict() for row in self.measures])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One judge on the pairs of a report.
+
+    `source` says where its verdicts come from; `usd` and `seconds` are per 1,000 verdicts, None
+    where that is not known. A judge without battles could not be asked; `source` then says why.
+    """
+
+    judge: str
+    source: str
+    quality: JudgeQuality
+    gate: Gate
+    battles: BattleLog | None = field(default=None, repr=False)
+    canaries: CanaryReport | None = field(default=None, repr=False)
+    n_verdicts: int = 0
+    usd: float | None = None
+    seconds: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self)
+        return {
+            "judge": self.judge,
+            "source": self.source,
+            "verdicts": self.n_verdicts,
+            "usd_per_1000": self.usd,
+            "seconds_per_1000": self.seconds,
+            "gate": self.gate.as_dict(),
+            "measures": [row.as_dict() for row in self.quality.measures],
+            "canaries": self.canaries and self.canaries.as_dict(),
+        }
 
 
-def _of_calls(calls: Calls, families: Families, labels: BattleLog | None) -> dict[str, Any]:
-    others = Calls.from_battles(labels) if families.own and labels is not None else None
-    return {
-        "length": length_preference(calls),
-        "family": NOTHING
-        if others is None
-        else family_preference(calls, families.of, families.own, others),
-    }
+def cheapest(judges: Sequence[Judged]) -> Judged | None:
+    """The cheapest judge that passes the gate, trusted ones first; None where none does or no
+    price is known.
+    """
+    priced = [j for j in judges if j.usd is not None and j.gate.level is not Level.FAILED]
+    return min(priced, key=lambda j: (j.gate.level.badness, j.usd), default=None)
+
+
+def agree(judges: Sequence[Judged]) -> Estimate | None:
+    """Krippendorff's alpha of all judges with battles; None for one alone."""
+    logs = {judge.judge: judge.battles for judge in judges if judge.battles is not None}
+    return between(logs) if len(logs) > 1 else None
+
+
+def _named(dimension: str, *rows: Measure) -> list[Measure]:
+    return [replace(row, dimension=dimension) for row in rows]
+
+
+def _preferences(calls: Calls, families: Families, labels: BattleLog | None) -> list[Measure]:
+    rows = length_preference(calls)
+    if families.own and labels is not None:
+        rows += family_preference(calls, families, Calls.from_battles(labels))
+    return rows
 
 
 def _by_dimension(log: BattleLog) -> dict[str, BattleLog]:

@@ -1,96 +1,289 @@
-"""What the gate holds against rules: shares as measures, each under the rule it must keep."""
+"""What a judge's own verdicts show of it: order, length, family, repeats, the rubric, statuses."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import nan, sqrt
 
-from arena_kit.judging.quality.agreement import Share
-from arena_kit.judging.quality.dimension import DimensionQuality
-from arena_kit.judging.quality.gate import Measure
-from arena_kit.judging.quality.rubric import RubricUse
+import numpy as np
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.judging.quality.calls import Calls, Floats, Ints, Orders
+from arena_kit.judging.quality.estimates import (
+    NOTHING,
+    Estimate,
+    Measure,
+    find,
+    fit_logistic,
+    jackknifed,
+    logistic_shift,
+    share_of,
+    sums,
+)
+from arena_kit.judging.verdicts.records import Judgment, Slot, Status
 
 #: Why a judge that compares words fails on a rubric that nobody programmed.
 NO_RUBRIC = "compares words, reads no rubric"
 
 
-def dimension_measures(each: DimensionQuality) -> list[Measure]:
-    """What was measured on one dimension, without what could not be."""
-    measures = []
-    if each.statuses is not None:
-        unread = each.statuses.unread
-        measure = _measure("readable", each.dimension, each.statuses.readable)
-        about = f"verdicts that could be read ({unread})" if unread else ""
-        measures.append(replace(measure, about=about))
-    shares = {
-        "flips": each.position.flips,
-        "slot": _away(each.position.slot_a),
-        "length": _away(each.length.doubled),
-        "family": _beyond(each.family),
-        "repeats": each.stability,
-    }
-    asked = {"flips", "slot"} if each.statuses is not None else set()
-    measures += [
-        _measure(rule, each.dimension, share)
-        for rule, share in shares.items()
-        if share.value is not None or rule in asked
+def statuses(judgments: Sequence[Judgment]) -> list[Measure]:
+    """How the answers of these judgments ended: `readable` ones, `ties` among them, and the share
+    of each `status`, with intervals clustered by question.
+    """
+    ended = [(v.status, v.winner, j.pair.prompt_id) for j in judgments for v in j.verdicts]
+    status, winner, prompt = (np.array(c, object) for c in zip(*ended, strict=True))
+    question = np.unique(prompt, return_inverse=True)[1]
+    readable = winner != np.array(None, object)
+    unread = Counter(str(each) for each in status if each is not Status.OK)
+    named = ", ".join(f"{unread[kind]} {kind}" for kind in map(str, Status) if unread[kind])
+    about = f"verdicts that could be read ({named})" if named else ""
+    return [
+        share_of(readable, question).named("readable", rule="readable", about=about),
+        share_of(winner[readable] == Slot.TIE, question[readable]).named("ties"),
+        *(share_of(status == s, question).named("status", stratum=str(s)) for s in Status),
     ]
-    return measures
 
 
-def rubric_measures(
-    dimensions: Iterable[DimensionQuality], rubrics: Sequence[RubricUse], unread: Collection[str]
-) -> list[Measure]:
-    """Per dimension, how far its verdicts are from those of the dimension most like it; nothing
-    for one whose rubric the judge cannot follow.
+def served_by_others(judgments: Iterable[Judgment]) -> dict[str, int]:
+    """How many verdicts came from a model that was not asked, by its name."""
+    others = (verdict.other_model for judgment in judgments for verdict in judgment.verdicts)
+    return dict(Counter(filter(None, others)))
+
+
+def served_warning(judgments: Iterable[Judgment]) -> str:
+    """A sentence when other models answered than the one that was asked; empty when none did."""
+    return served_sentence(served_by_others(judgments))
+
+
+def served_sentence(others: Mapping[str, int]) -> str:
+    """The same from counts by model."""
+    counts = ", ".join(f"{n} by {name}" for name, n in sorted(others.items()))
+    warning = f"Verdicts were served by another model than asked: {counts}; "
+    return f"{warning}such battles name it in served_model." if others else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionBias:
+    """Order effects, with intervals clustered by question.
+
+    `flips` is the share of pairs with both answers whose two orders disagree; `slot_a` the share
+    of decisive verdicts that name the response shown first: a judge that ignores order stands at
+    one half.
     """
-    measures = []
-    for each in dimensions:
-        name = each.dimension
-        if name in unread:
-            n = each.position.slot_a.n
-            nothing = Share(value=0.0, ci_low=0.0, ci_high=0.0, n=n)
-            measures.append(replace(_measure("rubric", name, nothing), about=NO_RUBRIC))
-            continue
-        alike = next((use for use in rubrics if name in (use.one, use.other)), None)
-        if alike is not None:
-            other = alike.other if alike.one == name else alike.one
-            about = f"pairs answered otherwise than on {other}"
-            measures.append(replace(_measure("rubric", name, alike.different), about=about))
-    return measures
+
+    flips: Estimate
+    slot_a: Estimate
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Plain values, for JSON."""
+        flips, slot_a = self.flips, self.slot_a
+        return {
+            "n_pairs": flips.n,
+            "flip_rate": flips.value,
+            "flip_low": flips.low,
+            "flip_high": flips.high,
+            "n_decisive_verdicts": slot_a.n,
+            "slot_a_rate": slot_a.value,
+            "slot_a_low": slot_a.low,
+            "slot_a_high": slot_a.high,
+        }
+
+    def measures(self) -> list[Measure]:
+        """The same as rows of the table of measures."""
+        return [
+            self.flips.named("flips", rule="flips"),
+            self.slot_a.named("slot_a", rule="slot"),
+        ]
 
 
-def people_measures(dimensions: Iterable[DimensionQuality]) -> list[Measure]:
-    """Agreement with people, said to be missing where nothing was compared: nothing else shows
-    that verdicts are right.
-    """
-    compared = [(d.dimension, d.people.decided.rate) for d in dimensions if d.people is not None]
-    measures = [_measure("people", name, rate) for name, rate in compared]
-    return measures or [Measure(rule="people", value=None)]
-
-
-def _measure(rule: str, dimension: str, share: Share) -> Measure:
-    return Measure(
-        rule=rule,
-        dimension=dimension,
-        value=share.value,
-        low=share.ci_low,
-        high=share.ci_high,
-        n=share.n,
+def position(calls: Calls) -> PositionBias:
+    """Order effects of these answers together."""
+    _, front, behind, questions = calls.both_orders()
+    decisive = (calls.label == 0) | (calls.label == 2)
+    return PositionBias(
+        flips=share_of(front != behind, questions),
+        slot_a=share_of(calls.label[decisive] == 0, calls.clusters[decisive]),
     )
 
 
-def _away(share: Share) -> Share:
-    """How far a share is from one half, in either direction."""
-    if share.value is None or share.ci_low is None or share.ci_high is None:
-        return replace(share, value=None if share.value is None else abs(share.value - 0.5))
-    ends = (share.ci_low - 0.5, share.ci_high - 0.5)
-    nearest = 0.0 if ends[0] <= 0 <= ends[1] else min(map(abs, ends))
-    return replace(share, value=abs(share.value - 0.5), ci_low=nearest, ci_high=max(map(abs, ends)))
+def settled(log: BattleLog) -> PositionBias:
+    """Order effects of battles that were settled from both orders; which slot won is not known."""
+    clusters = None if log.question_id is None else log.question_id.codes
+    return PositionBias(flips=share_of(log.flags(), clusters), slot_a=NOTHING)
 
 
-def _beyond(share: Share) -> Share:
-    """How far a share is above one half; below it is no preference."""
-    ends = (share.value, share.ci_low, share.ci_high)
-    value, low, high = (None if end is None else end - 0.5 for end in ends)
-    return replace(share, value=value, ci_low=low, ci_high=high)
+def position_bias(judgments: Sequence[Judgment]) -> dict[str, PositionBias]:
+    """Order effects per dimension, in the order in which dimensions first appear."""
+    by_dimension = Calls.of(judgments).by_dimension()
+    return {dimension: position(own) for dimension, own in by_dimension.items()}
+
+
+def length_preference(calls: Calls) -> list[Measure]:
+    """How length moves verdicts, of answers whose lengths are known, clustered by question.
+
+    `longer_named` is the share of decisive verdicts that name the longer response. `twice_as_long`
+    is the win share of a response twice as long as one of equal quality: from a logistic regression
+    of every verdict on the two models (their fitted ratings), the slot, and the logarithm of the
+    lengths' ratio. A response may be longer and better on its question; the regression cannot tell.
+    """
+    rows = calls.select(calls.answered & np.isfinite(calls.longer))
+    differs = rows.longer != 0
+    decisive = differs & (rows.label != 1)
+    if not decisive.any():
+        return []
+    named_longer = (rows.label == 0) == (rows.longer > 0)
+    x = np.column_stack([rows.longer, np.ones(len(rows)), rows.model_columns(rows.models)])
+    doubled = logistic_shift(x, rows.won, rows.clusters, 0, n=int(differs.sum()))
+    return [
+        share_of(named_longer[decisive], rows.clusters[decisive]).named("longer_named"),
+        doubled.named("twice_as_long", rule="length"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Families:
+    """The family of models, the judge among them: `of` names each one's, `own` is the judge's."""
+
+    of: Mapping[str, str] = field(default_factory=dict)
+    own: str = ""
+
+    @classmethod
+    def around(cls, judge: str, families: Mapping[str, str]) -> Families:
+        """Those of a judge, whose own stands under its model's name."""
+        return cls(of=families, own=families.get(judge, ""))
+
+    @property
+    def barred(self) -> frozenset[str]:
+        """The models of the judge's own family."""
+        return frozenset(m for m, family in self.of.items() if self.own and family == self.own)
+
+
+def family_preference(calls: Calls, families: Families, others: Calls) -> list[Measure]:
+    """`own_family`: the win share of a response of the judge's own family against one of another
+    family that is as good by others' verdicts; one half is no preference.
+
+    From one logistic regression of the judge's verdicts and those of `others` (people, or another
+    judge, on models that the judge saw, too): both follow the same strengths of the models, the
+    judge's on a scale and with a slot of its own, and besides which side is of the family. So the
+    interval holds what is uncertain about the strengths.
+    """
+    names = sorted({*calls.models} & {*others.models})
+    judge, theirs = calls.among(names), others.among(names)
+    member = np.array([name in families.barred for name in names], float)
+    models, their_models = judge.model_columns(names), theirs.model_columns(names)
+    side = models @ member
+    n = int((side != 0).sum())
+    if not n or not len(theirs):
+        return []
+    slot = np.ones((len(theirs), 1))
+    strengths = fit_logistic(np.hstack([their_models, slot]), theirs.won)[: len(names)]
+    mine = np.column_stack([side, np.ones(len(judge)), models @ strengths, np.zeros(len(judge))])
+    x = np.block([[mine, models], [np.zeros((len(theirs), 3)), slot, their_models]])
+    y = np.concatenate([judge.won, theirs.won])
+    questions = np.concatenate([each.question.values() for each in (judge, theirs)]).astype(str)
+    share = logistic_shift(x, y, np.unique(questions, return_inverse=True)[1], 0, n=n)
+    return [share.named("own_family", rule="family")]
+
+
+def stability(calls: Calls) -> list[Measure]:
+    """`repeats`: the share of equal answers among every two to the same request (one pair in one
+    order), with an interval clustered by question; nothing where none was asked twice.
+    """
+    rows = calls.select(calls.answered)
+    request = rows.pair * 2 + (rows.first < rows.second)
+    names, place = np.unique(request, return_inverse=True)
+    counts = np.bincount(place * 3 + rows.label, minlength=3 * len(names)).reshape(-1, 3)
+    equal = (counts * (counts - 1) // 2).sum(axis=1)
+    asked = counts.sum(axis=1)
+    unequal = asked * (asked - 1) // 2 - equal
+    question = np.zeros(len(names), int)
+    question[place] = rows.clusters
+    flags = np.repeat(np.tile([True, False], len(names)), np.stack([equal, unequal], 1).ravel())
+    share = share_of(flags, np.repeat(question, equal + unequal))
+    return [share.named("repeats", rule="repeats")] if share.n else []
+
+
+def rubric_use(calls: Calls) -> list[Measure]:
+    """Whether verdicts depend on the rubric: every two dimensions that share pairs, most alike
+    first.
+
+    `different` is the share of pairs, settled on both dimensions by two orders that agree, that
+    are not answered alike: a judge that reads no rubric has next to none. `correlation` is that
+    of signed verdicts, both orders averaged; `corrected` is the same without the noise that the
+    two orders of one dimension show (Spearman's correction for attenuation), not given where there
+    is nothing to correct by.
+    """
+    orders = {name: own.both_orders() for name, own in calls.by_dimension().items()}
+    compared = [
+        _two_dimensions(one, other, orders[one], orders[other])
+        for one, other in combinations(orders, 2)
+    ]
+    shared = [rows for rows in compared if rows]
+    return [row for rows in sorted(shared, key=lambda rows: rows[0].value or 0.0) for row in rows]
+
+
+def rubric_findings(
+    dimensions: Iterable[str], rows: Sequence[Measure], unread: Collection[str]
+) -> list[Measure]:
+    """Per dimension, what the gate holds against the rule `rubric`: how far its verdicts are from
+    those of the dimension most like it; nothing for one whose rubric the judge cannot follow.
+    """
+    found = []
+    for name in dimensions:
+        pairs = [row for row in rows if row.measure == "different"]
+        alike = next((row for row in pairs if name in (row.dimension, row.stratum)), None)
+        if name in unread:
+            n = find(rows, "slot_a", name).n
+            nothing = Estimate(value=0.0, low=0.0, high=0.0, n=n)
+            found.append(nothing.named("rubric", dimension=name, rule="rubric", about=NO_RUBRIC))
+        elif alike is not None:
+            other = alike.stratum if alike.dimension == name else alike.dimension
+            about = f"pairs answered otherwise than on {other}"
+            row = alike.named("rubric", dimension=name, stratum=other, rule="rubric", about=about)
+            found.append(row)
+    return found
+
+
+def _two_dimensions(one: str, other: str, first: Orders, second: Orders) -> list[Measure]:
+    _, at, there = np.intersect1d(first[0], second[0], return_indices=True)
+    if not len(at):
+        return []
+    x1, x2, questions = first[1][at], first[2][at], first[3][at]
+    y1, y2 = second[1][there], second[2][there]
+    settled_twice = (x1 == x2) & (y1 == y2)
+    correlation = _correlation(x1 + x2, y1 + y2, questions)
+    different = share_of(x1[settled_twice] != y1[settled_twice], questions[settled_twice])
+    corrected = Estimate(value=_corrected(correlation.value, (x1, x2), (y1, y2)), n=len(at))
+    named = {"different": different, "correlation": correlation, "corrected": corrected}
+    return [each.named(name, dimension=one, stratum=other) for name, each in named.items()]
+
+
+def _correlation(x: Floats, y: Floats, questions: Ints) -> Estimate:
+    parts = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
+    return jackknifed(sums(parts, questions), _pearson, n=len(x))
+
+
+def _pearson(moments: Floats) -> Floats:
+    n, x, y, xx, yy, xy = moments.T
+    coefficients: Floats = (n * xy - x * y) / np.sqrt((n * xx - x * x) * (n * yy - y * y))
+    return coefficients
+
+
+def _corrected(
+    value: float | None, x: tuple[Floats, Floats], y: tuple[Floats, Floats]
+) -> float | None:
+    reliability = [_reliability(*orders) for orders in (x, y)]
+    if value is None or not all(r > 0 for r in reliability):
+        return None
+    return min(1.0, value / sqrt(reliability[0] * reliability[1]))
+
+
+def _reliability(front: Floats, behind: Floats) -> float:
+    """How well the mean of two orders is reproduced (Spearman and Brown); NaN without variance."""
+    if len(front) < 3 or not front.std() or not behind.std():
+        return nan
+    r = float(np.corrcoef(front, behind)[0, 1])
+    return 2 * r / (1 + r) if r > -1 else nan

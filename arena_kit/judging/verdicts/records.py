@@ -40,7 +40,7 @@ def verdict_schema(*, graded: bool) -> dict[str, object]:
     }
 
 
-#: The look of a request that a run asks twice, to see whether the answer is the same.
+#: The repetition of a request that a run asks twice, to see whether the answer is the same.
 REPEAT = -1
 
 _FORMATS = {
@@ -76,6 +76,12 @@ class Margin(StrEnum):
     MUCH = "much better"
     BETTER = "better"
     NONE = "tie"
+
+
+#: Fields of a verdict that stand in its line as they are.
+_KEPT_AS_THEY_ARE = (
+    "justification raw_text judge_model served_model usage cost_usd attempt detail".split()
+)
 
 
 class Settlement(StrEnum):
@@ -126,10 +132,9 @@ class JudgeRequest(NamedTuple):
     """A rendered presentation: everything a judge may see is in `system` and `user`.
 
     `presentation` identifies the request to our side only; `boundary` fences the texts
-    in `user`. `attempt` counts re-asks after an answer that could not be read, and `look` the
-    times that a request is asked again on purpose, which an earlier answer must not save: from 1
-    on those of a sentinel, `REPEAT` is a run's own second asking.
-    `graded` asks by how much the better response is better, too.
+    in `user`. `attempt` counts re-asks after an answer that could not be read, and
+    `repetition` is `REPEAT` where a request is asked again on purpose, which an earlier answer
+    must not save. `graded` asks by how much the better response is better, too.
     """
 
     presentation: Presentation
@@ -137,13 +142,13 @@ class JudgeRequest(NamedTuple):
     user: str
     boundary: str
     attempt: int = 1
-    look: int = 0
+    repetition: int = 0
     graded: bool = False
 
     @property
     def request_id(self) -> str:
-        look = f"@{self.look}" if self.look else ""
-        return f"{self.presentation.request_id}#{self.attempt}{look}"
+        again = f"@{self.repetition}" if self.repetition else ""
+        return f"{self.presentation.request_id}#{self.attempt}{again}"
 
     @property
     def seed(self) -> None:
@@ -153,13 +158,13 @@ class JudgeRequest(NamedTuple):
     def identity(self) -> bytes:
         shown = self.presentation
         swapped = shown.first != shown.pair.entrant_a
-        return _identity(swapped, self.graded, self.attempt, self.look)
+        return _identity(swapped, self.graded, self.attempt, self.repetition)
 
 
 @lru_cache(maxsize=64)  # few differ
-def _identity(swapped: bool, graded: bool, attempt: int, look: int) -> bytes:
+def _identity(swapped: bool, graded: bool, attempt: int, repetition: int) -> bytes:
     identity = {"position": int(swapped), "format": _FORMATS[graded], "attempt": attempt}
-    return to_json(identity | ({"look": look} if look else {}))
+    return to_json(identity | ({"look": repetition} if repetition else {}))
 
 
 class Answer(NamedTuple):
@@ -221,17 +226,10 @@ class Verdict(NamedTuple):
             "first": self.presentation.first,
             "second": self.presentation.second,
             "status": str(self.status),
-            "winner": None if self.winner is None else str(self.winner),
+            "winner": self.winner and str(self.winner),
             "winning_entrant": self.winning_entrant,
-            **({} if self.margin is None else {"margin": str(self.margin)}),
-            "justification": self.justification,
-            "raw_text": self.raw_text,
-            "judge_model": self.judge_model,
-            "served_model": self.served_model,
-            "usage": self.usage,
-            "cost_usd": self.cost_usd,
-            "attempt": self.attempt,
-            "detail": self.detail,
+            **({"margin": str(self.margin)} if self.margin else {}),
+            **{name: getattr(self, name) for name in _KEPT_AS_THEY_ARE},
         }
 
 

@@ -10,7 +10,7 @@ from arena_kit.battles.battle import Battle, Outcome, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import whole_text
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.verdicts.parsing import read_verdict
+from arena_kit.judging.verdicts.parsing import Reading, read_verdict
 from arena_kit.judging.verdicts.records import (
     Answer,
     JudgeRequest,
@@ -40,19 +40,17 @@ def verdict_of(
             judge_model=judge_model,
             detail="the judge returned no answer",
         )
-    text = whole_text(answer.text)
-    reading = None
-    if answer.status is Status.OK:
+    text, status = whole_text(answer.text), answer.status
+    reading = Reading(winner=None)
+    if status is Status.OK:
         reading = read_verdict(text, graded=request.graded)
-    status = answer.status
-    if reading is not None and reading.winner is None:
-        status = Status.UNPARSABLE
+        status = Status.OK if reading.winner else Status.UNPARSABLE
     return Verdict(
         presentation=request.presentation,
         status=status,
-        winner=reading.winner if reading else None,
-        margin=reading.margin if reading else None,
-        justification=whole_text(reading.justification) if reading else "",
+        winner=reading.winner,
+        margin=reading.margin,
+        justification=whole_text(reading.justification),
         raw_text=text,
         judge_model=judge_model,
         served_model=answer.served_model,
@@ -70,24 +68,14 @@ def settle(forward: Verdict, backward: Verdict) -> Judgment:
     The same entrant named twice wins; two ties are a tie; two different answers are
     inconsistent; an order without an answer leaves the pair incomplete.
     """
-    settlement, winner = _settlement(forward, backward)
-    return Judgment(
-        pair=forward.presentation.pair,
-        settlement=settlement,
-        winner=winner,
-        forward=forward,
-        backward=backward,
-    )
-
-
-def _settlement(forward: Verdict, backward: Verdict) -> tuple[Settlement, str | None]:
-    answered = forward.winner and backward.winner
-    if not answered or not forward.status is backward.status is Status.OK:
-        return Settlement.INCOMPLETE, None
     winner = forward.winning_entrant
-    if winner != backward.winning_entrant:
-        return Settlement.INCONSISTENT, None
-    return (Settlement.WINNER if winner else Settlement.TIE), winner
+    if not all(v.status is Status.OK and v.winner for v in (forward, backward)):
+        settlement, winner = Settlement.INCOMPLETE, None
+    elif winner != backward.winning_entrant:
+        settlement, winner = Settlement.INCONSISTENT, None
+    else:
+        settlement = Settlement.WINNER if winner else Settlement.TIE
+    return Judgment(forward.presentation.pair, settlement, winner, forward, backward)
 
 
 def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
@@ -98,16 +86,12 @@ def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
     for verdict in verdicts:
         by_pair[verdict.presentation.pair][verdict.presentation.first] = verdict
     return [
-        settle(
-            by_first.get(pair.entrant_a) or _absent(pair, pair.entrant_a, pair.entrant_b),
-            by_first.get(pair.entrant_b) or _absent(pair, pair.entrant_b, pair.entrant_a),
-        )
-        for pair, by_first in by_pair.items()
+        settle(*(by_pair[pair].get(shown.first) or _absent(shown) for shown in presentations(pair)))
+        for pair in by_pair
     ]
 
 
-def _absent(pair: Pair, first: str, second: str) -> Verdict:
-    shown = Presentation(pair=pair, first=first, second=second)
+def _absent(shown: Presentation) -> Verdict:
     return Verdict(presentation=shown, status=Status.MISSING, detail="never asked")
 
 
@@ -130,24 +114,15 @@ def share_of_first(judgment: Judgment) -> float | None:
     """The share of the win that two graded orders give `entrant_a`, their mean; None where the
     verdicts are not graded, and where the two orders agree on no winner and no tie.
     """
-    margins = [verdict.margin for verdict in judgment.verdicts]
-    if judgment.settlement in (Settlement.INCONSISTENT, Settlement.INCOMPLETE):
-        return None
-    shares = [SHARES[margin] for margin in margins if margin is not None]
-    if len(shares) < 2:
+    shares = [SHARES[verdict.margin] for verdict in judgment.verdicts if verdict.margin]
+    if judgment.settlement not in (Settlement.WINNER, Settlement.TIE) or len(shares) < 2:
         return None
     share = sum(shares) / 2
     return 1 - share if judgment.winner == judgment.pair.entrant_b else share
 
 
-def _soft_share(judgment: Judgment) -> float | None:
-    """The share where it says more than the winner does."""
-    share = share_of_first(judgment)
-    return None if share in (0.0, 0.5, 1.0) else share
-
-
 def _battle(judgment: Judgment) -> Battle:
-    pair = judgment.pair
+    pair, share = judgment.pair, share_of_first(judgment)
     others = {verdict.other_model for verdict in judgment.verdicts} - {""}
     won = {pair.entrant_a: Outcome.MODEL_A, pair.entrant_b: Outcome.MODEL_B}
     return Battle(
@@ -161,7 +136,7 @@ def _battle(judgment: Judgment) -> Battle:
         dimension=pair.dimension,
         judge_model=judgment.forward.judge_model,
         served_model=" + ".join(sorted(others)) or None,
-        share_a=_soft_share(judgment),
+        share_a=None if share in (0.0, 0.5, 1.0) else share,  # else it says what the winner does
     )
 
 

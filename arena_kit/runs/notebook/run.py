@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from ast import literal_eval
-from collections.abc import Callable, Mapping
-from contextlib import chdir, suppress
+import ast
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import DataError, read_value, read_yaml
+from arena_kit.files import DataError, read_json, read_value, read_yaml
 from arena_kit.judging.asking.batches import left_running
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Status
 from arena_kit.reporting.html import export_report
-from arena_kit.runs.notebook.check import Ready
-from arena_kit.runs.notebook.kernel import execute, import_papermill
-from arena_kit.runs.placement.plan import ArenaPlan
+from arena_kit.runs.placement.plan import placement_plan
 from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.record.progress import status_line, watching
-from arena_kit.runs.record.record import Record, open_record, recorded_parameters, runs_folder
-from arena_kit.runs.settings.files import validated
-from arena_kit.runs.settings.parameters import PlacementParams, RunParams, parameters_of
+from arena_kit.runs.record.record import (
+    TOKEN_VARIABLE,
+    Record,
+    open_record,
+    recorded_parameters,
+    runs_folder,
+)
+from arena_kit.runs.settings.files import is_text
+from arena_kit.runs.settings.parameters import (
+    JudgeReportParams,
+    PlacementParams,
+    ReviewParams,
+    RunParams,
+    SeasonParams,
+    parameters_of,
+    resolve_parameters,
+)
+from arena_kit.runs.tournament.judge import refuse_unready
 from arena_kit.runs.tournament.plan import Plan
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
@@ -34,6 +52,8 @@ EXIT_CODES = {
     "RatingError": 2,
 }
 FAILED = 1
+_GRAMMAR = "rfc3987_syntax"
+_LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
 
 class RunFailedError(RuntimeError):
@@ -43,6 +63,119 @@ class RunFailedError(RuntimeError):
         super().__init__(message)
         self.record = record
         self.exit_code = exit_code
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotebookRun:
+    """A notebook and its parameters: those `given` to it, and all of them, valid."""
+
+    notebook: Path
+    root: Path
+    given: dict[str, Any]
+    params: Any
+
+    @classmethod
+    def resolve(
+        cls,
+        name: str,
+        root: Path,
+        *,
+        params_file: Path | None = None,
+        from_record: Path | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> NotebookRun:
+        """Parameters come from `params_file` (default `params/<name>.yaml`), then `overrides`;
+        unknown and ill-typed ones are refused. With `from_record` they are those that repeat the
+        record's verdicts on the inputs that it kept, unless a file or `overrides` say otherwise.
+        """
+        notebook = _notebook(name, root)
+        given, source = _given(notebook, params_file, from_record, root)
+        return cls._of(notebook, root, given, source, overrides or {})
+
+    @classmethod
+    def of_record(cls, path: Path, root: Path, overrides: Mapping[str, str]) -> NotebookRun:
+        """The run of a record with its own parameters and `overrides`."""
+        mode = open_record(path).get("mode")
+        if mode == "generate":
+            raise DataError(f"{path}: made by `arena-kit generate`; run that again, and it goes on")
+        notebook = _notebook(str(mode), root)
+        known = notebook_defaults(notebook)
+        given = {name: value for name, value in recorded_parameters(path).items() if name in known}
+        return cls._of(notebook, root, given, f"{path}/manifest.json", overrides)
+
+    @classmethod
+    def _of(
+        cls,
+        notebook: Path,
+        root: Path,
+        given: Mapping[str, Any],
+        source: str,
+        overrides: Mapping[str, str],
+    ) -> NotebookRun:
+        name, defaults = notebook.stem, notebook_defaults(notebook)
+        values, known = _nested(given), {*defaults}
+        told = _nested({key: _typed(key, text, defaults) for key, text in overrides.items()})
+        for key in [*values, *told]:
+            if key not in known:
+                where = "-p" if key in told else source
+                listed = ", ".join(sorted(known))
+                raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
+        dotted = values.get("overrides", {}) | told.pop("overrides", {})
+        values |= told | ({"overrides": dotted} if dotted else {})
+        params = resolve_parameters(name, defaults | values)
+        return cls(notebook=notebook, root=root, given=values, params=params)
+
+    @property
+    def name(self) -> str:
+        return self.notebook.stem
+
+    def tournament(self) -> Plan:
+        """The plan of a judged tournament."""
+        with chdir(self.root):
+            return Plan.of(self.name, self.params)
+
+    def plan(self) -> Plan | None:
+        """The plan of what is judged; None where no judge is asked."""
+        if isinstance(self.params, RunParams):
+            return self.tournament()
+        if not isinstance(self.params, PlacementParams):
+            return None
+        with chdir(self.root):
+            sampled = placement_plan(self.params, self.root).tournament
+            return sampled.plan(sampled.answers_at_hand()) if sampled else None
+
+    def check(self, *, progress: bool = False) -> dict[str, str]:
+        """What would run, in words; refuses now what the kernel, which works in the workspace's
+        root, would refuse after it has started and has a record.
+        """
+        words = "checking parameters, data and judge"
+        with chdir(self.root), status_line(lambda: words, shown=progress):
+            return _checked(self.name, self.params, self.root)
+
+    def ask_again(self, status: Status | None, say: Callable[[str], None]) -> None:
+        """Have the run ask again for requests with this final status; says how many that are."""
+        if status is None:
+            return
+        plan = self.plan()
+        if plan is None:
+            raise DataError(f"{self.name} asks no judge, so nothing can be asked again")
+        plan.ask_again(status, say)
+
+    def into(self, record: Record, *, progress: bool) -> Record:
+        """Execute the notebook into a record, and render its report."""
+        own = {"run_dir": str(record.path.resolve())}
+        record.start(self.name, self.params.model_dump(mode="json") | own)
+        try:
+            with watching(record, shown=progress):
+                execute(self.notebook, record, self.given | own, self.root)
+            export_report(record.path / "report.ipynb", record.path / "report.html")
+        except BaseException as error:
+            raise _failure(error, record, self.root) from error
+        else:
+            record.finish()
+        finally:
+            record.release()
+        return record
 
 
 def run_notebook(
@@ -59,21 +192,21 @@ def run_notebook(
 ) -> Record:
     """Execute `notebooks/<name>.ipynb` into a new record and render its report.
 
-    Parameters come from `params_file` (default `params/<name>.yaml`), then `overrides`;
-    unknown or ill-typed ones are refused before anything starts. `from_record` repeats a
-    record's verdicts on the inputs that it kept, unless parameters say otherwise. Requests with
-    the final status `ask_again` are asked again; how many and for how much is said first.
+    Parameters are those of `NotebookRun.resolve`. Requests with the final status `ask_again` are
+    asked again; how many and for how much is said first.
     """
-    notebook, parameters = _resolved(name, root, params_file, from_record, overrides)
-    _ask_again(notebook, parameters, ask_again, say)
-    _ready(notebook, parameters, root, progress=progress)
-    folder = parameters.get("run_dir")
+    run = NotebookRun.resolve(
+        name, root, params_file=params_file, from_record=from_record, overrides=overrides
+    )
+    run.ask_again(ask_again, say)
+    run.check(progress=progress)
+    folder = run.params.run_dir
     record = (
         Record.claim(root / folder)
         if folder
         else Record.create(runs_dir or runs_folder(root), name)
     )
-    return _run(notebook, record, parameters, root, progress=progress)
+    return run.into(record, progress=progress)
 
 
 def resume_notebook(
@@ -90,105 +223,47 @@ def resume_notebook(
     What was paid for is in the ledger, and batches that went on are collected. `ask_again` as
     for `run_notebook`.
     """
-    manifest = open_record(path)
-    if manifest.get("mode") == "generate":
-        raise DataError(f"{path}: made by `arena-kit generate`; run that again, and it goes on")
-    notebook = _notebook(str(manifest.get("mode")), root)
-    known = notebook_parameters(notebook)
-    given = {name: value for name, value in recorded_parameters(path).items() if name in known}
-    parameters = _parameters(notebook, given, f"{path}/manifest.json", overrides or {})
-    _ask_again(notebook, parameters, ask_again, say)
+    run = NotebookRun.of_record(path, root, overrides or {})
+    run.ask_again(ask_again, say)
     record = Record.reopen(path)
     try:
-        _ready(notebook, parameters, root, progress=progress)
+        run.check(progress=progress)
     except BaseException:
         record.release()
         raise
-    return _run(notebook, record, parameters, root, progress=progress)
-
-
-def planned(name: str, *, root: Path, from_record: Path, overrides: Mapping[str, str]) -> Plan:
-    """What `run_notebook` would do on the inputs of a record, read, checked and priced."""
-    notebook, parameters = _resolved(name, root, None, from_record, overrides)
-    return Plan.read(name, notebook_defaults(notebook) | parameters)
-
-
-def ready_run(
-    name: str,
-    *,
-    root: Path,
-    params_file: Path | None = None,
-    overrides: Mapping[str, str] | None = None,
-) -> Ready:
-    """What `run_notebook` would run, with parameters, data and judge checked; no kernel starts."""
-    notebook, parameters = _resolved(name, root, params_file, None, overrides)
-    return _ready(notebook, parameters, root)
-
-
-def _ready(
-    notebook: Path, parameters: dict[str, Any], root: Path, *, progress: bool = False
-) -> Ready:
-    """What would run; refuses now what the kernel, which works in the workspace's root, would
-    refuse after it has started and has a record.
-    """
-    words, whole = "checking parameters, data and judge", notebook_defaults(notebook) | parameters
-    with chdir(root), status_line(lambda: words, shown=progress):
-        return Ready.read(notebook.stem, whole)
-
-
-def _resolved(
-    name: str,
-    root: Path,
-    params_file: Path | None,
-    from_record: Path | None,
-    overrides: Mapping[str, str] | None,
-) -> tuple[Path, dict[str, Any]]:
-    """A notebook and what it is told; unknown and ill-typed parameters are refused."""
-    notebook = _notebook(name, root)
-    given, source = _given(notebook, params_file, from_record, root)
-    return notebook, _parameters(notebook, given, source, overrides or {})
-
-
-def _ask_again(
-    notebook: Path, parameters: dict[str, Any], status: Status | None, say: Callable[[str], None]
-) -> None:
-    if status is None:
-        return
-    whole, kind = notebook_defaults(notebook) | parameters, parameters_of(notebook.stem)
-    plan: Plan | ArenaPlan | None = None
-    if issubclass(kind, RunParams):
-        plan = Plan.read(notebook.stem, whole)
-    elif kind is PlacementParams:
-        plan = ArenaPlan.of(whole)
-    if plan is None:
-        raise DataError(f"{notebook.stem} asks no judge, so nothing can be asked again")
-    plan.ask_again(status, say)
-
-
-def _run(
-    notebook: Path, record: Record, parameters: dict[str, Any], root: Path, *, progress: bool
-) -> Record:
-    parameters["run_dir"] = str(record.path.resolve())
-    known = parameters_of(notebook.stem)
-    whole = notebook_defaults(notebook) | parameters
-    resolved = validated(known, whole, f"parameters of {notebook.stem}")
-    record.start(notebook.stem, resolved.model_dump(mode="json"))
-    try:
-        with watching(record, shown=progress):
-            execute(notebook, record, parameters, root)
-        export_report(record.path / "report.ipynb", record.path / "report.html")
-    except BaseException as error:
-        raise _failure(error, record, root) from error
-    else:
-        record.finish()
-    finally:
-        record.release()
-    return record
+    return run.into(record, progress=progress)
 
 
 def known_notebooks(root: Path) -> list[str]:
     """The names of a workspace's notebooks."""
     return sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
+
+
+def notebook_defaults(notebook: Path) -> dict[str, Any]:
+    """The parameters that a notebook's cell tagged so declares, with their values."""
+    for cell in read_json(notebook)["cells"]:
+        if "parameters" in cell["metadata"].get("tags", []):
+            lines = ast.parse("".join(cell["source"])).body
+            return {
+                line.target.id: ast.literal_eval(line.value)
+                for line in lines
+                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+                if line.value is not None
+            }
+    return {}
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters, those with dotted names under `overrides`."""
+    plain = {name: value for name, value in values.items() if "." not in name}
+    dotted = {name: value for name, value in values.items() if "." in name}
+    return plain | ({"overrides": plain.get("overrides", {}) | dotted} if dotted else {})
+
+
+def _typed(name: str, text: str, defaults: Mapping[str, Any]) -> Any:
+    """A value of the command line; a text stays one."""
+    plain = is_text(name) if "." in name else isinstance(defaults.get(name), str)
+    return text if plain else read_value(name, text)
 
 
 def _notebook(name: str, root: Path) -> Path:
@@ -206,44 +281,64 @@ def _given(
     if from_record is not None:
         if parameters_of(notebook.stem) is not RunParams:
             raise DataError(f"--from-record repeats verdicts, and {notebook.stem} asks no judge")
-        known = notebook_parameters(notebook)
+        known = notebook_defaults(notebook)
         taken = replay_parameters(from_record).items()
         replayed = {name: value for name, value in taken if name in known}
         if params_file is None:
             return replayed, f"{from_record}/manifest.json"
     file = params_file or Path("params") / f"{notebook.stem}.yaml"
     file = file if file.is_file() else root / file
-    return replayed | read_yaml(file), str(file)
+    given = _nested(read_yaml(file))
+    dotted = replayed.get("overrides", {}) | given.pop("overrides", {})
+    return replayed | given | ({"overrides": dotted} if dotted else {}), str(file)
 
 
-def _parameters(
-    notebook: Path, given: dict[str, Any], source: str, overrides: Mapping[str, str]
-) -> dict[str, Any]:
-    name = notebook.stem
-    allowed = notebook_parameters(notebook)
-    for key in [*given, *overrides]:
-        if key not in allowed:
-            where = "-p" if key in overrides else source
-            known = ", ".join(sorted(allowed))
-            raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {known}")
-    given |= {
-        key: text if allowed[key] == "str" else read_value(key, text)
-        for key, text in overrides.items()
+def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
+    """What is known of a notebook's inputs, which are read and checked."""
+    if isinstance(params, PlacementParams):
+        return _placement(params, root)
+    if isinstance(params, SeasonParams):
+        return _policy(params, root)
+    if isinstance(params, ReviewParams):
+        return _review(params, root)
+    if isinstance(params, JudgeReportParams) and params.reads:
+        from arena_kit.runs.tournament.judge_report import check_sources
+
+        check_sources(params, root)
+        return {"verdicts": ", ".join([*params.records, *filter(None, [params.verdicts])])}
+    plan = Plan.of(name, params)
+    refuse_unready(plan)
+    return plan.facts
+
+
+def _placement(params: PlacementParams, root: Path) -> dict[str, str]:
+    plan = placement_plan(params, root)
+    if plan.tournament is not None:
+        plan.tournament.refuse_unready()
+    files = {"votes": (plan.human, params.human), "verdicts": (plan.verdicts, params.judged)}
+    read = {n: f"{len(log):,} of {file}" for n, (log, file) in files.items() if log is not None}
+    return plan.facts | read
+
+
+def _policy(params: SeasonParams, root: Path) -> dict[str, str]:
+    from arena_kit.runs.policy import read_inputs
+
+    policy, battles = read_inputs(params, root)
+    return {
+        "votes": f"{len(battles):,} of {params.battles}",
+        "models": f"{len(battles.models)}",
+        "prompts": f"{len(battles.prompts)}",
+        "policy": f"{params.policy}, phase {int(policy.phase)}",
     }
-    validated(parameters_of(name), given, f"parameters of {name}")
-    return given
 
 
-def notebook_parameters(notebook: Path) -> dict[str, str]:
-    """Names and types that a notebook's parameters cell declares, as papermill sees them."""
-    cell = import_papermill().inspect_notebook(str(notebook))
-    return {name: each["inferred_type_name"] for name, each in cell.items()}
+def _review(params: ReviewParams, root: Path) -> dict[str, str]:
+    from arena_kit.runs.record.battles import voted
 
-
-def notebook_defaults(notebook: Path) -> dict[str, Any]:
-    """What a notebook runs with where it is told nothing."""
-    cell = import_papermill().inspect_notebook(str(notebook))
-    return {name: literal_eval(each["default"]) for name, each in cell.items()}
+    if "://" in params.battles:
+        return {"votes": f"of {params.battles.rpartition('@')[2]}"}
+    battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
+    return {"votes": f"{len(battles):,} of {params.battles}", "models": f"{len(battles.models)}"}
 
 
 def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError:
@@ -264,3 +359,88 @@ def _interrupted(record: Record, root: Path) -> str:
     ledger = Ledger(root / tournament["verdicts"])
     record.add_spent(ledger)
     return left_running(ledger)
+
+
+def import_papermill() -> Any:
+    """Import papermill. Where JupyterLab is installed beside it, jsonschema would compile a grammar
+    of addresses on the way, for more than a second; no notebook needs it.
+    """
+    hidden = _GRAMMAR not in sys.modules
+    if hidden:
+        sys.modules[_GRAMMAR] = None  # type: ignore[assignment]  # as if it were not installed
+    try:
+        import papermill
+    finally:
+        if hidden:
+            del sys.modules[_GRAMMAR]
+    return papermill
+
+
+def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:
+    """Run a notebook's cells with these parameters, in the workspace; leaves report.ipynb."""
+    from traitlets.config import Config
+
+    folder = tempfile.TemporaryDirectory(prefix="arena-kit-")
+    with _kernel_environment(record), folder as private, _kernel_errors(Path(private)) as quiet:
+        short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
+        manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
+        papermill = import_papermill()
+        papermill.execute_notebook(
+            str(notebook),
+            str(record.path / "report.ipynb"),
+            parameters=parameters,
+            cwd=str(root),
+            progress_bar=False,
+            config=Config({"KernelManager": manager}),
+            kernel_manager_class=quiet,
+            log_output=False,
+        )
+
+
+@contextmanager
+def _kernel_errors(private: Path) -> Iterator[str | type]:
+    """A kernel manager whose kernel writes its own errors into a file, of which the last line is
+    told when the kernel dies: on Ctrl-C, kernel, client and event loop would each print a
+    traceback besides the sentence that we print.
+    """
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient.exceptions import DeadKernelError
+
+    with (private / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
+
+        class QuietKernelManager(AsyncKernelManager):
+            async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+                await super().start_kernel(**options, stderr=log)
+
+        loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
+        before = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield QuietKernelManager
+        except DeadKernelError as error:
+            log.seek(0)
+            last = next((line for line in reversed(log.read().splitlines()) if line.strip()), "")
+            raise RuntimeError(f"{error}{': ' if last else ''}{last}") from None
+        except KeyboardInterrupt:
+            before[-1] = logging.CRITICAL  # tasks that nobody awaited are noticed later
+            raise
+        finally:
+            for logger, level in zip(loggers, before, strict=True):
+                logger.setLevel(level)
+
+
+@contextmanager
+def _kernel_environment(record: Record) -> Iterator[None]:
+    """Variables for the kernel: it joins this record and is this environment's Python."""
+    changes = {TOKEN_VARIABLE: record.pass_on(), "JUPYTER_PREFER_ENV_PATH": "1"}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

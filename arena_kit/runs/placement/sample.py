@@ -12,7 +12,7 @@ import numpy as np
 
 from arena_kit.battles.battle import check_entrant_id, check_id
 from arena_kit.battles.log import BattleLog, Labels
-from arena_kit.battles.texts import BattleTexts
+from arena_kit.battles.read import BattleTexts
 from arena_kit.files import DataError
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 

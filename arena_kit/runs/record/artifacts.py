@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from arena_kit.battles.battle import A_WINS, B_WINS
-from arena_kit.battles.files import write_battles
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment
-from arena_kit.rating.base import Rating, Ratings, kinds, known
+from arena_kit.rating.base import Rating, Ratings, known
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo.k_stability import Stability
 from arena_kit.reporting import tournament_tables
+from arena_kit.reporting.board import Board, Dimension
 from arena_kit.reporting.neighbours import orders, rests_on
 
 WINRATE_COLUMNS = (
@@ -69,10 +68,7 @@ def write_results(
     default_k: float,
     margin: float = 0.0,
 ) -> None:
-    """battles.jsonl, elo_results.json, elo_per_perm.npz, bradley_terry.json and
-    pairwise_winrates.csv.
-    """
-    write_battles(folder / "battles.jsonl", battles)
+    """elo_results.json, elo_per_perm.npz, bradley_terry.json and pairwise_winrates.csv."""
     decisive = {d: int(log.decisive().sum()) for d, log in battles.by_dimension().items()}
     results = elo_results(primary, sweep, dimensions, default_k)
     results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in dimensions}
@@ -81,30 +77,29 @@ def write_results(
     write_json(folder / "bradley_terry.json", claims_of)
     with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
         np.savez(out, **_traces(primary))
-    write_csv(folder / "pairwise_winrates.csv", pairwise_winrates(battles), WINRATE_COLUMNS)
+    rows = tournament_tables.pairwise_winrates(battles)
+    write_csv(folder / "pairwise_winrates.csv", rows, WINRATE_COLUMNS)
 
 
 def write_k_sweep(
-    folder: Path,
-    stability: Mapping[str, Sequence[Stability]],
-    strengths: RatingsByDimension,
-    default_k: float,
+    folder: Path, stability: Mapping[str, Sequence[Stability]], board: Board, default_k: float
 ) -> None:
     """k_sweep.json: whether the order depends on K, and every two neighbours at each K."""
     pairs = [pair for ordered in stability.values() for pair in ordered]
     moved = any(not pair.ordered_everywhere for pair in pairs) if pairs else None
     verdict = {
         "order_depends_on_k": moved,
-        "answer": tournament_tables.stability_answer(stability, strengths),
+        "answer": tournament_tables.stability_answer(stability, board),
         "default_k": default_k,
         "neighbours": {
-            d: [_followed(pair, strengths[d]) for pair in each] for d, each in stability.items()
+            name: [_followed(pair, board[name]) for pair in each]
+            for name, each in stability.items()
         },
     }
     write_json(folder / "k_sweep.json", verdict)
 
 
-def _followed(pair: Stability, strengths: Ratings) -> dict[str, Any]:
+def _followed(pair: Stability, dimension: Dimension) -> dict[str, Any]:
     columns = zip(pair.ks, pair.gap, pair.low, pair.high, pair.share_above, strict=True)
     return {
         "above": pair.above,
@@ -112,7 +107,7 @@ def _followed(pair: Stability, strengths: Ratings) -> dict[str, Any]:
         "ordered_at_every_k": pair.ordered_everywhere,
         "smallest_ordered_k": pair.smallest_ordered_k,
         "lowest_k_tried": pair.lowest_k_tried,
-        "evidence": tournament_tables.evidence_state(pair, strengths),
+        "evidence": tournament_tables.evidence_state(pair, dimension),
         "by_k": {
             f"{k:g}": {
                 "gap": gap,
@@ -210,28 +205,3 @@ def _traces(primary: RatingsByDimension) -> dict[str, Any]:
         arrays[f"{dimension}__data"] = ratings.traces
         arrays[f"{dimension}__entrants"] = np.array(ratings.models)
     return arrays
-
-
-def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
-    """A row per dimension and pair (sides in name order): wins, ties, inconsistent."""
-    rows = []
-    for dimension, log in battles.by_dimension().items():
-        swap = log.a > log.b
-        low, high = np.where(swap, log.b, log.a), np.where(swap, log.a, log.b)
-        masks = kinds(log)
-        a_won = log.outcome == np.where(swap, B_WINS, A_WINS)
-        b_won = log.outcome == np.where(swap, A_WINS, B_WINS)
-        for i, j in sorted({(int(x), int(y)) for x, y in zip(low, high, strict=True)}):
-            here = (low == i) & (high == j)
-            rows.append(
-                {
-                    "dimension": dimension,
-                    "entrant_a": log.models[i],
-                    "entrant_b": log.models[j],
-                    "a_wins": int((a_won & here).sum()),
-                    "b_wins": int((b_won & here).sum()),
-                    "ties": int(((masks["tie"] | masks["both_bad"]) & here).sum()),
-                    "inconsistent": int((masks["inconsistent"] & here).sum()),
-                }
-            )
-    return rows

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from arena_kit.battles.battle import Source
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.read import read_battles
 from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError, file_hash
 from arena_kit.runs.record.record import open_record
@@ -89,8 +89,7 @@ def _pinned_votes(record: Path) -> BattleLog:
     """The votes of a placement record that stand in a file of their own; refused when that file
     has changed.
     """
-    from arena_kit.runs.settings.files import validated
-    from arena_kit.runs.settings.parameters import PlacementParams
+    from arena_kit.runs.settings.files import PlacementSettings, validated
 
     manifest = manifest_of(record / "battles.jsonl")
     root, pin = _workspace_of(record), manifest["human_battles"]
@@ -99,8 +98,9 @@ def _pinned_votes(record: Path) -> BattleLog:
             f"{root / pin['file']}: changed since {record} was made: "
             f"its SHA-256 was {pin['sha256'][:12]}…, now {now[:12]}…"
         )
-    params = validated(PlacementParams, dict(manifest["parameters"]), f"{record}/manifest.json")
-    return params.placement().arena(human_votes(params.human, root, winner=params.human_winner))
+    settings = validated(PlacementSettings, manifest["placement"], f"{record}/manifest.json")
+    method = settings.method(manifest["model"], manifest["parameters"]["min_battles"], seed=0)
+    return method.arena(human_votes(pin["file"], root, winner=settings.human_winner))
 
 
 def human_votes(file: str, root: Path, *, winner: str) -> BattleLog:

@@ -10,18 +10,19 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from arena_kit.battles.files import read_battles
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.texts import BattleTexts
+from arena_kit.battles.read import BattleTexts, read_battles
 from arena_kit.files import DataError, file_hash, read_json, whole_file
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses, responses_file
 from arena_kit.runs.record.record import Record, open_record, recorded_parameters
 from arena_kit.runs.settings.files import (
     DEFAULT_TOURNAMENT,
+    OWN_JUDGE_SETTINGS,
+    Keeping,
     Strict,
     TournamentFile,
     read_tournament,
@@ -32,15 +33,9 @@ from arena_kit.runs.settings.keys import refuse_keys
 FOLDER = "inputs"
 #: What a placement's kept models and questions are called in its battles, where ids differ.
 NAMES = "names.json"
-#: Whether a record keeps copies of its inputs, or only their names, sizes and hashes.
-Keeping = Literal["copy", "hashes"]
-
 #: Parameters of a run that say who is asked, where and for how much: a replay takes none of them
 #: from a record, which may be somebody else's.
-_NOT_REPLAYED = {
-    "judge_model", "max_cost_usd", "allow_failed_judge", "transport", "prewarm", "preflight",
-    "sentinels", "repeats", "base_url", "key_variable", "offline", "rejudge", "run_dir",
-}  # fmt: skip
+_NOT_REPLAYED = {"judge_model", "max_cost_usd", "offline", "overrides", "run_dir"}
 
 
 class KeptFile(Strict):
@@ -97,14 +92,16 @@ class InputFiles:
 
 def tournament_inputs(path: Path, root: Path) -> tuple[TournamentFile, InputFiles]:
     """A tournament and its files. `path` is its file, or the record of a run that kept copies:
-    verdicts, prices, the judge's gate and labels are then the workspace's.
+    verdicts, prices, where the judge is asked and what it must keep are then the workspace's.
     """
     if not path.is_dir():
         file = read_tournament(path)
         return file, InputFiles.in_workspace(path, file, root)
     file, files = kept_tournament(path)
     own = read_tournament(root / DEFAULT_TOURNAMENT)
-    judge = file.judge.model_copy(update={"gate": own.judge.gate, "labels": own.judge.labels})
+    judge = file.judge.model_copy(
+        update={name: getattr(own.judge, name) for name in OWN_JUDGE_SETTINGS}
+    )
     changes = {"verdicts": own.verdicts, "prices": own.prices, "judge": judge}
     return file.model_copy(update=changes), files
 
@@ -166,10 +163,19 @@ def kept_tournament(record: Path) -> tuple[TournamentFile, InputFiles]:
 def replay_parameters(record: Path) -> dict[str, Any]:
     """The parameters of a run that repeats a record's verdicts on its inputs, which it kept."""
     kept_tournament(record)
-    told = recorded_parameters(record)
-    taken = {name: value for name, value in told.items() if name not in _NOT_REPLAYED}
+    recorded = recorded_parameters(record)
     here = str(record.resolve())
-    return taken | {"tournament": here, "judge": "replay", "replay_from": here}
+    overrides = {
+        name: value
+        for name, value in recorded.get("overrides", {}).items()
+        if not name.startswith("judge.")
+    }
+    return {
+        **{name: value for name, value in recorded.items() if name not in _NOT_REPLAYED},
+        "tournament": here,
+        "judge": "replay",
+        "overrides": overrides | {"judge.replay_from": here},
+    }
 
 
 def record_texts(record: str | Path) -> tuple[BattleLog, BattleTexts]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.on_disk import BattleFiles, Meter
 from arena_kit.battles.readers.format import Columns
-from arena_kit.battles.streams import BattleFiles, Meter
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.on_disk.bradley_terry import dimensions, rate_boards
+from arena_kit.rating.bradley_terry.on_disk import dimensions, rate_boards
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +58,5 @@ def rated_files(
     results, unrated = rate_boards(method, stream, only=dimension, start=start)
     if not results:
         raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
-    whole = stream.cells.log()
+    whole = stream.cells.log
     return RatedFiles(results, unrated, {name: whole.select(at) for name, at in parts.items()})

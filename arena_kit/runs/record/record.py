@@ -190,6 +190,12 @@ class Record:
         """The manifest as it stands; empty before it is first written."""
         return open_record(self.path) if (self.path / "manifest.json").exists() else {}
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """Which run this is, and when it began."""
+        began = str(self.read()["started_at"]).replace("T", " ").removesuffix("Z")
+        return {"run": self.path.name, "begun": f"{began} UTC"}
+
     def _repr_html_(self) -> str:
         """What the manifest says of the run, in short."""
         return html_facts(in_short(self.read()), title=f"Record {self.path.name}")
@@ -217,6 +223,13 @@ class Record:
             versions=package_versions(),
             code=code_state(Path.cwd()),
         )
+
+    def keep_figure(self, plot: Plot) -> Picture:
+        """Save a plot in the record, as a page and as a phone show it, and return it."""
+        from arena_kit.reporting.figures import save_picture
+
+        folder, name = self.path / "figures", f"{plot.name}.png"
+        return save_picture(plot, folder / name, folder / "narrow" / name)
 
     def add_spent(self, ledger: Ledger) -> None:
         """What the run has paid so far, by the ledger, and what it may have paid beside; a run
@@ -346,11 +359,8 @@ class Recorded:
     record: Record
 
     def show(self, plot: Plot) -> Picture:
-        """Save a plot in the record, as a page and as a phone show it, and return it."""
-        from arena_kit.reporting.figures import save_picture
-
-        folder, name = self.record.path / "figures", f"{plot.name}.png"
-        return save_picture(plot, folder / name, folder / "narrow" / name)
+        """Save a plot in the record, and return it."""
+        return self.record.keep_figure(plot)
 
 
 _latest: dict[str, Path] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -24,17 +24,19 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from arena_kit.battles.battle import check_entrant_id, check_id, check_model_name
 from arena_kit.files import DataError, read_text, read_yaml
-from arena_kit.judging.judges.base import Structured
+from arena_kit.judging.judges.base import Price, Structured
 from arena_kit.judging.judges.baseline import BaselineJudge
-from arena_kit.judging.judges.prices import Price
 from arena_kit.judging.pairs.pairing import Missing
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.verdicts.rendering import Reference, Rubric
 from arena_kit.policy.constants import Policy
-from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.elo.method import PermutationElo
+from arena_kit.rating.bradley_terry.method import BothBad, BradleyTerry, Inconsistent
+from arena_kit.rating.elo.method import MAX_PERMS, PermutationElo
+from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.runs.settings.keys import refuse_keys
 from arena_kit.runs.settings.workspace import source_folder
+
+_PLACED = Placement(model="").method
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
 Name = Annotated[str, AfterValidator(check_model_name)]
@@ -71,6 +73,8 @@ Kind = TypeVar("Kind")
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$|^$"
 DEFAULT_TOURNAMENT = Path("params/tournament.yaml")
 DEFAULT_GATE = Path("params/judge_gate.yaml")
+#: Whether a record keeps copies of its inputs, or only their names, sizes and hashes.
+Keeping = Literal["copy", "hashes"]
 
 
 class Strict(BaseModel):
@@ -115,17 +119,51 @@ class ChatSettings(Strict):
 
 
 class JudgeSettings(Strict):
-    """The model of a paid judge in `pilot` and in the other notebooks, how often an unreadable
-    answer is asked again (`max_attempts`), and how often one that failed unpaid is sent
-    (`max_tries`). `graded` asks by how much the better response is better, too.
+    """The judge: which model, where and how it is asked, and what it must keep.
 
-    `gate` is the file of rules that a judge must keep, `labels` a file of people's votes or gold
-    labels on the same battles (`labels_winner` is their column). `families` names the family of
-    entrants and judges; with `bar_own_family` no battle of the judge's own family is judged.
+    Parameters
+    ----------
+    pilot_model, headline_model
+        The model of a paid judge in `pilot` and in the other notebooks.
+    transport, base_url, key_variable
+        Batches at half the price or messages at once, the address of the service, and the
+        environment variable with its key; empty takes the usual ones.
+    prewarm
+        Send one request per rubric ahead, so that the rest find it cached, where that saves.
+    preflight
+        Ask a few canaries first, and stop there when a paid judge fails on them.
+    repeats
+        Requests asked a second time, to measure how often the judge says the same.
+    allow_failed
+        Go on with a paid judge that was measured and is not usable.
+    only_entrant
+        Judge only pairs with this entrant; empty judges everybody.
+    replay_from, rejudge
+        The record or file whose verdicts the judge `replay` repeats, or whose pairs are judged
+        again: `all`, or those of which its judge was `unsure`.
+    max_attempts, max_tries
+        How often an unreadable answer is asked again, and one that failed unpaid is sent.
+    graded
+        Ask by how much the better response is better, too.
+    gate, labels, labels_winner
+        The file of rules that a judge must keep; people's votes or gold labels on the same
+        battles, and their column.
+    families, bar_own_family
+        The family of entrants and judges; whether battles of the judge's own are left out.
     """
 
     pilot_model: str = ""
     headline_model: str = ""
+    transport: Literal["batches", "messages"] = "batches"
+    base_url: Annotated[str, AfterValidator(service_address)] = ""
+    key_variable: str = Field(default="", pattern=VARIABLE)
+    prewarm: bool = True
+    preflight: bool = True
+    repeats: int = Field(default=0, ge=0, multiple_of=2)
+    allow_failed: bool = False
+    only_entrant: str = ""
+    replay_from: str = ""
+    rejudge: Literal["", "all", "unsure"] = ""
     max_attempts: int = Field(default=2, ge=1, le=5)
     max_tries: int = Field(default=3, ge=1, le=10)
     graded: bool = False
@@ -137,6 +175,28 @@ class JudgeSettings(Strict):
     baseline: BaselineJudge = BaselineJudge()
     anthropic: AnthropicSettings = AnthropicSettings()
     openai_compatible: ChatSettings = ChatSettings()
+
+    @model_validator(mode="after")
+    def _rejudges_a_record(self) -> JudgeSettings:
+        if self.rejudge and not self.replay_from:
+            raise ValueError("rejudge needs replay_from, the record whose pairs are judged again")
+        return self
+
+
+#: Settings of a judge that a workspace has for itself: none is taken from somebody's record.
+OWN_JUDGE_SETTINGS = (
+    "transport", "base_url", "key_variable", "prewarm", "preflight", "repeats", "allow_failed",
+    "replay_from", "rejudge", "gate", "labels", "labels_winner",
+)  # fmt: skip
+
+
+class ReportSettings(Strict):
+    """What a report says and its record keeps: neighbours surely within `margin` points are
+    equivalent (0 for none); `inputs` are kept as copies or as hashes.
+    """
+
+    margin: float = Field(default=0.0, ge=0)
+    inputs: Keeping = "copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +263,64 @@ class ArenaSettings(Strict):
     withdrawn: list[EntrantId] = []
 
 
+class PlacementSettings(Strict):
+    """How a model is placed among models that people voted on.
+
+    Parameters
+    ----------
+    human_winner, judged_winner
+        The columns of outcomes in the files of votes and of verdicts.
+    human_note
+        Shown wherever the arena is named; empty takes what the votes say.
+    dimension
+        The dimension of the verdicts; empty when there is only one, or the rubric's name.
+    soft
+        Tone verdicts down as people's votes on the same battles suggest.
+    prior, both_bad, inconsistent, n_bootstraps
+        Bradley–Terry's: wins added to each side of pairs where one never beat the other, what
+        both-bad votes and inconsistent judgments count for, resamples of whole questions.
+    inline_human
+        Whether the record holds the votes; else it pins their file by its hash.
+    texts
+        A tournament file whose prompts and responses are the arena's; empty takes the columns of
+        the file of votes.
+    generate
+        How the model's answers are made where no folder holds them.
+    rubric, reference
+        What better means, and what the judge sees beside the question.
+    n_battles, n_shared
+        Battles of the model, balanced over opponents, and battles of the others that the judge
+        decides as people did, for its own error.
+    languages, single_turn
+        Only battles in these languages; only battles of one turn.
+    """
+
+    human_winner: str = "winner"
+    judged_winner: str = "winner"
+    human_note: str = ""
+    dimension: str = ""
+    soft: bool = True
+    prior: float = _PLACED.prior
+    both_bad: BothBad = _PLACED.both_bad
+    inconsistent: Inconsistent = _PLACED.inconsistent
+    n_bootstraps: int = Field(default=_PLACED.resamples, ge=100, le=MAX_PERMS)
+    inline_human: bool = True
+    texts: str = ""
+    generate: EntrantDefinition | None = None
+    rubric: Path = Path("params/rubrics/preference.md")
+    reference: Reference = "none"
+    n_battles: int = Field(default=200, ge=1)
+    n_shared: int = Field(default=400, ge=0)
+    languages: list[str] = []
+    single_turn: bool = True
+
+    def method(self, model: str, min_battles: int, seed: int) -> Placement:
+        """How a model is placed."""
+        own = {"resamples": self.n_bootstraps, "seed": seed} | self.shared_with(BradleyTerry)
+        method = replace(_PLACED, **own)
+        return Placement(model=model, min_battles=min_battles, soft=self.soft, method=method)
+
+
 class TournamentFile(Strict):
     """A tournament: who competes on what, judged by which rubrics, rated how.
 
@@ -220,7 +338,9 @@ class TournamentFile(Strict):
     dimensions: dict[DimensionId, DimensionSettings] = Field(min_length=1)
     judge: JudgeSettings
     elo: EloSettings
+    report: ReportSettings = ReportSettings()
     arena: ArenaSettings = ArenaSettings()
+    placement: PlacementSettings = PlacementSettings()
 
     @model_validator(mode="after")
     def _names_are_known(self) -> TournamentFile:
@@ -324,6 +444,29 @@ def read_gate(root: Path = Path(), path: Path = DEFAULT_GATE) -> dict[str, Rule]
 def read_tournament(path: Path) -> TournamentFile:
     """A validated tournament file."""
     return validated(TournamentFile, read_yaml(path), str(path), strict=True)
+
+
+def override(file: TournamentFile, overrides: Mapping[str, Any], where: str) -> TournamentFile:
+    """The tournament file with settings replaced by dotted name, as `judge.base_url`."""
+    if not overrides:
+        return file
+    values = file.model_dump(mode="json")
+    for name, value in overrides.items():
+        *path, last = name.split(".")
+        section = values
+        for part in path:
+            section = section.get(part, {}) if isinstance(section, dict) else {}
+        if not path or not isinstance(section, dict) or not section:
+            known = ", ".join(k for k, v in values.items() if isinstance(v, dict))
+            raise DataError(f"{where}: {name!r} names no setting in a section; sections: {known}")
+        section[last] = value
+    return validated(TournamentFile, values, where, strict=True)
+
+
+def is_text(name: str) -> bool:
+    """Whether a setting of the tournament file, by dotted name, is a text."""
+    *path, last = name.split(".")
+    return _members(_section(TournamentFile, tuple(path))).get(last) in (str, Path)
 
 
 DEFAULT_POLICY = Path("params/policy.yaml")

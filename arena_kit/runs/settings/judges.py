@@ -10,8 +10,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from arena_kit.files import DataError
-from arena_kit.judging.judges.base import Judge, PaidJudge
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import Judge, PaidJudge, Price
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.runs.settings.files import (
     AnthropicSettings,
@@ -21,7 +20,7 @@ from arena_kit.runs.settings.files import (
     read_prices,
 )
 from arena_kit.runs.settings.keys import read_key
-from arena_kit.runs.settings.parameters import RunParams
+from arena_kit.runs.settings.parameters import JudgeParams
 
 Kind = Literal["anthropic", "openai_compatible"]
 ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
@@ -90,7 +89,7 @@ class Backend:
 
         if not self.base_url:
             raise DataError(
-                "an openai_compatible model needs base_url, such as http://127.0.0.1:8000/v1"
+                "an openai_compatible model needs judge.base_url, such as http://127.0.0.1:8000/v1"
             )
         key = self._key(self.key_variable or CHAT_KEY, root)
         return ChatJudge(
@@ -123,16 +122,16 @@ class Backend:
         )
 
 
-def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
+def make_judge(mode: str, params: JudgeParams, tournament: TournamentFile, root: Path) -> Judge:
     """The judge that a run's parameters name."""
     if params.judge == "anthropic" or params.judge == "openai_compatible":  # noqa: PLR1714
         model = _paid_model(mode, params, tournament.judge)
-        backend = Backend(kind=params.judge, model=model, **params.shared_with(Backend))
+        backend = Backend(kind=params.judge, model=model, **tournament.judge.shared_with(Backend))
         prices = read_prices(root / tournament.prices)
         settings, graded = paid_settings(params.judge, tournament.judge), tournament.judge.graded
         return backend.judge(settings, prices, root, graded=graded)
     if params.judge == "replay":
-        return _replay(params, root)
+        return _replay(params, root / tournament.judge.replay_from, root)
     baseline = tournament.judge.baseline
     if params.judge_model not in ("", baseline.model):
         raise DataError(
@@ -141,7 +140,7 @@ def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: P
     return baseline
 
 
-def _paid_model(mode: str, params: RunParams, settings: JudgeSettings) -> str:
+def _paid_model(mode: str, params: JudgeParams, settings: JudgeSettings) -> str:
     """The model that the parameters name, else the tournament file's for this notebook."""
     role = "pilot_model" if mode == "pilot" else "headline_model"
     model = params.judge_model or str(getattr(settings, role))
@@ -159,10 +158,10 @@ def paid_settings(kind: str, settings: JudgeSettings) -> AnthropicSettings | Cha
     return settings.anthropic if kind == "anthropic" else settings.openai_compatible
 
 
-def _replay(params: RunParams, root: Path) -> ReplayJudge:
-    if not params.replay_from:
-        raise DataError("judge 'replay' needs replay_from, a record or a verdicts file")
-    judge = ReplayJudge.from_record(root / params.replay_from)
+def _replay(params: JudgeParams, recording: Path, root: Path) -> ReplayJudge:
+    if recording == root:
+        raise DataError("judge 'replay' needs judge.replay_from, a record or a verdicts file")
+    judge = ReplayJudge.from_record(recording)
     if params.judge_model not in ("", judge.model):
         raise DataError(f"the recording is by {judge.model!r}, not {params.judge_model!r}")
     return judge

@@ -1,137 +1,87 @@
-"""What a run may be told, one model per kind of notebook, validated at the door."""
+"""The parameters of a notebook, one model per kind, validated at the door."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import BaseModel, Field
 
 from arena_kit.files import DataError
-from arena_kit.judging.verdicts.rendering import Reference
 from arena_kit.matchmaking.adaptive import AdaptiveRounds
-from arena_kit.rating.bradley_terry.method import BothBad, BradleyTerry, Inconsistent
-from arena_kit.rating.elo.method import MAX_PERMS
-from arena_kit.rating.with_judge.calibration import MIN_SHARED
 from arena_kit.rating.with_judge.placement import Placement
-from arena_kit.runs.record.inputs import Keeping
 from arena_kit.runs.settings.files import (
     DEFAULT_POLICY,
     DEFAULT_TOURNAMENT,
-    VARIABLE,
-    EloSettings,
-    EntrantDefinition,
     Id,
+    Keeping,
     Strict,
     TournamentFile,
-    service_address,
+    override,
     validated,
 )
 from arena_kit.validity.voters import LEVEL
 
 Params = TypeVar("Params", bound=BaseModel)
 
-_METHOD = Placement(model="").method
 _ROUNDS = AdaptiveRounds()
 
 
 class GenerateParams(Strict):
-    """What `arena-kit generate` may be told; empty `entrants` and `strata` mean all."""
+    """Parameters of `arena-kit generate`; empty `entrants` and `strata` mean all."""
 
     tournament: Path = DEFAULT_TOURNAMENT
     entrants: list[Id] = Field(default_factory=list)
     max_cost_usd: float = Field(default=0.0, ge=0)
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
-    subset_seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0)
     offline: bool = False
 
 
 class JudgeParams(Strict):
-    """What a run may be told of its judge: where its settings are, where it is asked, and for how
-    much.
+    """Parameters of a run with a judge; all other settings are the tournament file's, and
+    `overrides` replaces some of them by dotted name, as `judge.base_url`.
     """
 
     tournament: Path = DEFAULT_TOURNAMENT
+    judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
     judge_model: str = ""
     max_cost_usd: float = Field(default=0.0, ge=0)
-    allow_failed_judge: bool = False
-    transport: Literal["batches", "messages"] = "batches"
-    prewarm: bool = False
-    preflight: bool = True
-    base_url: Annotated[str, AfterValidator(service_address)] = ""
-    key_variable: str = Field(default="", pattern=VARIABLE)
+    seed: int = Field(default=0, ge=0)
     offline: bool = False
-    inputs: Keeping = "copy"
-
-
-class RunParams(JudgeParams):
-    """What a run may change; `""`, `0` and `-1` (for a seed) take the tournament file's."""
-
-    judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
-    sentinels: int = Field(default=0, ge=0, multiple_of=2)
-    repeats: int = Field(default=0, ge=0, multiple_of=2)
-    n_perms: int = Field(default=0, ge=0, le=MAX_PERMS)
-    margin: float = Field(default=_ROUNDS.margin, ge=0)
-    limit_pairs: int = Field(default=0, ge=0)
-    only_entrant: str = ""
-    seed: int = Field(default=-1, ge=-1)
-    strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
-    subset_seed: int = Field(default=0, ge=0)
-    replay_from: str = ""
-    rejudge: str = ""
+    overrides: dict[str, Any] = Field(default_factory=dict)
     run_dir: str = ""
 
     #: Whether the judge is asked all canaries, beside the few of the pre-flight.
     full_suite: ClassVar[bool] = False
 
-    @model_validator(mode="after")
-    def _rejudges_a_record(self) -> RunParams:
-        if self.rejudge not in ("", "all", "unsure") and not self.rejudge.endswith(".json"):
-            raise ValueError(
-                f"rejudge must be all, unsure or a cascade file (.json), not {self.rejudge!r}"
-            )
-        if self.rejudge and not self.replay_from:
-            raise ValueError("rejudge needs replay_from, the record whose pairs are judged again")
-        if self.rejudge and self.judge == "replay":
-            raise ValueError("rejudge asks another judge, and replay only repeats one")
-        return self
-
-    def applied(self, file: TournamentFile) -> TournamentFile:
+    def override(self, file: TournamentFile) -> TournamentFile:
         """The tournament file with this run's overrides in place."""
-        changes = {"n_perms": self.n_perms} if self.n_perms else {}
-        changes |= {"seed": self.seed} if self.seed >= 0 else {}
-        where = f"{self.tournament} with this run's parameters: elo"
-        elo = validated(EloSettings, asdict(file.elo) | changes, where)
-        return file.model_copy(update={"elo": elo})
+        return override(file, self.overrides, f"{self.tournament} with this run's overrides")
+
+
+class RunParams(JudgeParams):
+    """Parameters of a judged tournament."""
+
+    strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    limit_pairs: int = Field(default=0, ge=0)
 
 
 class AdaptiveParams(RunParams):
-    """What a tournament in rounds may be told besides; see `AdaptiveRounds`."""
+    """Parameters of a tournament in rounds; see `AdaptiveRounds`."""
 
     first_share: float = Field(default=_ROUNDS.first_share, gt=0, le=1)
     round_share: float = Field(default=_ROUNDS.round_share, gt=0, le=1)
     hopeless_below: float = Field(default=_ROUNDS.hopeless_below, ge=0, lt=1)
     max_rounds: int = Field(default=100, ge=1)
-    choice_seed: int = Field(default=_ROUNDS.seed, ge=0)
-
-    @model_validator(mode="after")
-    def _chooses_its_own_pairs(self) -> AdaptiveParams:
-        if self.rejudge:
-            raise ValueError("rejudge is for recorded pairs, and adaptive chooses its own")
-        return self
-
-    def rounds(self) -> AdaptiveRounds:
-        """How calls are chosen."""
-        return AdaptiveRounds(**self.shared_with(AdaptiveRounds) | {"seed": self.choice_seed})
 
 
 class JudgeReportParams(RunParams):
-    """What a judge report may be told besides: verdicts to read instead of asking for some.
+    """Parameters of a judge report: verdicts to read instead of asking for some.
 
     `records` are run records, a judge each; `verdicts` is a file, its judges the `columns` with
-    their verdicts or those it names. `labels` are people's votes or gold on the same battles.
+    their verdicts or those it names.
     """
 
     full_suite: ClassVar[bool] = True
@@ -140,143 +90,69 @@ class JudgeReportParams(RunParams):
     verdicts: str = ""
     columns: list[str] = Field(default_factory=list)
     both_orders: bool = False
-    labels: str = ""
-    labels_winner: str = "winner"
 
     @property
     def reads(self) -> bool:
         """Whether verdicts are read, and no judge is asked."""
         return bool(self.records or self.verdicts)
 
-    def applied(self, file: TournamentFile) -> TournamentFile:
-        """The tournament file with this run's overrides, its labels among them."""
-        file = super().applied(file)
-        own = self.verdicts if self.labels_winner != "winner" else ""
-        if not (labels := self.labels or own):
+    def override(self, file: TournamentFile) -> TournamentFile:
+        """The tournament file with this run's overrides; labels in a column of their own stand in
+        the file of verdicts unless another is named.
+        """
+        file = super().override(file)
+        if not self.verdicts or file.judge.labels or file.judge.labels_winner == "winner":
             return file
-        changes = {"labels": Path(labels), "labels_winner": self.labels_winner}
-        return file.model_copy(update={"judge": file.judge.model_copy(update=changes)})
+        judge = file.judge.model_copy(update={"labels": Path(self.verdicts)})
+        return file.model_copy(update={"judge": judge})
 
 
-class ArenaParams(JudgeParams):
-    """How a new model's battles are drawn, answered and judged; read where `judged` is empty.
+class PlacementParams(JudgeParams):
+    """Parameters of a placement; files are relative to the workspace.
 
-    The tournament file gives the judge's settings, the ledger and the prices. `texts` names a
-    tournament file whose prompts and responses are the arena's; empty takes the columns of the
-    arena's own file. `responses` is a folder that holds the model's answers; else `generate`
-    defines how they are made, as for an entrant of a tournament file.
+    Where `judged` is empty, the model's answers are judged here: `responses` is the folder that
+    holds them, else the section `placement` of the tournament file says how they are made.
     """
-
-    judged: str = ""
-    texts: str = ""
-    responses: str = ""
-    generate: dict[str, Any] = Field(default_factory=dict)
-    rubric: Path = Path("params/rubrics/preference.md")
-    reference: Reference = "none"
-    n_battles: int = Field(default=200, ge=1)
-    n_shared: int = Field(default=400, ge=0)
-    languages: list[str] = Field(default_factory=list)
-    single_turn: bool = True
-    judge: Literal["baseline", "anthropic", "openai_compatible"] = "baseline"
-    soft: bool = True
-
-    @property
-    def judged_here(self) -> bool:
-        """Whether verdicts are made, not read."""
-        return not self.judged
-
-    @property
-    def definition(self) -> EntrantDefinition | None:
-        """How the model's answers are made; None where they are read."""
-        return validated(EntrantDefinition, self.generate, "generate") if self.generate else None
-
-    @model_validator(mode="after")
-    def _can_be_judged(self) -> ArenaParams:
-        definition = self.definition
-        if not self.judged_here:
-            self._refuse_idle()
-            return self
-        if bool(self.responses) == bool(definition):
-            both = "both are given" if definition else "neither is given"
-            raise ValueError(
-                "judged is empty, so the model's answers are judged here: set responses, the "
-                f"folder that holds them, or generate, how they are made; {both}"
-            )
-        if self.texts and self.languages:
-            raise ValueError("languages has no effect with texts: a prompt bank names none")
-        if self.soft and self.n_shared < MIN_SHARED:
-            raise ValueError(
-                f"soft needs {MIN_SHARED} battles that people and the judge both decide: set "
-                f"n_shared to more than that, or soft to false; n_shared is {self.n_shared}"
-            )
-        return self
-
-    def _refuse_idle(self) -> None:
-        """Refuse settings that say how to judge where verdicts are read."""
-        fields = ArenaParams.model_fields
-        idle = [
-            name
-            for name in ("texts", "responses", "generate", "judge", "max_cost_usd")
-            if getattr(self, name) != fields[name].get_default(call_default_factory=True)
-        ]
-        if idle:
-            raise ValueError(
-                f"{', '.join(idle)} say how to judge here, but judged names verdicts made before, "
-                f"{self.judged!r}: set judged to an empty text, or leave the others out"
-            )
-
-
-class PlacementParams(ArenaParams):
-    """What a placement may be told; files are relative to the workspace."""
 
     model: str = Field(min_length=1)
     human: str = "sample/arena/simulated_votes.csv.gz"
-    human_winner: str = "winner"
-    human_note: str = ""
     judged: str = "sample/arena/judged_by_baseline.jsonl.gz"
-    judged_winner: str = "winner"
-    dimension: str = ""
+    responses: str = ""
     arena: str = ""
-    min_battles: int = Placement(model="").min_battles
-    prior: float = _METHOD.prior
-    both_bad: BothBad = _METHOD.both_bad
-    inconsistent: Inconsistent = _METHOD.inconsistent
-    n_bootstraps: int = Field(default=_METHOD.resamples, ge=100, le=MAX_PERMS)
-    seed: int = _METHOD.seed
-    inline_human: bool = True
-    run_dir: str = ""
-
-    @model_validator(mode="after")
-    def _in_range(self) -> PlacementParams:
-        self.placement()
-        return self
-
-    def placement(self) -> Placement:
-        """The placement these parameters describe, which takes over what has the same name."""
-        method = replace(_METHOD, resamples=self.n_bootstraps, **self.shared_with(BradleyTerry))
-        return Placement(method=method, **self.shared_with(Placement))
+    min_battles: int = Field(default=Placement(model="").min_battles, ge=0)
+    judge: Literal["baseline", "anthropic", "openai_compatible"] = "baseline"
 
 
-class PolicyParams(Strict):
-    """What a validity report may be told; files are relative to the workspace, `0` takes the
-    policy file's phase, and empty weeks are the last complete one and the one before.
+class SeasonParams(Strict):
+    """Votes under the policy; files are relative to the workspace, `0` takes the policy file's
+    phase, an empty week is the last complete one, and `retired` names models and prompts.
     """
 
     battles: str = "sample/arena/season.csv.gz"
     winner: str = "winner"
     dimension: str = ""
     arena: str = ""
-    note: str = ""
     policy: str = str(DEFAULT_POLICY)
     phase: int = Field(default=0, ge=0, le=4)
     week: str = ""
-    compare_week: str = ""
-    earlier: str = ""
-    retired_models: list[str] = Field(default_factory=list)
-    retired_prompts: list[str] = Field(default_factory=list)
-    detail: list[str] = Field(default_factory=list)
+    retired: list[str] = Field(default_factory=list)
     inputs: Keeping = "copy"
     run_dir: str = ""
+
+
+class PolicyParams(SeasonParams):
+    """Parameters of a validity report; an empty `compare_week` is the one before, and `earlier` a
+    record whose published ranks are compared instead.
+    """
+
+    compare_week: str = ""
+    earlier: str = ""
+
+
+class ModelPagesParams(SeasonParams):
+    """Parameters of model pages; no `models` means the top three and those due a quality check."""
+
+    models: list[str] = Field(default_factory=list)
 
 
 class ReviewParams(Strict):
@@ -300,10 +176,24 @@ class ReviewParams(Strict):
 PARAMETERS: dict[str, type[BaseModel]] = {
     "adaptive": AdaptiveParams,
     "judge_report": JudgeReportParams,
+    "model_pages": ModelPagesParams,
     "placement": PlacementParams,
     "policy_validity": PolicyParams,
     "vote_review": ReviewParams,
 }
+
+
+def resolve_parameters(notebook: str, given: Mapping[str, Any]) -> Any:
+    """The parameters of a notebook, validated; those that are not given have their defaults."""
+    return validated(parameters_of(notebook), dict(given), f"parameters of {notebook}")
+
+
+def told(
+    kind: type[Params], mode: str, namespace: Mapping[str, Any] | None, given: dict[str, Any]
+) -> Params:
+    """The parameters among a notebook's `globals()`, and those given besides."""
+    named = parameters_in(kind, namespace)
+    return validated(kind, named | given, f"parameters of {mode}")
 
 
 def parameters_in(kind: type[BaseModel], namespace: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -315,19 +205,6 @@ def parameters_in(kind: type[BaseModel], namespace: Mapping[str, Any] | None) ->
     return {name: namespace[name] for name in kind.model_fields}
 
 
-def told(
-    kind: type[Params], mode: str, namespace: Mapping[str, Any] | None, given: dict[str, Any]
-) -> Params:
-    """What a study is told: by a notebook's `globals()`, and by what is given besides."""
-    return validated(kind, parameters_in(kind, namespace) | given, f"parameters of {mode}")
-
-
 def parameters_of(notebook: str) -> type[BaseModel]:
     """The model that a notebook's parameters must fit."""
     return PARAMETERS.get(notebook, RunParams)
-
-
-def run_parameters_of(mode: str) -> type[RunParams]:
-    """The model of the parameters of a judged tournament."""
-    kind = parameters_of(mode)
-    return kind if issubclass(kind, RunParams) else RunParams

@@ -1,40 +1,33 @@
-"""A tournament judged in rounds, each where it decides most. The adaptive notebook's door."""
+"""A tournament judged in rounds, each where it decides most: a loop over the usual steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import cast
+from typing import Any
 
 import numpy as np
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import write_json
-from arena_kit.judging.asking.terms import AskingTerms
-from arena_kit.judging.judges.base import cache_keys
+from arena_kit.files import DataError
+from arena_kit.judging.asking.cost import booked
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.verdicts.records import JudgeRequest, Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Calls, Round, Table
 from arena_kit.rating.base import rated_or_none
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.claims import claims
-from arena_kit.runs.record.progress import Progress
-from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import AdaptiveParams
-from arena_kit.runs.tournament.study import Study
+from arena_kit.runs.tournament.judge import Judgments
+from arena_kit.runs.tournament.plan import Plan
 
-MODE = "adaptive"
 
-
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Dimension:
     """One dimension while it is judged: its calls as a table, and the rounds so far."""
 
-    cells: dict[Pair, tuple[int, int]]
+    cells: Mapping[Pair, tuple[int, int]]
     table: Table
-    rounds: list[Round] = field(default_factory=list)
+    rounds: tuple[Round, ...] = ()
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], entrants: Sequence[str]) -> _Dimension:
@@ -49,163 +42,143 @@ class _Dimension:
             table.possible[cell] = True
         return cls(cells=cells, table=table)
 
-    def chosen(self, rounds: AdaptiveRounds) -> Calls:
-        """The calls of the next round; none at the end."""
+    def chosen(self, method: AdaptiveRounds) -> list[Pair]:
+        """The pairs of the next round, in the order of the table; none at the end."""
+        calls: Calls
         if not self.rounds or self.rounds[-1].ratings is None:
-            return rounds.first(self.table)
-        return rounds.next(self.table, self.rounds[-1].ratings)
-
-    def pairs_of(self, calls: Calls) -> list[Pair]:
-        """The pairs that these calls judge, in the order of the table."""
+            calls = method.first(self.table)
+        else:
+            calls = method.next(self.table, self.rounds[-1].ratings)
         chosen = [pair for pair, cell in self.cells.items() if calls[cell]]
         return sorted(chosen, key=self.cells.__getitem__)
 
-    def learn(
+    def after(
         self,
         pairs: Sequence[Pair],
         battles: BattleLog,
-        method: BradleyTerry,
-        rounds: AdaptiveRounds,
-    ) -> None:
-        """Count these calls as made, and rate what all of them gave."""
+        rating: BradleyTerry,
+        method: AdaptiveRounds,
+    ) -> _Dimension:
+        """With these calls made, and all that they gave rated."""
         made = self.table.made.copy()
         for pair in pairs:
             made[self.cells[pair]] = True
-        self.table = replace(self.table, made=made)
-        whole = battles.models == self.table.models
-        ratings = rated_or_none(method, battles) if whole else None
-        known = rounds.neighbours(self.table, ratings) if ratings else []
-        self.rounds.append(
-            Round(
-                number=len(self.rounds) + 1,
-                calls=int(made.sum()),
-                ratings=ratings,
-                neighbours=tuple(known),
-            )
+        table = replace(self.table, made=made)
+        whole = battles.models == table.models
+        ratings = rated_or_none(rating, battles) if whole else None
+        known = Round(
+            number=len(self.rounds) + 1,
+            calls=int(made.sum()),
+            ratings=ratings,
+            neighbours=tuple(method.neighbours(table, ratings) if ratings else ()),
         )
+        return replace(self, table=table, rounds=(*self.rounds, known))
+
+    def why_stopped(self, margin: float) -> str:
+        """Why it was judged no further."""
+        if not self.rounds or self.rounds[-1].ratings is None:
+            return "no rating exists for what was judged"
+        standings = {pair.standing for pair in self.rounds[-1].neighbours}
+        if standings <= {"decided", "equivalent"}:
+            return "every neighbour is decided" + (" or equivalent" if margin else "")
+        if not self.table.left.any():
+            return "every call was made"
+        if "open" not in standings:
+            return "the calls that are left would hardly decide what is open"
+        return "the money or the rounds that were allowed are used up"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptiveStudy(Study):
-    """A tournament judged in rounds until its order is decided, or money or calls run out.
+class Rounds:
+    """The rounds of a tournament so far, and the `pairs` of the next one; none at the end.
 
-    A round is chosen from what the rounds before it gave, so that a run that is resumed makes the
-    same calls again, which the ledger answers.
+    Begin with `Rounds.of(plan)`, judge its pairs, and go on with `after`. A round is chosen from
+    what the rounds before it gave, so that a run that is resumed makes the same calls again,
+    which the ledger answers.
     """
 
-    _judged: dict[str, _Dimension] = field(default_factory=dict, repr=False)
+    plan: Plan = field(repr=False)
+    method: AdaptiveRounds
+    max_rounds: int
+    pairs: tuple[Pair, ...] = field(repr=False)
+    _dimensions: Mapping[str, _Dimension] = field(repr=False)
+
+    @classmethod
+    def of(cls, plan: Plan) -> Rounds:
+        """Before the first round of a plan of the `adaptive` notebook."""
+        params = plan.params
+        if not isinstance(params, AdaptiveParams):
+            raise DataError(f"rounds need a plan of 'adaptive', not of {plan.mode!r}")
+        shared = params.shared_with(AdaptiveRounds)
+        method = AdaptiveRounds(**shared, margin=plan.tournament.report.margin)
+        dimensions = {
+            name: _Dimension.of(
+                [pair for pair in plan.pairing.pairs if pair.dimension == name],
+                plan.tournament.entrants,
+            )
+            for name in plan.tournament.dimensions
+        }
+        return cls(
+            plan=plan,
+            method=method,
+            max_rounds=params.max_rounds,
+            pairs=_chosen(dimensions, method, params.max_rounds),
+            _dimensions=dimensions,
+        )
+
+    def after(self, judgments: Judgments) -> Rounds:
+        """With this round judged, and the next one chosen, as far as there is money for it."""
+        battles = to_battles(judgments)
+        logs = battles.by_dimension() if len(battles) else {}
+        rating, dimensions = self.plan.tournament.elo.strengths(), {}
+        for name, each in self._dimensions.items():
+            own = [pair for pair in self.pairs if pair.dimension == name]
+            log = logs.get(name, battles.select([]))
+            dimensions[name] = each.after(own, log, rating, self.method) if own else each
+        chosen = _chosen(dimensions, self.method, self.max_rounds)
+        pairs = _affordable(self.plan, chosen, judgments.record.token)
+        return replace(self, pairs=pairs, _dimensions=dimensions)
 
     @property
-    def params(self) -> AdaptiveParams:
-        """What this run was told."""
-        return cast("AdaptiveParams", self.plan.params)
+    def history(self) -> dict[str, tuple[Round, ...]]:
+        """The rounds of each dimension."""
+        return {name: each.rounds for name, each in self._dimensions.items()}
 
     @property
-    def choosing(self) -> AdaptiveRounds:
-        """How calls are chosen, and when neighbours are decided."""
-        return self.params.rounds()
-
-    @property
-    def rounds(self) -> dict[str, list[Round]]:
-        """The rounds of each dimension; judges them where that has not been done."""
-        _ = self.judgments
-        return {name: each.rounds for name, each in self._judged.items()}
-
-    @cached_property
     def stopped(self) -> dict[str, str]:
         """Why each dimension was judged no further, in words."""
-        _ = self.judgments
-        return {name: _why(each, self.choosing) for name, each in self._judged.items()}
+        margin = self.method.margin
+        return {name: each.why_stopped(margin) for name, each in self._dimensions.items()}
 
-    def _found(self, mode: str) -> list[str]:
-        """The answer per dimension, and how many judgments it took."""
-        made, full = len(self.judgments), len(self.plan.pairing.pairs)
-        effort = f"{made:,} of {full:,} pairs were judged ({made / max(1, full):.0%})."
-        return [*super()._found(mode), f"Judgments: {effort}"]
+    @property
+    def sentence(self) -> str:
+        """How many judgments it took."""
+        made = sum(int(each.table.made.sum()) for each in self._dimensions.values())
+        full = len(self.plan.pairing.pairs)
+        return f"Judgments: {made:,} of {full:,} pairs were judged ({made / max(1, full):.0%})."
 
-    def facts(self) -> dict[str, str]:
-        """What is judged by whom, in words."""
-        rounds = self.choosing
-        return super().facts() | {
-            "requests": f"at most {2 * len(self.plan.pairing.pairs)}, in rounds",
-            "decided": f"neighbours {claims.neighbour_score():.2f} standard errors apart, or more, "
-            f"in any round{f'; equivalent within {rounds.margin:g} points' * bool(rounds.margin)}",
-        }
-
-    def save(self) -> Record:
-        """Write the result artifacts and `rounds.json`, then close the record as any study does."""
-        with self.record.failing(self._on_failure):
-            rounds = {n: [each.as_dict() for each in of] for n, of in self.rounds.items()}
-            write_json(
-                self.record.path / "rounds.json", {"rounds": rounds, "stopped": self.stopped}
-            )
-        return super().save()
-
-    def _bulk(self) -> list[JudgeRequest]:
-        """The first round, which is all that is certain."""
-        self._begin()
-        return self.plan.unanswered(self.plan.material.requests(self._wanted()))
-
-    def _begin(self) -> None:
-        """Lay out the calls of every dimension; none is made yet."""
-        for name in self.dimensions:
-            own = [pair for pair in self.plan.pairing.pairs if pair.dimension == name]
-            self._judged[name] = _Dimension.of(own, self.plan.tournament.entrants)
-
-    def _judge(self, progress: Progress) -> list[Judgment]:
-        """Judge round after round, all dimensions in one."""
-        self._begin()
-        dimensions = self._judged
-        judgments: list[Judgment] = []
-        method = self.plan.tournament.elo.strengths()
-        terms = self.plan.terms(self.record.token, progress.say)
-        while wanted := self._affordable(self._wanted(), terms):
-            judgments += self._asked(wanted, progress)
-            battles = to_battles(judgments)
-            logs = battles.by_dimension() if len(battles) else {}
-            for name, each in dimensions.items():
-                own = [pair for pair in wanted if pair.dimension == name]
-                if own:
-                    log = logs.get(name, battles.select([]))
-                    each.learn(own, log, method, self.choosing)
-        return judgments
-
-    def _wanted(self) -> list[Pair]:
-        """The pairs of the next round of all dimensions; none once the rounds are used up."""
-        rounds, wanted = self.choosing, []
-        for each in self._judged.values():
-            if len(each.rounds) < self.params.max_rounds:
-                wanted += each.pairs_of(each.chosen(rounds))
-        return wanted
-
-    def _affordable(self, pairs: list[Pair], terms: AskingTerms) -> list[Pair]:
-        """The first pairs that what is left of the money pays for; all where nothing costs, and of
-        the first round, which is refused where it is too dear.
-        """
-        price, begun = self.plan.price, any(each.rounds for each in self._judged.values())
-        if price is None or price.free or self.params.offline or not begun:
-            return pairs
-        ledger, run = self.plan.ledger, self.record.token
-        left = self.params.max_cost_usd - ledger.spent(run) - ledger.usd_unknown(run)
-        requests = self.plan.material.requests(pairs)
-        keys = cache_keys(self.plan.judge, requests)
-        settled = ledger.settled(keys)
-        fresh = [r for key, r in zip(keys, requests, strict=True) if key not in settled]
-        costs = dict(zip(map(id, fresh), terms.forecast(fresh), strict=True))
-        both = zip(requests[::2], requests[1::2], strict=True)
-        each = [sum(costs.get(id(request), 0.0) for request in two) for two in both]
-        return [p for p, total in zip(pairs, np.cumsum(each), strict=True) if total <= left]
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for rounds.json."""
+        rounds = {name: [each.as_dict() for each in of] for name, of in self.history.items()}
+        return {"rounds": rounds, "stopped": self.stopped}
 
 
-def _why(dimension: _Dimension, rounds: AdaptiveRounds) -> str:
-    """Why a dimension was judged no further."""
-    if not dimension.rounds or dimension.rounds[-1].ratings is None:
-        return "no rating exists for what was judged"
-    standings = {pair.standing for pair in dimension.rounds[-1].neighbours}
-    if standings <= {"decided", "equivalent"}:
-        return "every neighbour is decided" + (" or equivalent" if rounds.margin else "")
-    if not dimension.table.left.any():
-        return "every call was made"
-    if "open" not in standings:
-        return "the calls that are left would hardly decide what is open"
-    return "the money or the rounds that were allowed are used up"
+def _chosen(
+    dimensions: Mapping[str, _Dimension], method: AdaptiveRounds, most: int
+) -> tuple[Pair, ...]:
+    """The pairs of the next round of all dimensions; none once the rounds are used up."""
+    going_on = [each for each in dimensions.values() if len(each.rounds) < most]
+    return tuple(pair for each in going_on for pair in each.chosen(method))
+
+
+def _affordable(plan: Plan, pairs: Sequence[Pair], run: str) -> tuple[Pair, ...]:
+    """The first pairs that what is left of the money pays for; all where nothing costs."""
+    if plan.budget is None or not plan.spends:
+        return tuple(pairs)
+    left = plan.params.max_cost_usd - booked(plan.ledger, run)
+    requests = plan.material.requests(pairs)
+    fresh = plan.unanswered(requests)
+    costs = dict(zip(map(id, fresh), plan.budget.forecast_each(fresh), strict=True))
+    both = zip(requests[::2], requests[1::2], strict=True)
+    each = [sum(costs.get(id(request), 0.0) for request in two) for two in both]
+    return tuple(p for p, total in zip(pairs, np.cumsum(each), strict=True) if total <= left)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arena_kit.files import DataError
-from arena_kit.judging.judges.base import Batch, BatchJudge
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.judges.base import Batch, BatchJudge, Price
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.ledger.rows import Intent
 from arena_kit.runs.settings.judges import ANTHROPIC_KEY
@@ -42,7 +41,7 @@ class Batches:
     def give_up(self, name: str) -> Intent:
         """Forget a batch: its results are not waited for, and its requests may be sent again."""
         intent = self._find(name)
-        with self.ledger.held("give up"):
+        with self.ledger.locked("give up"):
             self.ledger.close(intent, "given_up")
         return intent
 

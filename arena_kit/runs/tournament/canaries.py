@@ -1,21 +1,25 @@
 """What a run asks beside its bulk: canaries before it, and no bulk from a paid judge that fails on
-them; after it repeats, to see whether the judge says the same twice, and sentinels, to notice that
-it has changed.
+them; after it repeats, to see whether the judge says the same twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 
 from arena_kit.files import read_json, write_json, write_jsonl
 from arena_kit.judging.asking.cost import CostError, dollars
-from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.drift import DriftReport
-from arena_kit.judging.quality.canaries.pairs import Canaries
-from arena_kit.judging.quality.canaries.report import CanaryReport
-from arena_kit.judging.quality.gate import Gate, Level, Measure, Rule, UnfitJudgeError, gate
+from arena_kit.judging.quality.canaries import Canaries
+from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.estimates import Measure
+from arena_kit.judging.quality.gate import (
+    Gate,
+    Level,
+    Rule,
+    UnfitJudgeError,
+    gate,
+    in_rules_terms,
+)
 from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Judgment
 from arena_kit.runs.record.artifacts import REPEATS_FILE
 from arena_kit.runs.record.progress import Progress
@@ -23,7 +27,7 @@ from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.ask import ask_judge
 from arena_kit.runs.tournament.plan import Plan
 
-FILE, SUITE_FILE, DRIFT_FILE = "canaries.json", "canary_suite.json", "drift.json"
+FILE, SUITE_FILE = "canaries.json", "canary_suite.json"
 
 
 def preflight(
@@ -47,10 +51,10 @@ def preflight(
             "sentences": report.sentences(),
         }
     )
-    if outcome.level is Level.FAILED and plan.spends and not plan.params.allow_failed_judge:
+    if outcome.level is Level.FAILED and plan.spends and not plan.tournament.judge.allow_failed:
         raise UnfitJudgeError(
             f"{outcome.sentence.rstrip('.')} (pre-flight, {FILE}); nothing but {report.requests} "
-            f"canaries was asked, for {dollars(report.usd_spent)} now; allow_failed_judge: true "
+            f"canaries was asked, for {dollars(report.usd_spent)} now; judge.allow_failed: true "
             "goes on all the same"
         )
     return report
@@ -69,14 +73,16 @@ def concerns(report: CanaryReport | None, rules: Mapping[str, Rule]) -> list[Mea
     """What of a pre-flight speaks against a judge: a handful of canaries earns no trust, and takes
     none away where nothing went wrong.
     """
-    return _against(report.measures() if report else [], rules)
+    return _against(report.measures if report else [], rules)
 
 
 def _against(measures: Iterable[Measure], rules: Mapping[str, Rule]) -> list[Measure]:
+    found = ((measure, in_rules_terms(measure).value) for measure in measures if measure.rule)
     return [
-        m for m in measures
-        if m.value is not None and not rules[m.rule].keeps(m.value, rules[m.rule].trusted)
-    ]  # fmt: skip
+        measure
+        for measure, value in found
+        if value is not None and not rules[measure.rule].keeps(value, rules[measure.rule].trusted)
+    ]
 
 
 def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
@@ -85,8 +91,7 @@ def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
     """
     for name in (SUITE_FILE, FILE):
         if (record / name).is_file():
-            rows = read_json(record / name)["gate"]["findings"]
-            measures = [Measure(**{f.name: row[f.name] for f in fields(Measure)}) for row in rows]
+            measures = [Measure(**row) for row in read_json(record / name)["measures"]]
             return measures if name == SUITE_FILE else _against(measures, rules)
     return []
 
@@ -101,39 +106,13 @@ def repeated(plan: Plan, progress: Progress, judgments: Sequence[Judgment]) -> l
         return []
     progress.say(f"repeats: {2 * len(pairs)} requests asked a second time")
     try:
-        again = ask_judge(plan, progress, pairs, prewarm=False, look=REPEAT)
+        again = ask_judge(plan, progress, pairs, prewarm=False, repetition=REPEAT)
     except CostError as error:
         progress.say(f"no request is asked a second time: {error}")
         return []
     verdicts = [verdict for judgment in again for verdict in judgment.verdicts]
     write_jsonl(progress.record.path / REPEATS_FILE, [verdict.as_row() for verdict in verdicts])
     return again
-
-
-def look(plan: Plan, progress: Progress) -> DriftReport | None:
-    """Ask the sentinels once more, hold the answers against all looks before and keep what that
-    says in the record; what the cap does not allow is not asked, and said.
-    """
-    if plan.sentinels is None:
-        return None
-    record = progress.record
-    sentinels, number = plan.sentinels.begun(record.token)
-    pairs = sentinels.pairs
-    progress.say(f"sentinels: {2 * len(pairs)} requests asked again, look {number}")
-    terms = replace(plan.terms(record.token, progress.say), prewarm=False)
-    try:
-        judge_pairs(
-            pairs, sentinels.material, plan.judge, plan.ledger,
-            max_attempts=1, look=number, terms=terms,
-        )  # fmt: skip
-    except CostError as error:
-        progress.say(f"sentinels are not asked: {error}")
-        return None
-    report = sentinels.report(plan.judge, plan.ledger)
-    write_json(record.path / DRIFT_FILE, report.as_dict())
-    told = {"drifted": report.drifted, "look": number, "sentences": report.sentences()}
-    record.update(drift=told)
-    return report
 
 
 def _ready(
@@ -152,7 +131,7 @@ def _ready(
         return False
     run = progress.record.token
     if not plan.ledger.under_way(run):  # else an earlier try was allowed to send them
-        plan.terms(run, progress.say).allow([*fresh, *ahead])
+        plan.ask_options(run, progress.say).allow([*fresh, *ahead])
     progress.say(f"pre-flight: {len(fresh)} canaries first; {len(ahead)} requests wait for them")
     return True
 
@@ -164,6 +143,6 @@ def _asked(plan: Plan, progress: Progress, canaries: Canaries) -> CanaryReport:
 
 def _kept(plan: Plan, record: Record, report: CanaryReport, file: str) -> Gate:
     """The gate of these canaries, written into the record with all that they say."""
-    outcome = gate(report.judge, report.measures(), plan.rules)
+    outcome = gate(report.judge, report.measures, plan.rules)
     write_json(record.path / file, report.as_dict() | {"gate": outcome.as_dict()})
     return outcome

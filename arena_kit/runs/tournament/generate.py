@@ -21,14 +21,13 @@ from pydantic_core import to_json
 from arena_kit.files import DataError, append_lines, whole_lines, write_jsonl
 from arena_kit.judging.asking.cost import (
     Budget,
-    CostError,
     Estimator,
     Forecast,
-    Forecaster,
-    dollars,
+    refuse_above_cap,
+    refuse_without_cap,
 )
 from arena_kit.judging.asking.judge_pairs import OnProgress, ask
-from arena_kit.judging.asking.terms import AskingTerms
+from arena_kit.judging.asking.options import AskOptions
 from arena_kit.judging.judges.base import PaidJudge, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.pairing import select_subset
@@ -140,7 +139,7 @@ class Generation:
         root = find_root()
         tournament = read_tournament(root / params.tournament)
         bank = read_prompts(root / tournament.prompts)
-        prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
+        prompts = select_subset(bank, params.strata, params.seed) if params.strata else bank
         defined = ", ".join(tournament.generate) or "none"
         for entrant in params.entrants:
             if entrant not in tournament.generate:
@@ -166,11 +165,10 @@ class Generation:
     def run(self, runs_dir: Path | None = None) -> Record:
         """Fill every entrant's responses file; leaves a record of what was made and paid."""
         jobs = {entrant: self._job(entrant) for entrant in self.definitions}
-        capped = self.params.max_cost_usd or self.params.offline
-        if not capped and any(not job.judge.price.free for job in jobs.values()):
-            raise DataError("generating spends money: set max_cost_usd, the most it may cost")
-        if capped and not self.params.offline:
-            self._refuse_above_cap()
+        if not self.params.offline:
+            refuse_without_cap([job.judge for job in jobs.values()], self.params.max_cost_usd)
+            paid = {name: job.forecast() for name, job in jobs.items() if not job.judge.price.free}
+            refuse_above_cap(paid, self.params.max_cost_usd)
         record = Record.create(runs_dir or runs_folder(self.root), "generate")
         record.start("generate", self.params.model_dump(mode="json"))
         with record.failing(lambda _: record.add_spent(self.ledger)):
@@ -178,15 +176,6 @@ class Generation:
         record.update(tournament=self.tournament.model_dump(mode="json"), entrants=filled)
         record.add_spent(self.ledger)
         return record.close()
-
-    def _refuse_above_cap(self) -> None:
-        """Raise before anything is sent when all entrants together exceed the cap."""
-        total = sum(forecast.usd_no_hits for forecast in self.forecasts().values())
-        if total > self.params.max_cost_usd:
-            raise CostError(
-                f"the responses are forecast at {dollars(total)} in all, more than max_cost_usd "
-                f"{self.params.max_cost_usd:g} allows; nothing was sent"
-            )
 
     def _job(self, entrant: str) -> Job:
         definition = self.tournament.generate[entrant]
@@ -196,6 +185,7 @@ class Generation:
             self.prompts,
             self.tournament,
             self.root,
+            cap_usd=self.params.max_cost_usd,
             offline=self.params.offline,
         )
 
@@ -204,9 +194,8 @@ class Generation:
 
     def _fill(self, job: Job, record: Record) -> dict[str, Any]:
         file = self._file(job)
-        cap = self.params.max_cost_usd
         with judging_progress(record, unit="response", shown=sys.stderr.isatty()) as progress:
-            failed = job.fill(file, job.terms(record.token, cap, progress.say), progress.show)
+            failed = job.fill(file, job.ask_options(record.token, progress.say), progress.show)
         return {
             "definition": job.definition.digest,
             "model": job.definition.model,
@@ -226,7 +215,7 @@ def answer_counts(file: Path) -> dict[str, int]:
 class Job:
     """One entrant's answers to be made: its questions by cache key, and who is asked.
 
-    `expected` is how many tokens an answer is taken to have until enough of them say better.
+    `expected_tokens` is how many an answer is taken to have until enough of them say better.
     """
 
     entrant: str
@@ -235,8 +224,9 @@ class Job:
     questions: dict[str, Question] = field(repr=False)
     definition: EntrantDefinition
     max_tries: int
+    cap_usd: float
+    expected_tokens: int
     offline: bool
-    expected: int
 
     @classmethod
     def of(
@@ -247,6 +237,7 @@ class Job:
         tournament: TournamentFile,
         root: Path,
         *,
+        cap_usd: float,
         offline: bool = False,
     ) -> Job:
         """The prompts put to an entrant by its definition, under a tournament file's settings."""
@@ -268,44 +259,36 @@ class Job:
             questions=dict(zip(cache_keys(judge, questions), questions, strict=True)),
             definition=definition,
             max_tries=tournament.judge.max_tries,
+            cap_usd=cap_usd,
+            expected_tokens=definition.max_tokens // 2,
             offline=offline,
-            expected=definition.max_tokens // 2,
         )
-
-    @property
-    def purpose(self) -> str:
-        return f"generate {self.definition.digest[:12]}"
 
     def fresh(self) -> dict[str, Question]:
         settled = self.ledger.settled(self.questions)
         return {key: q for key, q in self.questions.items() if key not in settled}
 
     @cached_property
-    def estimator(self) -> Estimator:
-        return Estimator.of(self.judge, list(self.fresh().values()), ask=not self.offline)
-
-    def forecaster(self) -> Forecaster:
-        return Forecaster.of(
-            self.judge, self.ledger, self.estimator, purpose=self.purpose, expected=self.expected
+    def budget(self) -> Budget:
+        """What the answers may cost."""
+        fresh = list(self.fresh().values())
+        return Budget(
+            judge=self.judge,
+            ledger=self.ledger,
+            estimator=Estimator.of(self.judge, fresh, ask=not self.offline),
+            expected_tokens=self.expected_tokens,
+            cap_usd=self.cap_usd,
+            purpose=f"generate {self.definition.digest[:12]}",
         )
 
     def forecast(self) -> Forecast:
         """What the answers that the ledger does not have would cost."""
         fresh = self.fresh()
-        return self.forecaster()(list(fresh.values()), answered=len(self.questions) - len(fresh))
+        return self.budget.forecast(fresh.values(), answered=len(self.questions) - len(fresh))
 
-    def terms(self, run: str, cap: float, say: Callable[[str], None]) -> AskingTerms:
-        """Under which terms a run asks; the cap does not bind a model that is free."""
-        cap = float("inf") if self.judge.price.free else cap
-        budget = Budget(cap_usd=cap, forecaster=self.forecaster, ledger=self.ledger, run=run)
-        return AskingTerms(
-            run=run,
-            purpose=self.purpose,
-            max_tries=self.max_tries,
-            allow=budget.allow,
-            forecast=budget.forecast,
-            say=say,
-        )
+    def ask_options(self, run: str, say: Callable[[str], None]) -> AskOptions:
+        """With which options a run asks."""
+        return AskOptions(run=run, max_tries=self.max_tries, budget=self.budget, say=say)
 
     def answers(self) -> dict[str, Response]:
         """What the ledger has of the entrant's own answers, by prompt."""
@@ -319,7 +302,7 @@ class Job:
             if answer.status in _RESPONSES
         }
 
-    def fill(self, file: Path, terms: AskingTerms, show: OnProgress) -> dict[str, Answer]:
+    def fill(self, file: Path, options: AskOptions, show: OnProgress) -> dict[str, Answer]:
         """Write what the ledger has, then ask for the rest, writing as it comes; returns what
         failed, by prompt.
         """
@@ -333,7 +316,7 @@ class Job:
         fresh = self.fresh()
         if fresh and self.offline:
             raise DataError(f"offline, but {len(fresh)} responses of {file} are not made")
-        answers = ask(fresh, self.judge, self.ledger, terms, write) if fresh else {}
+        answers = ask(fresh, self.judge, self.ledger, options, write) if fresh else {}
         answers = self.ledger.get(self.questions) | answers
         return {
             self.questions[key].prompt.prompt_id: answer

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from arena_kit.files import write_json
-from arena_kit.judging.quality.gate import Gate, Level, Measure, Rule, UnfitJudgeError
+from arena_kit.judging.quality.gate import Gate, Level, UnfitJudgeError
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.runs.record.record import Record, readable_records, runs_folder
 from arena_kit.runs.tournament.plan import Plan
@@ -16,44 +16,25 @@ from arena_kit.runs.tournament.plan import Plan
 FILE = "judge_gate.json"
 
 
-def held(
-    record: Record,
-    quality: JudgeQuality,
-    rules: Mapping[str, Rule],
-    *,
-    more: Sequence[Measure] = (),
-    note: str = "",
-) -> Gate:
-    """The gate of a judge, kept in the record as judge_gate.json and, in short, in its manifest.
-
-    `more` was measured beside its verdicts; `note` is to be said with the judgement.
+def write_gate(record: Record, gate: Gate, quality: JudgeQuality) -> None:
+    """Keep the gate of a judge in the record as judge_gate.json, with all that was measured, and,
+    in short, in its manifest.
     """
-    outcome = quality.gate(rules, more=more, note=note)
-    whole = outcome.as_dict() | {"quality": quality.as_dict()}
-    write_json(record.path / FILE, whole)
-    record.update(judge_gate={"level": str(outcome.level), "sentence": outcome.sentence})
-    return outcome
+    measures = [row.as_dict() for row in quality.measures]
+    write_json(record.path / FILE, gate.as_dict() | {"measures": measures})
+    record.update(judge_gate={"level": str(gate.level), "sentence": gate.sentence})
 
 
-def refuse_unfit(plan: Plan, mode: str) -> None:
+def refuse_unfit(plan: Plan) -> None:
     """Raise before anything is bought of a judge that the latest pilot with the same model,
     settings and rubrics found not usable, unless the parameters allow it.
     """
-    if mode == "pilot" or plan.params.allow_failed_judge or not plan.buys:
+    if plan.mode == "pilot" or plan.tournament.judge.allow_failed or not plan.buys:
         return
     if why := failed_pilot(plan):
         raise UnfitJudgeError(
-            f"{why}; nothing was sent (allow_failed_judge lets the run go on all the same)"
+            f"{why}; nothing was sent (judge.allow_failed lets the run go on all the same)"
         )
-
-
-def ready_plan(mode: str, parameters: dict[str, Any]) -> Plan:
-    """The plan of a tournament with all its inputs read; refuses what its run would refuse."""
-    plan = Plan.read(mode, parameters)
-    plan.refuse_without_cap()
-    _ = plan.rules, plan.labels  # wrong files are refused before anything is asked
-    refuse_unfit(plan, mode)
-    return plan
 
 
 def failed_pilot(plan: Plan) -> str:

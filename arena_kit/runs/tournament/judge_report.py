@@ -16,26 +16,28 @@ from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.calls import lengths_of
-from arena_kit.judging.quality.canaries.pairs import canary_pairs
-from arena_kit.judging.quality.canaries.report import CanaryReport
-from arena_kit.judging.quality.compared import Judged, agree, cheapest
-from arena_kit.judging.quality.family import Families
-from arena_kit.judging.quality.gate import Measure, Rule
-from arena_kit.judging.quality.judge import JudgeQuality
+from arena_kit.judging.quality.canaries import canary_pairs
+from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.estimates import Measure
+from arena_kit.judging.quality.gate import Rule
+from arena_kit.judging.quality.judge import Judged, JudgeQuality, agree, cheapest
+from arena_kit.judging.quality.measures import Families
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.reporting import judge_report
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.board import rate
 from arena_kit.runs.record.battles import battles_file, battles_of, judges_of, labels_of
 from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import Record, Recorded, find_root, open_record
 from arena_kit.runs.settings.files import JudgeSettings, read_gate
 from arena_kit.runs.settings.parameters import JudgeReportParams, told
-from arena_kit.runs.tournament import answers
 from arena_kit.runs.tournament.canaries import recorded_measures
-from arena_kit.runs.tournament.plan import Plan
-from arena_kit.runs.tournament.study import Study
+from arena_kit.runs.tournament.judge import Judgments
+from arena_kit.runs.tournament.judge import judge as ask
+from arena_kit.runs.tournament.plan import Plan, read_plan
+from arena_kit.runs.tournament.publish import caveats, run_facts, write_record
 
 MODE = "judge_report"
 FILE = "judges.json"
@@ -46,24 +48,24 @@ class JudgeStudy(Recorded):
     """Judges measured on the same pairs; open one with `JudgeStudy.open`, then ask for `judges`
     and `save()` the artifacts.
 
-    With a `study` its judge is asked now; otherwise verdicts are read from records or a file.
+    With `judgments` its judge was asked; otherwise verdicts are read from records or a file.
     """
 
     root: Path
     params: JudgeReportParams
-    study: Study | None
+    judgments: Judgments | None
 
     @classmethod
     def open(cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any) -> JudgeStudy:
-        """Validate parameters and claim a record; a notebook passes its `globals()`."""
+        """Validate parameters, claim a record, and ask the judge where verdicts are not read."""
         root = find_root()
         params = told(JudgeReportParams, MODE, namespace, parameters)
         if not params.reads:
-            study = Study.open(MODE, namespace, **parameters)
-            return cls(root=study.root, params=params, record=study.record, study=study)
+            judgments = ask(Plan.of(MODE, params))
+            return cls(root=root, params=params, record=judgments.record, judgments=judgments)
         check_sources(params, root)
         record = Record.begin(MODE, params.model_dump(mode="json"), root)
-        return cls(root=root, params=params, record=record, study=None)
+        return cls(root=root, params=params, record=record, judgments=None)
 
     @cached_property
     def judges(self) -> tuple[Judged, ...]:
@@ -89,21 +91,21 @@ class JudgeStudy(Recorded):
     def _facts(self) -> dict[str, str]:
         """By whom, on what, when and for how much."""
         labels = {"labels": str(self._settings.labels or "none"), "rules": str(self._settings.gate)}
-        if self.study is not None:
-            return self.study.run_facts() | labels
+        if self.judgments is not None:
+            return run_facts(self.judgments.plan, self.record) | labels
         params = self.params
         return {
             "judges": ", ".join(each.judge for each in self.judges),
             "verdicts": ", ".join([*params.records, *filter(None, [params.verdicts])]),
             **labels,
             "cost": "nothing, these verdicts were there",
-            **answers.of_run(self.record),
+            **self.record.facts,
         }
 
     def _caveats(self) -> list[str]:
         """What not to conclude, and what was left out for want of the texts."""
-        if self.study is not None:
-            return answers.caveats(self.study.plan, self.record.read())
+        if self.judgments is not None:
+            return caveats(self.judgments.plan, self.record.read())
         why = self._why_no_texts if self.params.records else ""
         return [f"Length, strata and rubric use are left out: {why}."] if why else []
 
@@ -118,24 +120,25 @@ class JudgeStudy(Recorded):
                 "judges": [each.as_dict() for each in self.judges],
             }
             write_json(self.record.path / FILE, rows)
-            if self.study is not None:
-                self.study.write()
+            if self.judgments is not None:
+                board = rate(to_battles(self.judgments), **self.judgments.plan.rating)
+                write_record(board, self.judgments)
             write_json(self.record.path / ANSWER_FILE, self.answer().as_dict())
         return self.record.close()
 
     def _asked(self) -> Iterator[Judged]:
         """The judge of this run."""
-        if self.study is None:
+        asked = self.judgments
+        if asked is None:
             return
-        study = self.study
         yield Judged(
-            judge=study.plan.judge.model,
+            judge=asked.plan.judge.model,
             source="asked now",
-            quality=study.quality,
-            gate=study.gate,
-            battles=study.battles,
-            canaries=study.canary_suite,
-            **_effort(study.judgments, study.record.read()["judging"]),
+            quality=asked.quality,
+            gate=asked.gate,
+            battles=to_battles(asked),
+            canaries=asked.canary_suite,
+            **_effort(asked, self.record.read()["judging"]),
         )
 
     def _recorded(self) -> Iterator[Judged]:
@@ -232,7 +235,7 @@ class JudgeStudy(Recorded):
             strata={p.prompt_id: p.source for p in plan.bank} if plan else None,
             unread=unread_rubrics(judge, plan.material.rubrics.values()) if plan else (),
         )
-        measured = canaries.measures() if canaries else []
+        measured = canaries.measures if canaries else []
         return Judged(
             judge=judge,
             source=source,
@@ -255,19 +258,19 @@ class JudgeStudy(Recorded):
     @cached_property
     def _plan(self) -> tuple[Plan | None, str]:
         """The plan of this run or of the first record, or why there is none."""
-        if self.study is not None:
-            return self.study.plan, ""
+        if self.judgments is not None:
+            return self.judgments.plan, ""
         if not self.params.records:
             return None, f"{self.params.verdicts} has verdicts but no texts"
         try:
-            return Plan.read(MODE, {"tournament": str(next(iter(self._records)).resolve())}), ""
+            return read_plan(MODE, tournament=str(next(iter(self._records)).resolve())), ""
         except DataError as error:
             return None, str(error)
 
     @cached_property
     def _settings(self) -> JudgeSettings:
         file, _ = tournament_inputs(self.root / self.params.tournament, self.root)
-        return self.params.applied(file).judge
+        return self.params.override(file).judge
 
     @cached_property
     def _labels(self) -> BattleLog | None:

@@ -1,4 +1,4 @@
-"""A plan: one tournament file and one run's parameters, read, checked and priced."""
+"""The first step: what a run would ask, of whom and for how much, before anything is sent."""
 
 from __future__ import annotations
 
@@ -9,42 +9,65 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, file_hash, read_value, read_yaml
-from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, Forecaster, dollars
+from arena_kit.files import DataError, file_hash
+from arena_kit.judging.asking.cost import (
+    Budget,
+    Estimator,
+    Forecast,
+    dollars,
+    refuse_without_cap,
+)
 from arena_kit.judging.asking.judge_pairs import Material
-from arena_kit.judging.asking.terms import AskingTerms
-from arena_kit.judging.judges.base import Judge, PaidJudge, cache_keys
-from arena_kit.judging.judges.prices import Price
+from arena_kit.judging.asking.options import AskOptions
+from arena_kit.judging.judges.base import Judge, PaidJudge, Price, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.pairing import Pairing, build_pairs, drawn_in_turn, select_subset
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts, read_responses
-from arena_kit.judging.quality.canaries.pairs import PREFIX, Canaries, Suite, canary_pairs
-from arena_kit.judging.quality.family import Families
+from arena_kit.judging.quality.canaries import PREFIX, Canaries, Suite, canary_pairs
 from arena_kit.judging.quality.gate import Rule
-from arena_kit.judging.sentinels import Sentinels
+from arena_kit.judging.quality.measures import Families
 from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import Rubric
+from arena_kit.judging.verdicts.settle import SHARES
+from arena_kit.reporting import tables, tournament_tables
 from arena_kit.runs.record.battles import labels_of
 from arena_kit.runs.record.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.record.record import find_root
-from arena_kit.runs.settings.files import TournamentFile, read_gate, read_rubrics, validated
+from arena_kit.runs.settings.files import TournamentFile, read_gate, read_rubrics
 from arena_kit.runs.settings.judges import make_judge, paid_settings
-from arena_kit.runs.settings.parameters import RunParams, run_parameters_of
+from arena_kit.runs.settings.parameters import JudgeParams, RunParams, resolve_parameters
 from arena_kit.runs.tournament.generate import refuse_stale
 from arena_kit.runs.tournament.rejudge import Rejudged, rejudged
 
 MAX_PAIRS = 500_000
+LEXICAL = (
+    "The embedded judge compares words, not meaning: its verdicts show how the system works, not "
+    "which answer an expert would prefer."
+)
+#: What a report says of graded verdicts.
+_GRADED_SHARES = (
+    "graded: "
+    + ", ".join(f"{margin} counts {share:g} of a win" for margin, share in SHARES.items())
+    + " (mean of both orders)"
+)
+
+
+def is_lexical(model: str) -> bool:
+    """Whether a model is the embedded judge."""
+    return model.startswith("baseline/")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a run would judge, by whom and for how much; nothing has been sent or written."""
+    """What a run would judge, by whom and for how much; nothing has been sent or written.
 
+    Read one with `read_plan`, look at its `facts` and `forecast`, and put it to `judge`.
+    """
+
+    mode: str
     root: Path
-    params: RunParams
+    params: JudgeParams
     tournament: TournamentFile
     files: InputFiles = field(repr=False)
     bank: list[Prompt] = field(repr=False)
@@ -56,14 +79,13 @@ class Plan:
     rejudged: Rejudged | None = field(default=None, repr=False)
 
     @classmethod
-    def read(cls, mode: str, parameters: dict[str, Any]) -> Plan:
-        """Validate parameters and inputs; the judge is ready to be asked."""
-        params = validated(run_parameters_of(mode), parameters, f"parameters of {mode}")
+    def of(cls, mode: str, params: RunParams) -> Plan:
+        """The plan of valid parameters: all inputs read, the judge ready to be asked."""
         root = find_root()
         tournament, files = tournament_inputs(root / params.tournament, root)
-        tournament = params.applied(tournament)
+        tournament = params.override(tournament)
         bank = read_prompts(files.prompts)
-        prompts = select_subset(bank, params.strata, params.subset_seed) if params.strata else bank
+        prompts = select_subset(bank, params.strata, params.seed) if params.strata else bank
         responses = read_responses(
             files.responses, tournament.entrants, [p.prompt_id for p in bank]
         )
@@ -80,11 +102,12 @@ class Plan:
             graded=tournament.judge.graded,
         )
         again: Rejudged | None = None
-        if which := params.rejudge:
-            which = str(root / which) if which.endswith(".json") else which
-            record = root / params.replay_from
-            pairing, again = rejudged(record, which, pairing, material, judge.model)
+        if tournament.judge.rejudge:
+            _refuse_rejudging(mode, params)
+            record = root / tournament.judge.replay_from
+            pairing, again = rejudged(record, tournament.judge.rejudge, pairing, material)
         return cls(
+            mode=mode,
             root=root,
             params=params,
             tournament=tournament,
@@ -135,7 +158,7 @@ class Plan:
     @cached_property
     def canaries(self) -> Canaries | None:
         """What is asked before the bulk; none of a recording, and none where it is not wanted."""
-        if not self.params.preflight or self.params.judge == "replay":
+        if not self.tournament.judge.preflight or self.params.judge == "replay":
             return None
         return self._canary_pairs("preflight")
 
@@ -150,22 +173,14 @@ class Plan:
         own = self.material
         return canary_pairs(own.rubrics, salt=own.salt, suite=suite, graded=own.graded)
 
-    @cached_property
-    def sentinels(self) -> Sentinels | None:
-        """What is asked again at every run; None where the parameters want none."""
-        n, replayed = self.params.sentinels, self.params.judge == "replay"
-        if not n or replayed or self.params.offline:
-            return None
-        return Sentinels.of(self.judge, self.ledger, self.pairing.pairs, self.material, n)
-
     def repeated(self, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
         """Those of some pairs that are asked twice; none of a recording, nor where the parameters
         want none.
         """
-        n, seed = self.params.repeats, self.params.subset_seed
+        n = self.tournament.judge.repeats
         if not n or self.params.judge == "replay":
             return ()
-        return drawn_in_turn(pairs, n // 2, seed)
+        return drawn_in_turn(pairs, n // 2, self.params.seed)
 
     @cached_property
     def bulk(self) -> list[JudgeRequest]:
@@ -180,15 +195,11 @@ class Plan:
 
     @cached_property
     def _fresh(self) -> list[JudgeRequest]:
-        """The requests that would be sent: canaries before a bulk, the bulk, repeats and
-        sentinels.
-        """
+        """The requests that would be sent: canaries before a bulk, the bulk, repeats."""
         canaries = [self.canaries if self.bulk else None, self.suite]
         asked = [request for each in canaries if each for request in each.requests()]
-        sentinels = self.sentinels
-        again = sentinels.requests(len(sentinels.looks) + 1) if sentinels else []
         twice = self.material.requests(self.repeated(self.asked), REPEAT)
-        return [*self.unanswered(asked), *self.bulk, *self.unanswered(twice), *again]
+        return [*self.unanswered(asked), *self.bulk, *self.unanswered(twice)]
 
     def unanswered(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
         """Those of some requests that the ledger cannot answer; equal ones once."""
@@ -199,18 +210,18 @@ class Plan:
     @cached_property
     def forecast(self) -> Forecast | None:
         """What this run would send and what that costs; None where nothing can cost."""
-        if self.price is None:
+        if self.budget is None:
             return None
         answered = 2 * len(self.asked) - len(self.bulk)
-        return self._forecaster()(self._fresh, answered=answered)
+        return self.budget.forecast(self._fresh, answered=answered)
 
     @property
     def prewarms(self) -> bool:
-        """Whether one request per rubric is sent ahead: where the parameters say so and, by the
+        """Whether one request per rubric is sent ahead: where the settings say so and, by the
         forecast, hits of the prompt cache would be cheaper than no caching.
         """
-        cost = self.forecast
-        return self.params.prewarm and cost is not None and cost.usd_all_hits < cost.usd_no_cache
+        cost, wanted = self.forecast, self.tournament.judge.prewarm
+        return wanted and cost is not None and cost.usd_all_hits < cost.usd_no_cache
 
     def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
         """Have the next run ask again for what has this final status in the ledger; says how much
@@ -219,14 +230,14 @@ class Plan:
         if self.params.offline:
             raise DataError("offline nothing is asked, so nothing can be asked again")
         ended = self._ended(status)
-        if not ended or self.price is None:
+        if not ended or self.budget is None:
             say(f"no request of this run ended as {status}; nothing is asked again")
             return
         self.refuse_without_cap()
-        with self.ledger.held(""):
-            self.terms("", say).allow([*self._fresh, *ended.values()])
+        with self.ledger.locked(""):
+            self.ask_options("", say).allow([*self._fresh, *ended.values()])
             self.ledger.reopen(ended)
-        may_cost = dollars(self._forecaster()(list(ended.values())).usd_no_hits)
+        may_cost = dollars(self.budget.forecast(ended.values()).usd_no_hits)
         say(f"{len(ended)} requests that ended as {status} are asked again, for about {may_cost}")
 
     def _ended(self, status: Status) -> dict[str, JudgeRequest]:
@@ -248,44 +259,100 @@ class Plan:
             "strata": dict(Counter(prompt.source for prompt in self.prompts)),
         }
 
+    @property
+    def rating(self) -> dict[str, Any]:
+        """How `rate` makes the board of this tournament: Bradley–Terry with Elo beside it."""
+        elo = self.tournament.elo
+        return {
+            "method": elo.strengths(),
+            "elo": elo.method(),
+            "dimensions": list(self.tournament.dimensions),
+            "models": self.tournament.entrants,
+            "margin": self.tournament.report.margin,
+            "judged": True,
+        }
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What would be judged by whom, in words."""
+        tournament, params = self.tournament, self.params
+        method, settings = tournament.elo.method(), tournament.judge
+        rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in self.material.rubrics.values())
+        lexical = " (compares words, reads no rubric)" * is_lexical(self.judge.model)
+        only = f" of {settings.only_entrant}" if settings.only_entrant else ""
+        canaries = 2 * len(self.canaries.pairs) if self.canaries else 0
+        return {
+            "tournament": tournament.name,
+            "judge": f"{self.judge.model}{lexical}, {self._service}",
+            **({"judged again": self.rejudged.fact} if self.rejudged else {}),
+            "entrants": ", ".join(sorted(tournament.entrants)),
+            "prompts": prompts_text(self),
+            "rubrics": rubrics,
+            **({"verdicts": _GRADED_SHARES} if settings.graded else {}),
+            "requests": f"{2 * len(self.asked):,} ({len(self.asked):,} pairs{only} in both orders),"
+            f" of which {2 * len(self.asked) - len(self.bulk):,} are in the ledger",
+            "beside them": f"{canaries} canaries before and {settings.repeats} repeats after, "
+            "where they are not in the ledger",
+            "missing responses": f"{len(self.pairing.missing)}, treated "
+            f"{tournament.missing_responses}",
+            "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
+            f"evidence from {method.evidence_replicates} resamples",
+            "seeds": f"shuffles {method.seed}, subset {params.seed}",
+        }
+
+    @property
+    def _service(self) -> str:
+        """Where the judge is asked, and up to which price."""
+        if not isinstance(self.judge, PaidJudge):
+            return "in this process, for nothing"
+        cap = f", at most ${self.params.max_cost_usd:g}" if self.spends else ""
+        return f"at {self.judge.service.origin or 'its own service'}{cap}"
+
+    def _repr_html_(self) -> str:
+        """The facts, the pairs of each dimension, and the forecast."""
+        parts = (
+            tables.facts(self.facts, name="plan"),
+            tournament_tables.pair_counts(self.pairing, self.prompts),
+            tournament_tables.forecast(self.forecast),
+        )
+        return "".join(part.html for part in parts)
+
     def refuse_without_cap(self) -> None:
         """Raise when the judge spends and the parameters name no limit."""
-        if self.spends and not self.params.max_cost_usd:
-            raise DataError(
-                f"judge {self.params.judge!r} spends money: set max_cost_usd, the most this run "
-                "may cost (see `arena-kit cost`)"
-            )
+        if self.spends and isinstance(self.judge, PaidJudge):
+            refuse_without_cap([self.judge], self.params.max_cost_usd)
 
-    def terms(self, run: str, say: Callable[[str], None]) -> AskingTerms:
-        """Under which terms this run asks its judge."""
-        if self.price is None:
-            return AskingTerms(run=run, say=say)
-        cap = float("inf") if self.price.free else self.params.max_cost_usd
-        budget = Budget(cap_usd=cap, forecaster=self._forecaster, ledger=self.ledger, run=run)
-        return AskingTerms(
+    def ask_options(self, run: str, say: Callable[[str], None]) -> AskOptions:
+        """With which options this run asks its judge."""
+        if self.budget is None:
+            return AskOptions(run=run, say=say)
+        return AskOptions(
             run=run,
             prewarm=self.prewarms,
             max_tries=self.tournament.judge.max_tries,
-            allow=budget.allow,
-            forecast=budget.forecast,
+            budget=self.budget,
             say=say,
         )
 
     @cached_property
-    def _estimator(self) -> Estimator:
-        return Estimator.of(self._paid_judge, self._fresh, ask=not self.params.offline)
-
-    def _forecaster(self) -> Forecaster:
-        expected = paid_settings(self.params.judge, self.tournament.judge).expected_output_tokens
-        return Forecaster.of(
-            self._paid_judge, self.ledger, self._estimator, purpose="judge", expected=expected
+    def budget(self) -> Budget | None:
+        """What requests to the judge may cost; None where nothing can cost."""
+        if not isinstance(self.judge, PaidJudge):
+            return None
+        settings = paid_settings(self.params.judge, self.tournament.judge)
+        return Budget(
+            judge=self.judge,
+            ledger=self.ledger,
+            estimator=Estimator.of(self.judge, self._fresh, ask=not self.params.offline),
+            expected_tokens=settings.expected_output_tokens,
+            cap_usd=self.params.max_cost_usd,
         )
 
-    @property
-    def _paid_judge(self) -> PaidJudge:
-        if not isinstance(self.judge, PaidJudge):
-            raise TypeError(f"{self.judge.model} costs nothing")
-        return self.judge
+
+def prompts_text(plan: Plan) -> str:
+    """How many prompts a plan takes of which strata, in words."""
+    strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
+    return f"{len(plan.prompts)} of {len(plan.bank)} ({strata})"
 
 
 def _paired(
@@ -304,7 +371,7 @@ def _paired(
         {name: rubric.needs_gold for name, rubric in rubrics.items()},
         missing=tournament.missing_responses,
         limit=params.limit_pairs,
-        only=params.only_entrant,
+        only=tournament.judge.only_entrant,
         barred=_barred(judge, tournament),
     )
     _refuse_too_many(len(pairing.pairs))
@@ -338,26 +405,17 @@ def _refuse_reserved(bank: Sequence[Prompt]) -> None:
         raise DataError(f"prompt ids must not begin with {PREFIX}, as {names[0]!r} does")
 
 
-def read_plan(file: Path, overrides: Mapping[str, str], mode: str = "") -> Plan:
-    """The plan of a parameter file, with some parameters overridden as on a command line; the
-    notebook is `mode`, else `pilot` or `adaptive` where the file's name begins so, else `headline`.
+def _refuse_rejudging(mode: str, params: RunParams) -> None:
+    if mode == "adaptive":
+        raise DataError("judge.rejudge is for recorded pairs, and adaptive chooses its own")
+    if params.judge == "replay":
+        raise DataError("judge.rejudge asks another judge, and replay only repeats one")
+
+
+def read_plan(mode: str, /, **parameters: Any) -> Plan:
+    """What a run of the notebook `mode` would ask, by these parameters; see `RunParams`.
+
+    Parameters and files are checked. Nothing is sent but requests to count tokens, which are
+    free, and only when the forecast is looked at; nothing is written.
     """
-    named = (name for name in ("pilot", "adaptive") if file.name.startswith(name))
-    mode = mode or next(named, "headline")
-    return Plan.read(mode, read_given(file, overrides, run_parameters_of(mode)))
-
-
-def read_given(file: Path, overrides: Mapping[str, str], kind: type[BaseModel]) -> dict[str, Any]:
-    """What a parameter file and a command line say; the latter wins and is read by type."""
-    fields = kind.model_fields
-    given = read_file(file)
-    for key, text in overrides.items():
-        if key not in fields:
-            raise DataError(f"-p: unknown parameter {key!r}; allowed: {', '.join(fields)}")
-        given[key] = text if fields[key].annotation in (str, Path) else read_value(key, text)
-    return given
-
-
-def read_file(file: Path) -> dict[str, Any]:
-    """A parameter file, from here or from the workspace."""
-    return read_yaml(file if file.is_file() else find_root() / file)
+    return Plan.of(mode, resolve_parameters(mode, parameters))

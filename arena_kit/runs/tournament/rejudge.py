@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.judging.asking.judge_pairs import Material
-from arena_kit.judging.cascade import unsure
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.quality.agreement import Agreement, agreement, matched, verdicts
-from arena_kit.judging.quality.people import rank_correlation
-from arena_kit.judging.verdicts.records import Judgment, Slot
-from arena_kit.judging.verdicts.settle import settle_all, verdict_of
+from arena_kit.judging.quality.agreement import (
+    Agreement,
+    agreement,
+    matched,
+    rank_correlation,
+    verdicts,
+)
+from arena_kit.judging.verdicts.records import Judgment, Settlement, Slot
+from arena_kit.judging.verdicts.settle import settle_all, share_of_first, verdict_of
 from arena_kit.rating.base import rated_or_none
-from arena_kit.runs.cascade import ReadyCascade
 from arena_kit.runs.record.artifacts import REPEATS_FILE
 from arena_kit.runs.record.compare import (
     Orders,
@@ -39,6 +42,8 @@ Codes = NDArray[Any]
 ARTIFACT = "rejudge.json"
 #: What two orders say, sorted, that name the same entrant or a tie.
 _AGREE = ([Slot.A, Slot.B], [Slot.TIE, Slot.TIE])
+#: A graded winner with less of a win than this, over both orders, is a weak one.
+_STRONG = 0.875
 #: Notebooks whose records hold judged pairs, and the one that judges these again.
 _NOTEBOOKS = {
     "pilot": "pilot", "headline": "headline", "k_sweep": "k_sweep", "adaptive": "headline",
@@ -66,7 +71,6 @@ class Rejudged:
     judge_model: str
     kept: tuple[Judgment, ...] = field(repr=False)
     why: Mapping[str, int]
-    cascade: ReadyCascade | None = field(default=None, repr=False)
 
     @property
     def fact(self) -> str:
@@ -81,11 +85,10 @@ class Rejudged:
 
 
 def rejudged(
-    record: Path, which: str, pairing: Pairing, material: Material, judge_model: str
+    record: Path, which: str, pairing: Pairing, material: Material
 ) -> tuple[Pairing, Rejudged]:
     """The pairs of a run that a record has verdicts on, and what the run takes over from it;
-    `which` is `all`, or `unsure` for those of which the record's judge was unsure, or the path of
-    a calibrated cascade from that judge to `judge_model`.
+    `which` is `all`, or `unsure` for those of which the record's judge was unsure.
     """
     if not record.is_dir():
         raise DataError(f"replay_from: {record} is no record, whose pairs could be judged again")
@@ -93,13 +96,8 @@ def rejudged(
     if not judgments:
         raise DataError(f"{record}: has no verdict on any pair of this run")
     models = sorted({j.forward.judge_model for j in judgments})
-    cascade: ReadyCascade | None = None
-    if which.endswith(".json"):
-        cascade = ReadyCascade.of(Path(which), judgments, judge_model)
-        reasons = {judgment.pair: cascade.why(judgment) for judgment in judgments}
-    else:
-        again = _recorded_repeats(record)
-        reasons = {j.pair: unsure(j, again.get(j.pair, ())) for j in judgments}
+    again = _recorded_repeats(record)
+    reasons = {j.pair: unsure(j, again.get(j.pair, ())) for j in judgments}
     asked = [why for why in reasons.values() if why] if which != "all" else []
     if which != "all" and not asked:
         raise DataError(f"{record}: its judge was sure of every pair, so none is judged again")
@@ -108,8 +106,24 @@ def rejudged(
         judge_model=" + ".join(models),
         kept=tuple(j for j in judgments if asked and not reasons[j.pair]),
         why=dict(Counter(asked)),
-        cascade=cascade,
     )
+
+
+def unsure(judgment: Judgment, repeats: Sequence[Judgment] = ()) -> str:
+    """Why a judge is unsure of a pair, in words; empty where it is sure.
+
+    `repeats` are judgments of the same pair by the same judge, asked again.
+    """
+    if judgment.settlement is Settlement.INCOMPLETE:
+        return "an order has no verdict"
+    if judgment.settlement is Settlement.INCONSISTENT:
+        return "the orders disagree"
+    outcome = (judgment.settlement, judgment.winner)
+    if any((other.settlement, other.winner) != outcome for other in repeats):
+        return "repeated answers disagree"
+    share = share_of_first(judgment)
+    weak = share is not None and judgment.winner and max(share, 1 - share) < _STRONG
+    return "the grade is weak" if weak else ""
 
 
 def recorded_judgments(record: Path, pairs: Sequence[Pair], material: Material) -> list[Judgment]:
@@ -183,25 +197,19 @@ class Changed:
         )
 
 
-def told_changes(
-    record: Path, what: Rejudged, judge_model: str, judgments: Sequence[Judgment]
-) -> dict[str, Any]:
-    """What rejudge.json says: what a judge changed against the record that it judged again, and
-    of which pairs a calibrated cascade abstains. The new record has its verdicts and battles.
+def told_changes(record: Path, what: Rejudged, judge_model: str) -> dict[str, Any]:
+    """What rejudge.json says: what a judge changed against the record that it judged again. The
+    new record has its verdicts and battles.
     """
     kept = {judgment.pair.pair_id for judgment in what.kept}
     changed = changes(what.record, record, kept)
-    asked = [judgment for judgment in judgments if judgment.pair.pair_id not in kept]
-    promise = what.cascade.promise(asked, len(judgments)) if what.cascade else {}
-    sentences = [f"Judged again: {what.fact}.", *(each.sentence for each in changed)]
     return {
         "before": {"record": str(what.record), "judge_model": what.judge_model},
         "after": {"record": str(record), "judge_model": judge_model},
         "kept_pairs": len(what.kept),
         "unsure": dict(what.why),
         "dimensions": {each.dimension: asdict(each) for each in changed},
-        **({"cascade": promise} if promise else {}),
-        "sentences": [*sentences, *([promise["sentence"]] if promise else [])],
+        "sentences": [f"Judged again: {what.fact}.", *(each.sentence for each in changed)],
     }
 
 

@@ -25,7 +25,7 @@
   }
 
   function table({ title, columns, rows }) {
-    const isNumber = (value) => value === null || typeof value === "number" || value.endsWith(" %");
+    const isNumber = (value) => value === null || typeof value === "number" || /^[\d\s.,%±+–−-]*$/.test(value);
     const numeric = columns.map((_, n) => rows.every((row) => isNumber(row[n])));
     const cell = (tag, value, n) => make(tag, {
       className: numeric[n] ? "number" : "",

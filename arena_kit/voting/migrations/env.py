@@ -1,10 +1,10 @@
-"""What Alembic runs: the migrations on the connection that `store` opened."""
+"""What Alembic runs: the migrations on the connection that `database` opened."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from arena_kit.voting.schema import metadata
+from arena_kit.voting.database import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -19,6 +19,14 @@ def _number(name: str, *, nullable: bool = False) -> sa.Column[int]:
     return sa.Column(name, _Number, autoincrement=False, nullable=nullable)
 
 
+def _texts(*names: str) -> list[sa.Column[str]]:
+    return [_text(name) for name in names]
+
+
+def _numbers(*names: str) -> list[sa.Column[int]]:
+    return [_number(name) for name in names]
+
+
 def upgrade() -> None:
     """Make all tables."""
     op.create_table(
@@ -27,22 +35,14 @@ def upgrade() -> None:
         _text("name"),
         _text("dimension", nullable=True),
         _text("seed"),
-        _number("created_at"),
-        _number("tickets"),
-        _number("votes"),
-        _number("removals"),
-        _number("last_cast"),
+        *_numbers("created_at", "tickets", "votes", "removals", "last_cast"),
         sa.PrimaryKeyConstraint("one", name="pk_arena"),
         sa.CheckConstraint("one = 1", name=op.f("ck_arena_one")),
     )
     op.create_table(
         "openings",
-        _number("number"),
-        _number("opened_at"),
-        _text("version"),
-        _text("policy"),
-        _text("texts"),
-        _text("models"),
+        *_numbers("number", "opened_at"),
+        *_texts("version", "policy", "texts", "models"),
         sa.PrimaryKeyConstraint("number", name="pk_openings"),
     )
     op.create_table(
@@ -56,11 +56,9 @@ def upgrade() -> None:
     op.create_table(
         "removals",
         _number("number"),
-        _text("kind"),
-        _text("target"),
+        *_texts("kind", "target"),
         sa.Column("undone", sa.Boolean, nullable=False, server_default=sa.false()),
-        _text("why"),
-        _text("by"),
+        *_texts("why", "by"),
         _number("at"),
         sa.PrimaryKeyConstraint("number", name="pk_removals"),
         sa.CheckConstraint("kind IN ('voter', 'session', 'vote')", name=op.f("ck_removals_kind")),
@@ -75,13 +73,9 @@ def _make_tickets() -> None:
         _text("copy_of", nullable=True),
         _text("session"),
         _text("voter", nullable=True),
-        _text("model_a"),
-        _text("model_b"),
-        _text("prompt"),
+        *_texts("model_a", "model_b", "prompt"),
         _text("dimension", nullable=True),
-        _text("lane"),
-        _text("reason"),
-        _text("digest"),
+        *_texts("lane", "reason", "digest"),
         _number("issued_at"),
         _number("expires_at", nullable=True),
         sa.PrimaryKeyConstraint("number", name="pk_tickets"),
@@ -96,10 +90,7 @@ def _make_votes() -> None:
     op.create_table(
         "votes",
         _number("number"),
-        _text("ticket"),
-        _text("voter"),
-        _text("session"),
-        _text("choice"),
+        *_texts("ticket", "voter", "session", "choice"),
         _number("cast_at"),
         sa.Column("seconds", sa.Float, nullable=True),
         _text("source"),

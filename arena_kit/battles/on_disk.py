@@ -1,0 +1,440 @@
+"""Battles that are rated where they are: files of any size, counted by DuckDB and read in chunks.
+
+Only count cells (who met whom, and how it ended) are held, and a chunk of rows at a time; what
+has to be sorted is sorted by DuckDB, which puts on disk what does not fit.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles import tabular
+from arena_kit.battles.battle import LookAlikeWarning, look_alikes
+from arena_kit.battles.cells import CellTable, Hashes, HashIndex, Rows, Share, Way
+from arena_kit.battles.log import IDENTITY, BattleLog
+from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log
+from arena_kit.battles.readers.format import Columns, Format, RowError, Table
+from arena_kit.battles.readers.formats import format_of
+from arena_kit.battles.tabular import Connection
+from arena_kit.files import DataError
+
+#: Rows of one or many files from which they are streamed where nobody says; below, a log in memory
+#: is quicker and takes less than a gigabyte.
+STREAM_FROM = 5_000_000
+#: Bytes of text files from which they are streamed; their rows are not known beforehand.
+STREAM_FROM_BYTES = 1_000_000_000
+#: Rows that are read at once.
+CHUNK = 1_000_000
+#: Battle ids that are compared; of more, every n-th by its hash is.
+COMPARED_IDS = 5_000_000
+_ROW, _FILE = "arena_kit_row", "arena_kit_file"
+#: GROUP BY columns of a count cell.
+_CELL = (*REQUIRED, "inconsistent", "dimension", "source")
+_READ = (
+    *_CELL, "judge_model", "question_id", "voter", "weight", "timestamp", "battle_id", "share_a",
+)  # fmt: skip
+_WEIGHT = "try_cast(weight AS DOUBLE)"
+_SHARES = 16
+_MEMORY = "1GB"  # what DuckDB may hold before it goes to disk
+_CLUSTERS: dict[Way, str] = {"question": "question_id", "voter": "voter"}
+
+
+def battle_files(path: Path) -> tuple[Path, ...]:
+    """The files that a path names: a file, all battle files of a folder, or those of a pattern such
+    as `votes/*.parquet`, in the order of their names.
+    """
+    if path.is_file():
+        return (path,)
+    if path.is_dir():
+        found = [each for each in path.rglob("*") if each.is_file() and _is_battles(each)]
+        return _one_kind(path, sorted(found))
+    if not set(str(path)) & set("*?["):
+        raise DataError(f"{path}: no such file or folder")
+    anchor = Path(path.anchor)
+    pattern = str(path.relative_to(anchor)) if path.anchor else str(path)
+    return _one_kind(path, sorted(each for each in anchor.glob(pattern) if each.is_file()))
+
+
+def _is_battles(path: Path) -> bool:
+    suffixes = [s for kind, each in tabular.SUFFIXES.items() if kind != "sqlite" for s in each]
+    return path.name.lower().endswith(tuple(suffixes)) and not path.name.startswith((".", "_"))
+
+
+def _one_kind(path: Path, files: Sequence[Path]) -> tuple[Path, ...]:
+    if not files:
+        raise DataError(f"{path}: no battle file there")
+    kinds = sorted({tabular.kind_of(each) for each in files})
+    if len(kinds) > 1:
+        raise DataError(f"{path}: holds {' and '.join(kinds)} files; allowed: one kind")
+    return tuple(files)
+
+
+def better_streamed(path: Path, name: str | None = None, columns: Columns | None = None) -> bool:
+    """Whether files are large, and can be streamed by their format and columns."""
+    files = battle_files(path)
+    if tabular.kind_of(files[0]) == "parquet":
+        with tabular.connection() as con:
+            large = sum(rows for _, rows in _row_groups(con, files)) >= STREAM_FROM
+    else:
+        large = sum(each.stat().st_size for each in files) >= STREAM_FROM_BYTES
+    try:
+        _one_format(files, name, columns)
+    except DataError:
+        return False
+    return large and not any("share_a" in tabular.columns_of(each) for each in files)
+
+
+def _one_format(files: tuple[Path, ...], name: str | None, columns: Columns | None) -> Format:
+    """The format of all files, if its rows can be read one by one."""
+    formats = {format_of(each, name, columns).name: each for each in files}
+    if len(formats) > 1:
+        (one, first), (other, second) = [*formats.items()][:2]
+        raise DataError(f"{first} is in format {one}, {second} in {other}; allowed: one format")
+    fmt = format_of(files[0], name, columns)
+    if fmt.rows != "file" or fmt.load is not None:
+        raise DataError(f"{files[0]}: a file in format {fmt.name} cannot be streamed; import it")
+    return fmt
+
+
+@contextmanager
+def _connected() -> Iterator[Connection]:
+    """A connection that holds little and sorts on disk."""
+    with tempfile.TemporaryDirectory(prefix="arena-kit-") as folder, tabular.database() as con:
+        con.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{folder}'")
+        yield con
+
+
+@dataclass(slots=True)
+class Meter:
+    """How far a pass through the rows is."""
+
+    doing: str = "counting battles"
+    done: int = 0
+    total: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def start(self, doing: str, total: int) -> None:
+        """A new pass begins."""
+        self.doing, self.done, self.total, self.began = doing, 0, total, time.monotonic()
+
+    def words(self) -> str:
+        """What is being done, how many rows are, and the time left."""
+        if not self.total:
+            return self.doing
+        progress = f"{self.doing}: {self.done:,} of {self.total:,} rows"
+        if not self.done:
+            return progress
+        seconds = (time.monotonic() - self.began) * (self.total - self.done) / self.done
+        minutes, seconds = divmod(int(seconds), 60)
+        return f"{progress}, {minutes}:{seconds:02} left"
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """Files in a format as a query: a row per battle, our columns as text, and where it stands."""
+
+    con: Connection
+    files: tuple[Path, ...]
+    format: Format
+
+    def table(self, columns: Sequence[str]) -> str:
+        """The files with a column of row numbers."""
+        table = tabular.table_of(self.files, columns, names=_FILE)
+        if tabular.kind_of(self.files[0]) == "parquet":
+            return f"(SELECT *, file_row_number AS {_ROW} FROM {table})"
+        return f"(SELECT *, row_number() OVER () - 1 AS {_ROW} FROM {table})"
+
+    def file(self) -> str:
+        """The columns that the format speaks of, as text."""
+        names = self.format.used(self.expressions)
+        table = self.table(names)
+        return Table(table, tabular.types_of(self.con, table)).as_text(names, _ROW, _FILE)
+
+    def battles(self, some: str = "true") -> str:
+        """The battles of all rows, or of some; those that are none are left out."""
+        columns = ", ".join([*self.format.values(self.expressions), _ROW, _FILE])
+        where = f"{some} AND {self.format.kept()}"
+        return f"SELECT {columns} FROM ({self.file()}) AS file WHERE {where}"
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """Our columns that are read, by the format."""
+        return {name: self.format.battles[name] for name in _READ if name in self.format.battles}
+
+    def holding(self) -> frozenset[str]:
+        """The columns that hold anything."""
+        known, battles = list(self.expressions), self.battles()
+        first = self.con.execute(f"FROM ({battles}) LIMIT 1").fetchone() or ()
+        held = {name for name, value in zip(known, first, strict=False) if value is not None}
+        for name in [name for name in known if name not in held]:
+            some = f"SELECT 1 FROM ({battles}) WHERE {name} IS NOT NULL LIMIT 1"
+            held |= {name} if self.con.execute(some).fetchone() else set()
+        return frozenset(held)
+
+    def refuse(self, condition: str, sentence: str, column: str = "''") -> None:
+        """Raise for the first row that a condition holds for; the sentence may have a place `{}`
+        for the value of a column.
+        """
+        for path in self.files:
+            own = replace(self, files=(path,)).battles()
+            query = f"SELECT {_ROW}, {column} FROM ({own}) WHERE {condition} ORDER BY 1 LIMIT 1"
+            if (row := self.con.execute(query).fetchone()) is not None:
+                message = sentence.replace("{}", repr(str(row[1])[:60]))
+                raise DataError(f"{path}{tabular.place_of(path, row[0])}: {message}")
+
+
+def _cell_hash(holds: frozenset[str]) -> str:
+    """The hash of a count cell; of a hundred thousand cells two share one with a probability of 3
+    in ten billion.
+    """
+    return f"hash({', '.join(name for name in _CELL if name in holds)})"
+
+
+def _count_cells(query: _Query, holds: frozenset[str]) -> tuple[CellTable, Hashes]:
+    """Every count cell, checked, and its hash."""
+    if missing := [name for name in REQUIRED if name not in holds]:
+        query.refuse("true", f"{missing[0]} is missing")
+        raise DataError(f"{query.files[0]}: no battles")
+    if "share_a" in holds:
+        raise DataError(f"{query.files[0]}: soft outcomes (share_a) cannot be streamed")
+    log = _grouped_log(query, holds)
+    counts = query.con.execute("SELECT h, n, total FROM raw").fetchnumpy()
+    if "weight" in holds:
+        _refuse_weights(query, holds)
+    weight = np.asarray(counts["total"], float)
+    cells = replace(log, source=None, weight=weight)
+    table = CellTable(log=cells, count=np.asarray(counts["n"], np.int64))
+    return table, np.asarray(counts["h"], np.uint64)
+
+
+def _grouped_log(query: _Query, holds: frozenset[str]) -> BattleLog:
+    """One battle per count cell, from the table `raw`, which keeps them sorted by their hashes.
+    Where one is wrong, they are counted again by their first rows, to say where that is.
+    """
+    _group(query, holds, "h")
+    try:
+        return checked_log(query.con)
+    except RowError:
+        _group(query, holds, f"min(({_FILE}, {_ROW}))")
+    try:
+        return checked_log(query.con)
+    except RowError as error:
+        wrong = f"SELECT h FROM raw WHERE rowid = {error.rows[0]}"
+        [(cell,)] = query.con.execute(wrong).fetchall()
+        query.refuse(f"{_cell_hash(holds)} = {cell}", str(error))
+        raise
+
+
+def _group(query: _Query, holds: frozenset[str], order: str) -> None:
+    """Make the table `raw` of count cells in an order."""
+    total = f"sum(coalesce({_WEIGHT}, 1.0))" if "weight" in holds else "count(*)::DOUBLE"
+    values = ", ".join(f"any_value({name}) AS {name}" for name in _CELL if name in holds)
+    cells = (
+        f"SELECT {_cell_hash(holds)} AS h, count(*) AS n, {total} AS total, {values} "
+        f"FROM ({query.battles()}) GROUP BY h ORDER BY {order}"
+    )
+    query.con.execute(f"CREATE OR REPLACE TEMP TABLE raw AS {cells}")
+
+
+def _refuse_weights(query: _Query, holds: frozenset[str]) -> None:
+    """Refuse a weight that is none, and one without question and voter among battles that have
+    one: it stands for several votes, and theirs does not.
+    """
+    wrong = f"({_WEIGHT} IS NULL OR NOT isfinite({_WEIGHT}) OR {_WEIGHT} <= 0)"
+    sentence = "weight {} is not a positive finite number"
+    query.refuse(f"weight IS NOT NULL AND {wrong}", sentence, "weight")
+    if named := [name for name in _CLUSTERS.values() if name in holds]:
+        alone = " AND ".join(f"coalesce({name}, '') = ''" for name in named)
+        sentence = "weight {} without a question or voter cannot be streamed among others"
+        query.refuse(f"{_WEIGHT} <> 1 AND {alone}", sentence, "weight")
+
+
+def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
+    """Refuse a battle id that comes twice from one source and judge in one dimension."""
+    if "battle_id" not in holds:
+        return
+    parts = ["battle_id", *(name for name in IDENTITY if name in holds)]
+    key, every = f"hash({', '.join(parts)})", max(1, -(-n // COMPARED_IDS))
+    some = f"battle_id <> '' AND hash(battle_id) % {every} = 0"
+    twice = f"SELECT {key} FROM ({query.battles()}) WHERE {some} GROUP BY 1 HAVING count(*) > 1"
+    if (row := query.con.execute(f"{twice} LIMIT 1").fetchone()) is None:
+        return
+    places, name = [], ""
+    for path in query.files:
+        own = replace(query, files=(path,)).battles()
+        rows = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE {key} = {row[0]} ORDER BY 1 LIMIT 2"
+        for number, name in query.con.execute(rows).fetchall():  # noqa: B007 (kept)
+            places.append(f"{path}{tabular.place_of(path, number)}")
+    raise DataError(f"{places[1]}: battle_id {name[:60]!r} was there before, at {places[0]}")
+
+
+def _warn_left_out(query: _Query, path: str | Path) -> None:
+    """Warn of rows that the format leaves out, with their number."""
+    for reason, condition in query.format.left_out.items():
+        rows = f"SELECT count(*) FROM ({query.file()}) AS file WHERE {condition}"
+        if n := query.con.execute(rows).fetchall()[0][0]:
+            warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
+
+
+def _row_groups(con: Connection, files: Sequence[Path]) -> Iterator[tuple[int, int]]:
+    """The rows of every row group of Parquet files: the file's number, and how many."""
+    for number, path in enumerate(files):
+        groups = (
+            "SELECT DISTINCT row_group_id, row_group_num_rows "
+            f"FROM parquet_metadata({tabular.quoted(str(path))}) ORDER BY 1"
+        )
+        for _, rows in con.execute(groups).fetchall():
+            yield number, rows
+
+
+def _pieces(con: Connection, files: Sequence[Path]) -> list[tuple[int, int, int]]:
+    """Pieces of Parquet files of about a million rows, whole row groups each; a text file is one
+    piece, whose end is not known (0).
+    """
+    if tabular.kind_of(files[0]) != "parquet":
+        return [(number, 0, 0) for number in range(len(files))]
+    pieces: list[tuple[int, int, int]] = []
+    for number, rows in _row_groups(con, files):
+        last = pieces[-1] if pieces else (-1, 0, 0)
+        if last[0] == number and last[2] - last[1] + rows <= CHUNK:
+            pieces[-1] = (number, last[1], last[2] + rows)
+        else:
+            start = last[2] if last[0] == number else 0
+            pieces.append((number, start, start + rows))
+    return pieces
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BattleFiles:
+    """A log that is read in chunks: its count cells are known, its rows stay on disk."""
+
+    files: tuple[Path, ...]
+    format: Format
+    holds: frozenset[str]
+    cells: CellTable
+    index: HashIndex
+    meter: Meter
+
+    @classmethod
+    def of(
+        cls,
+        path: str | Path,
+        *,
+        format: str | None = None,  # noqa: A002 (what --format takes)
+        columns: Columns | None = None,
+        meter: Meter | None = None,
+    ) -> BattleFiles:
+        """Count the battles of a file, a folder or a pattern; values nobody knows are refused,
+        with file and row, and so is a battle id that comes twice. Of more than five million ids
+        only a part is compared: enough to find a file that is there twice.
+        """
+        files = battle_files(Path(path))
+        fmt = _one_format(files, format, columns)
+        with _connected() as con:
+            query = _Query(con, files, fmt)
+            try:
+                holds = query.holding()
+                cells, hashes = _count_cells(query, holds)
+                _refuse_repeats(query, holds, int(cells.count.sum()))
+            except duckdb.Error as error:
+                for each in files:
+                    tabular.check_json(each)
+                raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
+            _warn_left_out(query, path)
+        if sentence := look_alikes(cells.log.models):
+            warnings.warn(f"{path}: {sentence}", LookAlikeWarning, stacklevel=2)
+        return cls(files, fmt, holds, cells, HashIndex.of(hashes), meter or Meter())
+
+    def __len__(self) -> int:
+        return int(self.cells.count.sum())
+
+    def __repr__(self) -> str:
+        return f"BattleFiles({len(self)} battles, {len(self.cells.log.models)} models, on disk)"
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """What the battles name: questions, voters."""
+        return tuple(way for way, column in _CLUSTERS.items() if column in self.holds)
+
+    def voters(self, enough: int) -> int:
+        """How many voters there are, counted no further than `enough`."""
+        with _connected() as con:
+            battles = _Query(con, self.files, self.format).battles()
+            some = f"SELECT DISTINCT voter FROM ({battles}) WHERE voter <> '' LIMIT {enough}"
+            return int(con.execute(f"SELECT count(*) FROM ({some})").fetchall()[0][0])
+
+    def shares(self) -> list[Share]:
+        """The log cut into at most 16 parts, always at the same rows."""
+        with _connected() as con:
+            pieces = _pieces(con, self.files)
+        sizes = np.array([max(stop - start, 1) for _, start, stop in pieces])
+        part = (np.cumsum(sizes) - 1) * min(_SHARES, len(pieces)) // sizes.sum()
+        return [
+            tuple(each for each, p in zip(pieces, part, strict=True) if p == own)
+            for own in np.unique(part)
+        ]
+
+    def rows(self, share: Share, way: Way | None) -> Iterator[Rows]:
+        """The battles of a part, in the order of the files."""
+        with _connected() as con:
+            for number, start, stop in share:
+                own = _Query(con, (self.files[number],), self.format)
+                some = f"{_ROW} >= {start} AND {_ROW} < {stop}" if stop > 0 else "true"
+                columns = self._row_columns(way, f"hash({number}, {_ROW})")
+                result = con.execute(f"SELECT {columns} FROM ({own.battles(some)})")
+                yield from self._read(result, whole=stop > 0)
+
+    def passed(self, share: Share) -> None:
+        """A part was read by somebody else."""
+        self.meter.done += sum(stop - start for _, start, stop in share)
+
+    def grouped(self, way: Way | None) -> Iterator[Rows]:
+        """All battles by the hash of their question (or voter); None leaves them in order."""
+        if way is None:
+            for share in self.shares():
+                yield from self.rows(share, None)
+            return
+        with _connected() as con:
+            battles = _Query(con, self.files, self.format).battles()
+            columns = self._row_columns(way, f"hash({_FILE}, {_ROW})")
+            query = f"SELECT {columns} FROM ({battles}) ORDER BY cluster"
+            yield from self._read(con.execute(query), whole=False)
+
+    def _row_columns(self, way: Way | None, itself: str) -> str:
+        own = {
+            way: f"CASE WHEN {column} <> '' THEN hash({column}) ELSE {itself} END"
+            for way, column in _CLUSTERS.items()
+        }
+        both = f"hash({', '.join(own.values())})"
+        cluster = itself if way is None else own.get(way, both)
+        weight = f", coalesce({_WEIGHT}, 1.0) AS weight" if "weight" in self.holds else ""
+        return f"{_cell_hash(self.holds)} AS cell, {cluster} AS cluster{weight}"
+
+    def _read(self, result: Connection, *, whole: bool) -> Iterator[Rows]:
+        """The rows of a query, as a whole or, where they are many, as they come."""
+        vectors = CHUNK // 2048
+        while True:
+            columns: Any = result.fetchnumpy() if whole else result.fetch_df_chunk(vectors)
+            if len(columns["cell"]):
+                yield self._rows({name: np.asarray(columns[name]) for name in columns})
+            if whole or not len(columns["cell"]):
+                return
+
+    def _rows(self, columns: dict[str, NDArray[Any]]) -> Rows:
+        cell = self.index.places(columns["cell"].astype(np.uint64, copy=False))
+        if np.any(cell < 0):
+            raise DataError(f"{self.files[0]}: the battles changed while they were read")
+        self.meter.done += len(cell)
+        cluster = columns["cluster"].astype(np.uint64, copy=False)
+        return Rows(cell, cluster, columns.get("weight"))

@@ -1,0 +1,457 @@
+"""Reading battle logs; DuckDB does the parsing, so a million rows is ordinary.
+
+Every column arrives as text, is checked once per distinct value, and becomes integer
+codes. Only when something is wrong is the file walked again, to name the line.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles import tabular
+from arena_kit.battles.battle import (
+    OUTCOME_LABELS,
+    OUTCOMES,
+    TIE,
+    LookAlikeWarning,
+    check_model_name,
+    look_alikes,
+    read_outcome,
+    read_source,
+)
+from arena_kit.battles.cells import HashIndex
+from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
+from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
+from arena_kit.battles.readers.formats import format_of
+from arena_kit.battles.style import FEATURES, style_differences
+from arena_kit.battles.tabular import Connection, column_name, connection
+from arena_kit.files import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REQUIRED = ("model_a", "model_b", "winner")
+RESPONSES = ("response_a", "response_b")
+_FIRST = 10_000  # rows
+_SECONDS = "try_cast(timestamp AS DOUBLE)"
+#: A timestamp, an ISO date or seconds since 1970, as SQL.
+_MOMENT = (
+    f"CASE WHEN {_SECONDS} IS NULL THEN try_cast(timestamp AS TIMESTAMPTZ) "
+    f"WHEN abs({_SECONDS}) < 1e11 THEN to_timestamp({_SECONDS}) END"
+)
+
+
+class LeftOutWarning(UserWarning):
+    """Rows of a file that are no battles, and how many they are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What was read from a file: its battles, the format it is in and, where asked for, columns of
+    what was said in each battle.
+    """
+
+    log: BattleLog
+    format: Format
+    texts: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BattleTexts:
+    """Texts of the battles of one log, row by row; None where a file leaves one out.
+
+    `prompt` is the first message of the user, the responses are the first answers to it;
+    `turns` counts the user's messages (0 where the file does not say).
+    """
+
+    prompt: Strings
+    response_a: Strings
+    response_b: Strings
+    language: Strings
+    turns: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.prompt)
+
+
+def read_battles(
+    path: str | Path,
+    *,
+    winner: str = "winner",
+    covariates: Sequence[str] = (),
+    format: str | None = None,  # noqa: A002 (what --format takes)
+    columns: Columns | None = None,
+) -> BattleLog:
+    """A battle log from JSONL, a JSON array, CSV (each may be gzipped) or Parquet.
+
+    A file has the columns model_a, model_b, winner and what else of the `Battle` fields it
+    knows, or is in one of the formats of other tools (`docs/formats.md`), which is seen from
+    its columns. Columns nobody knows are ignored, values nobody knows refused. A battle id may
+    come once per source, judge and dimension; battles without an id are counted as they are.
+
+    Parameters
+    ----------
+    winner
+        The column of the outcome, where a file has several voters.
+    covariates
+        Columns of numbers or, where the file has the responses, features of style (see
+        `arena_kit.battles.style`).
+    format
+        The name of the format, where looking at the file does not tell.
+    columns
+        Which columns are the battle's, where the file is in no known format.
+    """
+    columns = columns or Columns()
+    columns = columns if winner == "winner" else replace(columns, winner=winner)
+    return read_file(Path(path), format_of(Path(path), format, columns), covariates).log
+
+
+def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
+    """The battles of a file and what was said in each.
+
+    The format, which is seen from the columns, has to have the texts. In our own, they are the
+    columns prompt, response_a, response_b and, where present, language and turns.
+    """
+    path = Path(path)
+    reading = read_file(path, format_of(path), texts=True)
+    said, n = reading.texts, len(reading.log)
+    if missing := [name for name in ("prompt", *RESPONSES) if n and name not in said]:
+        raise DataError(f"{path}: no texts of battles: missing column {', '.join(missing)}")
+    nothing = np.full(n, None, object)
+    texts = {name: said.get(name, nothing) for name in ("prompt", *RESPONSES, "language")}
+    turns = [turn or 0 for turn in said.get("turns", nothing)]
+    return reading.log, BattleTexts(**texts, turns=np.array(turns, np.int32))
+
+
+def read_file(
+    path: Path, fmt: Format, covariates: Sequence[str] = (), *, texts: bool = False
+) -> Reading:
+    """The battles of a file in this format; rows that are left out are warned about."""
+    chosen = _chosen(fmt, covariates, texts=texts)
+    with connection() as con:
+        left_out = _laid_out(con, path, fmt, chosen)
+        log = _log(con, path, covariates)
+        said = _said(con, fmt.texts) if texts else {}
+    for reason, n in left_out.items():
+        warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
+    return Reading(log, fmt, said)
+
+
+def _laid_out(
+    con: Connection, path: Path, fmt: Format, chosen: Mapping[str, str], longest: int = 0
+) -> dict[str, int]:
+    """Make the table `raw` of a file; whatever is wrong is told with the file, and the line if it
+    can be found. Where a row is longer than usual, the file is read again.
+    """
+    table = None
+    try:
+        table = fmt.table(con, path, chosen, longest or tabular.usual_row(path))
+        return fmt.lay_out(con, table, chosen)
+    except RowError as error:
+        raise DataError(error.sentence(path, error.rows)) from None
+    except DataError as error:
+        raise DataError(_about(path, str(error))) from None
+    except duckdb.Error as error:
+        if tabular.is_too_long(error) and not longest:
+            return _laid_out(con, path, fmt, chosen, tabular.LONGEST)
+        tabular.check_json(path)
+        told = str(error).splitlines()[0]
+        with suppress(duckdb.Error):
+            if table and (row := fmt.broken_row(con, table, chosen)) is not None:
+                told = f"{row.sentence(path, row.rows)} ({told})"
+        raise DataError(_about(path, told)) from None
+
+
+def _about(path: Path, sentence: str) -> str:
+    """A sentence that begins with the file."""
+    return sentence if sentence.startswith(str(path)) else f"{path}: {sentence}"
+
+
+def _said(con: Connection, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """The columns of what was said that hold anything; turns are numbers."""
+    return {
+        name: _values(con, "try_cast(turns AS INTEGER)" if name == "turns" else name)
+        for name in _holding(con, names)
+    }
+
+
+def battles_from_frame(
+    frame: pd.DataFrame, *, winner: str = "winner", covariates: Sequence[str] = ()
+) -> BattleLog:
+    """A battle log from a pandas frame with the same columns as a file."""
+    fmt = mapped(Columns(winner=winner))
+    chosen = _chosen(fmt, covariates)
+    known = {*fmt.needs, *fmt.also, *covariates}
+    with connection() as con:
+        con.register("incoming", frame[[name for name in frame.columns if name in known]])
+        try:
+            fmt.lay_out(con, Table("incoming", tabular.types_of(con, "incoming")), chosen)
+        except (duckdb.Error, DataError) as error:
+            raise DataError(f"the frame: {str(error).splitlines()[0]}") from None
+        return _log(con, None, covariates)
+
+
+def _chosen(fmt: Format, covariates: Sequence[str], *, texts: bool = False) -> dict[str, str]:
+    """The columns to read, with their expressions; style is measured from the responses."""
+    responses = RESPONSES if covariates else ()
+    said = {name: x for name, x in fmt.texts.items() if texts or name in responses}
+    numbers = {name: column_name(name) for name in covariates}
+    return {**numbers, **said, **fmt.battles}
+
+
+def _log(con: Connection, path: Path | None, covariates: Sequence[str]) -> BattleLog:
+    """The log of the table `raw`; whatever is wrong is told with the file and the line."""
+    name = str(path) if path else "the frame"
+    try:
+        log = checked_log(con)
+        if covariates:
+            log = replace(log, covariates=_covariates(con, covariates, name))
+    except RowError as error:
+        raise DataError(error.sentence(path, _file_rows(con, error.rows))) from None
+    if sentence := look_alikes(log.models):
+        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=4)
+    if path and _has_constants(log):
+        tabular.check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
+    return log
+
+
+def _file_rows(con: Connection, rows: Iterable[int]) -> list[int]:
+    """The rows of the file that rows of `raw` come from."""
+    if "file_row" not in tabular.types_of(con, "raw"):
+        return list(rows)
+    query = "SELECT file_row FROM raw WHERE rowid = ?"
+    return [con.execute(query, [row]).fetchall()[0][0] for row in rows]
+
+
+def checked_log(con: Connection) -> BattleLog:
+    """The log of the table `raw`, once every value in it has been checked."""
+    return _encode(con, _filled(con))
+
+
+def _has_constants(log: BattleLog) -> bool:
+    columns = [getattr(log, column) for column in TEXT_COLUMNS]
+    names = {*log.models, *(name for c in columns if c is not None for name in c.names)}
+    return not names.isdisjoint(("NaN", "Infinity", "-Infinity"))
+
+
+def _filled(con: Connection) -> set[str]:
+    """The optional columns that hold anything; a required one must be complete."""
+    start = rows, held = _first_rows(con)
+    for column in REQUIRED:
+        if rows == _FIRST or held[column] < rows:
+            _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
+    return set(_holding(con, OPTIONAL, start))
+
+
+def _holding(
+    con: Connection, names: Iterable[str], start: tuple[int, Mapping[str, int]] | None = None
+) -> list[str]:
+    """Those of the columns that are there and hold anything."""
+    rows, held = start or _first_rows(con)
+    there = [name for name in names if name in held]
+    if rows < _FIRST:
+        return [name for name in there if held[name]]
+    query = "SELECT 1 FROM raw WHERE {} IS NOT NULL LIMIT 1"
+    return [name for name in there if con.execute(query.format(column_name(name))).fetchone()]
+
+
+def _first_rows(con: Connection) -> tuple[int, Mapping[str, int]]:
+    """The first rows of the table `raw`: how many, and in how many of them each column holds
+    anything. Of a small file they are all, and one query tells what else takes one per column.
+    """
+    query = f"SELECT count(*), count(COLUMNS(*)) FROM raw WHERE rowid < {_FIRST}"
+    [(rows, *held)] = con.execute(query).fetchall()
+    return rows, dict(zip([each[0] for each in con.description[1:]], held, strict=True))
+
+
+def _encode(con: Connection, filled: set[str]) -> BattleLog:
+    groups: dict[str, tuple[str, ...]] = {"model": ("model_a", "model_b")}
+    groups |= {column: (column,) for column in TEXT_COLUMNS if column in filled}
+    with ThreadPoolExecutor() as pool:  # names are looked up while DuckDB fetches the next
+        coding = {name: pool.submit(_coded, *_hashed(con, c)) for name, c in groups.items()}
+        outcome = _outcomes(con)
+        ids = _ids(con, filled, pool) if "battle_id" in filled else None
+        labels = {name: _checked(name, future.result()) for name, future in coding.items()}
+    sides = labels.pop("model")
+    a, b = np.split(sides.codes, 2)
+    if np.any(same := a == b):
+        row = int(np.argmax(same))
+        raise RowError(row, f"both models are {sides.names[a[row]]!r}")
+    return BattleLog(
+        models=tuple(sides.names),
+        a=a,
+        b=b,
+        outcome=outcome,
+        battle_id=ids,
+        timestamp=_timestamps(con) if "timestamp" in filled else None,
+        weight=_weights(con) if "weight" in filled else None,
+        inconsistent=_inconsistent(con, outcome) if "inconsistent" in filled else None,
+        share_a=_shares(con) if "share_a" in filled else None,
+        covariates=None,
+        **labels,
+    )
+
+
+def _outcomes(con: Connection) -> NDArray[np.int8]:
+    cases = " ".join(
+        f"WHEN '{label}' THEN {OUTCOMES.index(outcome)}"
+        for label, outcome in OUTCOME_LABELS.items()
+    )
+    codes = _values(con, f"CASE winner {cases} ELSE -1 END::TINYINT")
+    if np.any(codes < 0):
+        row = int(np.argmax(codes < 0))
+        try:
+            read_outcome(_values(con, "winner")[row])
+        except DataError as error:
+            raise RowError(row, str(error)) from None
+    return codes
+
+
+def _hashed(
+    con: Connection, columns: Sequence[str]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The distinct names of some columns in order, their hashes, and the hash of every row:
+    64-bit hashes are quicker to fetch and to look up than strings.
+    """
+    every = " UNION ALL ".join(f"SELECT {column} AS v FROM raw" for column in columns)
+    distinct = f"SELECT v, hash(v) FROM ({every}) WHERE v IS NOT NULL GROUP BY v ORDER BY v"
+    names, hashes = map(np.asarray, con.execute(distinct).fetchnumpy().values())
+    if _repeats(hashes):
+        raise DataError(f"two names in {columns[0]} share a 64-bit hash; rename one of them")
+    wanted = ", ".join(f"hash({column})" for column in columns)
+    rows = con.execute(f"SELECT {wanted} FROM raw").fetchnumpy().values()
+    return names, hashes, np.concatenate([np.asarray(row) for row in rows])
+
+
+def _repeats(hashes: NDArray[Any]) -> bool:
+    ordered = np.sort(hashes)  # which takes a tenth of np.unique
+    return bool(np.any(ordered[1:] == ordered[:-1]))
+
+
+def _coded(names: NDArray[Any], hashes: NDArray[Any], rows: NDArray[Any]) -> Labels:
+    """Codes of rows, looked up by their hashes; -1 where a hash is no name's, as that of NULL."""
+    return Labels(names.astype(object), HashIndex.of(hashes).places(rows))
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {"model": check_model_name, "source": read_source}
+
+
+def _checked(name: str, labels: Labels) -> Labels:
+    """The labels, if every name may stand in this column; an empty optional text is none."""
+    if name != "model" and len(labels.names) and not labels.names[0]:
+        labels = Labels(labels.names[1:], np.maximum(labels.codes - 1, -1))
+    for code, value in enumerate(labels.names if name in _CHECKS else ()):
+        try:
+            _CHECKS[name](value)
+        except DataError as error:
+            first = int(np.argmax(labels.codes == code))
+            rows = len(labels.codes) // (2 if name == "model" else 1)
+            raise RowError(first % rows, str(error)) from None
+    return labels
+
+
+def _values(con: Connection, expression: str) -> NDArray[Any]:
+    column = con.execute(f"SELECT {expression} AS v FROM raw").fetchnumpy()["v"]
+    if isinstance(column, np.ma.MaskedArray):
+        plain = column.data.astype(object)
+        plain[np.ma.getmaskarray(column)] = None
+        return plain
+    return np.asarray(column)
+
+
+def _ids(con: Connection, filled: set[str], pool: Executor) -> NDArray[Any]:
+    """The ids, each once for whoever decided on whatever; where two rows share a 64-bit hash,
+    they are compared as texts.
+    """
+    parts = ", ".join(["battle_id", *(column for column in IDENTITY if column in filled)])
+    key = f"CASE WHEN battle_id <> '' THEN hash({parts}) ELSE rowid::UBIGINT END"
+    repeats = pool.submit(_repeats, _values(con, key))
+    ids = _values(con, "battle_id")
+    if repeats.result():
+        rows = f"SELECT rowid AS n, min(rowid) OVER (PARTITION BY {parts}) AS earlier, battle_id"
+        again = f"SELECT * FROM ({rows} FROM raw WHERE battle_id <> '') WHERE n > earlier"
+        if (row := con.execute(f"{again} ORDER BY n LIMIT 1").fetchone()) is not None:
+            raise RowError(row[0], f"battle_id {row[2][:60]!r} was there before, at", row[1])
+    return ids
+
+
+def _timestamps(con: Connection) -> NDArray[np.datetime64]:
+    nowhere = -(2**63)
+    micros = _values(con, f"coalesce(epoch_us({_MOMENT}), {nowhere + 1} - 1)")
+    if np.any(micros == nowhere):
+        _refuse_value(con, "timestamp", f"{_MOMENT} IS NULL", "an ISO date or seconds since 1970")
+    return micros.astype("datetime64[us]")
+
+
+def _weights(con: Connection) -> NDArray[np.float64] | None:
+    weights = _numbers(con, "weight", "isfinite({0}) AND {0} > 0", "a positive finite number", 1)
+    return weights if np.any(weights != 1.0) else None
+
+
+def _shares(con: Connection) -> NDArray[np.float64]:
+    return _numbers(con, "share_a", "{} BETWEEN 0 AND 1", "a number from 0 to 1", np.nan)
+
+
+def _numbers(
+    con: Connection, column: str, right: str, allowed: str, absent: float
+) -> NDArray[np.float64]:
+    """A column of numbers for which a condition holds; of rows that have none, `absent`."""
+    number = f"try_cast({column} AS DOUBLE)"
+    wrong = f"NOT coalesce({right.format(number)}, false)"
+    _refuse_value(con, column, wrong, allowed)
+    return _values(con, f"coalesce({number}, '{absent}'::DOUBLE)").astype(float)
+
+
+def _covariates(
+    con: Connection, names: Sequence[str], table: str
+) -> dict[str, NDArray[np.float64]]:
+    """Numbers per battle: columns of the table, or features of the two responses."""
+    given = {name: _covariate(con, name) for name in _holding(con, names)}
+    rest = [name for name in names if name not in given]
+    texts = len(_holding(con, RESPONSES)) == len(RESPONSES)
+    if strangers := [name for name in rest if not texts or name not in FEATURES]:
+        raise DataError(
+            f"{table}: no covariate {', '.join(strangers)}; allowed: a column of numbers or, in a "
+            f"table with response_a and response_b, {', '.join(FEATURES)}"
+        )
+    if rest:
+        styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in RESPONSES))
+        given |= {name: styles[name] for name in rest}
+    return {name: given[name] for name in names}
+
+
+def _covariate(con: Connection, column: str) -> NDArray[np.float64]:
+    name = column_name(column)
+    number = f"try_cast({name} AS DOUBLE)"
+    wrong = f"{number} IS NULL OR NOT isfinite({number})"
+    _refuse(con, name, wrong, f"{column} {{!r}} is not a finite number")
+    return _values(con, number).astype(float)
+
+
+def _inconsistent(con: Connection, outcome: NDArray[np.int8]) -> NDArray[np.bool_] | None:
+    known = "lower(inconsistent) IN ('true', 'false')"
+    _refuse_value(con, "inconsistent", f"NOT {known}", "true or false")
+    flags = _values(con, "coalesce(lower(inconsistent) = 'true', false)").astype(bool)
+    if np.any(wrong := flags & (outcome != TIE)):
+        raise RowError(int(np.argmax(wrong)), "an inconsistent battle must have winner 'tie'")
+    return flags if flags.any() else None
+
+
+def _refuse_value(con: Connection, column: str, wrong: str, allowed: str) -> None:
+    _refuse(con, column, f"{column} IS NOT NULL AND ({wrong})", f"{column} {{!r}} is not {allowed}")
+
+
+def _refuse(con: Connection, column: str, wrong: str, message: str) -> None:
+    query = f"SELECT rowid, {column} FROM raw WHERE {wrong} ORDER BY rowid LIMIT 1"
+    if (row := con.execute(query).fetchone()) is not None:
+        raise RowError(row[0], message.format(str(row[1])[:60]))

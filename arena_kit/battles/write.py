@@ -1,0 +1,140 @@
+"""Writing battles: under our own names, and as FastChat's table."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles import tabular
+from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.battles.log import BattleLog, Strings
+from arena_kit.battles.read import read_file
+from arena_kit.battles.readers.format import Format
+from arena_kit.battles.tabular import APOSTROPHE, Connection, column_name, connection, quoted
+from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
+
+Texts = Mapping[str, NDArray[Any]]
+_SPOKEN = ("language", "turns")
+
+
+def write_battles(path: str | Path, log: BattleLog, texts: Texts | None = None) -> None:
+    """Write a battle log as JSONL, a JSON array, CSV (each gzipped by its name) or Parquet; with
+    columns of what was said in each battle, where they are given.
+    """
+    columns: dict[str, Any] = dict(log.columns())
+    if "timestamp" in columns:
+        columns["timestamp"] = _iso(columns["timestamp"])
+    write_columns(Path(path), columns | dict(texts or {}))
+
+
+def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:
+    text = np.datetime_as_string(moments, unit="us", timezone="UTC").astype(object)
+    text[np.isnat(moments)] = None
+    return text
+
+
+def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write columns as a whole file, in the format its name asks for.
+
+    In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it, which
+    `table_of` takes away again.
+    """
+    kind = tabular.kind_of(path)
+    if kind == "sqlite":
+        raise DataError(f"{path}: SQLite is read, not written; allowed: another suffix")
+    form = {"csv": "csv, HEADER", "parquet": "parquet", "json": "json, ARRAY"}.get(kind, "json")
+    if path.name.lower().endswith(".gz"):
+        form += ", COMPRESSION gzip"
+    with connection() as con, whole_file(path) as part:
+        con.register("outgoing", dict(columns))
+        source = _guarded(con) if kind == "csv" else "FROM outgoing"
+        con.execute(f"COPY ({source}) TO {quoted(str(part))} (FORMAT {form})")
+
+
+def _guarded(con: Connection) -> str:
+    """The outgoing columns with an apostrophe before every formula."""
+    columns = []
+    for name, kind, *_ in con.execute("DESCRIBE FROM outgoing").fetchall():
+        cell = column_name(name)
+        formula = f"regexp_matches({cell}, {quoted(FORMULA)})"
+        number = f"regexp_full_match({cell}, {quoted(NUMBER)})"
+        text = f"CASE WHEN {formula} AND NOT {number} THEN {APOSTROPHE} || {cell} ELSE {cell} END"
+        columns.append(f"{text} AS {cell}" if kind == "VARCHAR" else cell)
+    return f"SELECT {', '.join(columns)} FROM outgoing"
+
+
+def spoken(path: Path, fmt: Format) -> Texts:
+    """The language and the number of turns of each battle of a file, as far as it says."""
+    kept = {name: cell for name, cell in fmt.texts.items() if name in _SPOKEN}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # who read the battles was warned
+        return read_file(path, replace(fmt, texts=kept), texts=True).texts
+
+
+def write_fastchat(path: str | Path, log: BattleLog, said: Texts | None = None) -> list[str]:
+    """Write battles as FastChat's `clean_battle` table, which arena-rank reads too, and say in a
+    sentence each what the format cannot hold.
+
+    The columns are model_a, model_b, winner, judge (the voter), tstamp, language and turn (of
+    `said`, see `spoken`), and of ours question_id and judge_model; one that no battle fills is
+    left out, as is `anony`, which battles do not say.
+    """
+    _refuse_what_is_lost(log)
+    write_columns(Path(path), _columns(log, said or {}))
+    return _lost(log)
+
+
+def _columns(log: BattleLog, said: Texts) -> dict[str, NDArray[Any]]:
+    own = log.columns()
+    columns: dict[str, Any] = {
+        "question_id": own.get("question_id"),
+        "model_a": own["model_a"],
+        "model_b": own["model_b"],
+        "winner": np.where(log.outcome == BOTH_BAD, "tie (bothbad)", own["winner"]),
+        "judge": own.get("voter"),
+        "judge_model": own.get("judge_model"),
+        "tstamp": None if log.timestamp is None else _seconds(log.timestamp),
+        "language": said.get("language"),
+        "turn": said.get("turns"),
+    }
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _seconds(moments: NDArray[np.datetime64]) -> Strings:
+    """Seconds since 1970, as FastChat writes moments; None where a battle has none."""
+    seconds: Strings = (moments.astype("datetime64[us]").astype(np.int64) / 1e6).astype(object)
+    seconds[np.isnat(moments)] = None
+    return seconds
+
+
+def _refuse_what_is_lost(log: BattleLog) -> None:
+    """Refuse battles that would count otherwise in the format."""
+    if n := int(np.sum(log.weights() != 1.0)):
+        raise DataError(
+            f"{n} of {len(log)} battles have a weight other than 1 (or are pair counts), "
+            "which FastChat's format cannot hold"
+        )
+    if log.dimension is not None and len(names := log.dimension.names) > 1:
+        raise DataError(
+            f"the battles have {len(names)} dimensions ({', '.join(names)}), which FastChat's "
+            "format would mix; name one"
+        )
+
+
+def _lost(log: BattleLog) -> list[str]:
+    """What the format cannot hold, a sentence each."""
+    sentences = []
+    if n := int(log.flags().sum()):
+        sentences.append(f"{n} inconsistent judgments became ties")
+    if log.share_a is not None:
+        n = int(np.sum(~np.isnan(log.share_a)))
+        sentences.append(f"{n} soft outcomes became the winner beside them")
+    if log.dimension is not None:
+        sentences.append(f"the dimension, {log.dimension.names[0]}, is not in the file")
+    return sentences

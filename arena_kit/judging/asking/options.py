@@ -1,0 +1,137 @@
+"""With which options a paid judge is asked: for which run, how patiently, within what budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from arena_kit.judging.asking.cost import Budget
+from arena_kit.judging.judges.base import BusyError, PaidJudge, Result
+from arena_kit.judging.verdicts.records import Asked
+
+T = TypeVar("T")
+#: Called with how many requests have just been settled.
+OnSettled = Callable[[int], None]
+
+#: Seconds for which a service that is busy is waited for before anything was sent.
+_CHECK_PATIENCE = 90.0
+
+
+def _silent(_text: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long to wait, in seconds.
+
+    Polls of a batch begin `first_wait` apart and grow to `longest_wait`. `grace` is how
+    long a fresh batch may be unknown to the service before that means anything, and
+    `patience` how long an outage is waited out.
+    """
+
+    first_wait: float = 0.05
+    longest_wait: float = 60.0
+    grace: float = 120.0
+    patience: float = 1800.0
+
+    def waits(self) -> Iterator[float]:
+        """Growing pauses between polls, without end."""
+        wait = self.first_wait
+        while True:
+            yield wait
+            wait = min(1.7 * wait, self.longest_wait)
+
+    def retry(
+        self,
+        call: Callable[[], T],
+        say: Callable[[str], None] = _silent,
+        sleep: Callable[[float], bool | None] = time.sleep,
+    ) -> T:
+        """Call again while the service is busy, after the pause it wishes for, until patience
+        ends or `sleep` returns true.
+        """
+        started = time.monotonic()
+        for wait in self.waits():
+            try:
+                return call()
+            except BusyError as error:
+                if time.monotonic() - started > self.patience:
+                    raise
+                say(f"{error}; {_waiting(started, self.patience)}")
+                if sleep(max(wait, min(error.wait or 0, self.patience))):
+                    raise
+        raise AssertionError  # the waits have no end
+
+
+def _waiting(started: float, patience: float) -> str:
+    """Since when and until when something is waited for, by the clock on the wall."""
+    since = time.time() - (time.monotonic() - started)
+    first, last = (time.strftime("%H:%M:%S", time.localtime(t)) for t in (since, since + patience))
+    return f"waiting since {first}, until {last} at the latest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskOptions:
+    """How a run asks a judge.
+
+    Parameters
+    ----------
+    run
+        The run that pays, so that its cost can be told apart.
+    prewarm
+        Send one request of each system text ahead, so that the others find it cached.
+    max_tries
+        How often a request that failed unpaid is sent in one run.
+    budget
+        What requests are forecast at, and the cap; None where nothing can cost.
+    say
+        Told, in words, what is being waited for.
+    """
+
+    run: str = ""
+    prewarm: bool = False
+    max_tries: int = 3
+    budget: Budget | None = None
+    say: Callable[[str], None] = _silent
+    backoff: Backoff = Backoff()
+
+    @property
+    def purpose(self) -> str:
+        """What the answers are for: `judge` or `generate`."""
+        return self.budget.purpose if self.budget else "judge"
+
+    def allow(self, requests: Collection[Asked]) -> None:
+        """Raise when sending these requests would break the budget."""
+        if self.budget is not None:
+            self.budget.allow(requests, self.run)
+
+    def with_unknown_costs(
+        self, results: dict[str, Result], requests: Mapping[str, Asked]
+    ) -> dict[str, Result]:
+        """Results by cache key; those that do not say what they cost with its forecast.
+
+        A request that a batch of another run holds is not among ours: it may cost what ours
+        do on average.
+        """
+        unpriced = {key for key, result in results.items() if result.unpriced}
+        if not unpriced or self.budget is None:
+            return results
+        mine = {key: request for key, request in requests.items() if key in unpriced}
+        usd = dict(zip(mine, self.budget.forecast_each(mine.values()), strict=True))
+        if unpriced - usd.keys():
+            each = self.budget.forecast_each(requests.values())
+            usd = dict.fromkeys(unpriced, sum(each) / max(1, len(each))) | usd
+        return {key: r._replace(usd_unknown=usd.get(key, 0.0)) for key, r in results.items()}
+
+    def check(self, judge: PaidJudge, requests: Sequence[Asked]) -> None:
+        """Have a judge look over what it is about to be sent; its warnings are said."""
+        brief = replace(self.backoff, patience=min(self.backoff.patience, _CHECK_PATIENCE))
+        for warning in brief.retry(lambda: judge.check(requests), self.say):
+            self.say(warning)
+
+    def retry(self, call: Callable[[], T]) -> T:
+        """Call again while the service is busy, saying so."""
+        return self.backoff.retry(call, self.say)

@@ -1,0 +1,457 @@
+"""Other tools' logs of answers, together as prompts and responses for a tournament: Inspect
+(inspect_ai 0.3), the LM Evaluation Harness (lm-eval 0.4) and Arena-Hard-Auto (2.0).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from arena_kit.battles.battle import check_entrant_id, check_id
+from arena_kit.files import DataError, read_json, read_lines, write_csv, write_jsonl
+from arena_kit.judging.pairs.prompts import Prompt, Response, file_row, responses_file
+
+#: A table of scores as `read_battles` takes it: the scorer is the dimension.
+_SCORE_COLUMNS = ("question_id", "model", "score", "dimension")
+#: Inspect's own numbers for the letters of its scorers: correct, incorrect, partial, no answer.
+_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+_ATTACHMENT = "attachment://"
+_HEADERS = ("header.json", "_journal/start.json", "start.json")
+#: The longest sample, in bytes; a small archive may unpack to more than the memory holds.
+LONGEST = 268_435_456
+_LM_EVAL_NAME = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d{2}-\d{2}T.*")
+
+
+class LoggedAnswer(NamedTuple):
+    """One model's answer to one sample of a task.
+
+    `same` is equal for two logs exactly where they asked the same; a chat template may have put
+    it in other words. `scores` are the log's own, as numbers. `place` is where it stands.
+    """
+
+    place: str
+    prompt_id: str
+    task: str
+    model: str
+    prompt: str
+    text: str
+    same: str
+    target: str | None = None
+    scores: Mapping[str, float] = {}
+
+
+#: A place, the task and the model that it belongs to, and what stands there.
+_Row = tuple[str, tuple[str, str], Mapping[str, Any]]
+
+
+class _LogFormat(NamedTuple):
+    """How a tool's log is recognised, its rows, and the answer of one, or why it has none."""
+
+    title: str
+    row: str
+    recognises: Callable[[Path], bool]
+    rows: Callable[[Path], Iterator[_Row]]
+    answer: Callable[[str, tuple[str, str], Mapping[str, Any]], LoggedAnswer | str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """Prompts, every entrant's responses to them, the logs' own scores, and how much of what was
+    left out.
+    """
+
+    prompts: tuple[Prompt, ...]
+    responses: tuple[Response, ...]
+    scores: tuple[dict[str, Any], ...]
+    left_out: dict[str, int]
+
+    @property
+    def entrants(self) -> tuple[str, ...]:
+        """Whose responses there are, in name order."""
+        return tuple(sorted({response.entrant_id for response in self.responses}))
+
+    def write(self, folder: Path) -> None:
+        """Write prompts.jsonl, responses/responses_<entrant>.jsonl and, where the logs have
+        scores, scores.csv.
+        """
+        write_jsonl(folder / "prompts.jsonl", (file_row(prompt) for prompt in self.prompts))
+        for entrant in self.entrants:
+            mine = (file_row(r) for r in self.responses if r.entrant_id == entrant)
+            write_jsonl(responses_file(folder / "responses", entrant), mine)
+        if self.scores:
+            write_csv(folder / "scores.csv", self.scores, _SCORE_COLUMNS)
+
+
+def collect(logs: Sequence[tuple[str, Path]]) -> Collection:
+    """The answers of logs, each with the entrant that it is to count for, or '' for the model
+    that it names.
+
+    Samples are joined by task and id; two that asked something else under one id are refused, and
+    so is a second answer of one entrant.
+    """
+    left_out: Counter[str] = Counter()
+    first: dict[str, LoggedAnswer] = {}
+    answered: dict[tuple[str, str], LoggedAnswer] = {}
+    for answer in (each for log in logs for each in _answers(*log, left_out)):
+        known = first.setdefault(answer.prompt_id, answer)
+        if known.same != answer.same:
+            raise DataError(
+                f"{answer.place}: sample {answer.prompt_id} asks something else than at "
+                f"{known.place}"
+            )
+        other = answered.setdefault((answer.model, answer.prompt_id), answer)
+        if other is not answer:
+            raise DataError(
+                f"{answer.place}: a second answer of {answer.model} to {answer.prompt_id}, after "
+                f"{other.place}; name entrants with NAME=LOG"
+            )
+        if known.prompt != answer.prompt:
+            left_out["prompts in the words of a later log's chat template"] += 1
+    if not answered:
+        raise DataError(f"no answers in {', '.join(str(path) for _, path in logs)}")
+    scores = (
+        dict(zip(_SCORE_COLUMNS, (each.prompt_id, each.model, score, scorer), strict=True))
+        for each in answered.values()
+        for scorer, score in each.scores.items()
+    )
+    return Collection(
+        prompts=tuple(map(_prompt, first.values())),
+        responses=tuple(map(_response, answered.values())),
+        scores=tuple(scores),
+        left_out=dict(left_out),
+    )
+
+
+def _answers(entrant: str, path: Path, left_out: Counter[str]) -> Iterator[LoggedAnswer]:
+    """The answers of a log, under the entrant's name where one is given; what is no answer is
+    counted.
+    """
+    log = _format_of(path)
+    for place, owner, row in log.rows(path):
+        try:
+            answer = log.answer(place, owner, row)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise DataError(f"{place}: not {log.row} ({error!r})") from None
+        if isinstance(answer, str):
+            left_out[answer] += 1
+        else:
+            yield answer._replace(model=entrant or _safe_id(answer.model))
+
+
+def _format_of(path: Path) -> _LogFormat:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    for log in _FORMATS:
+        if log.recognises(path):
+            return log
+    keys = ", ".join(list(_first_row(path))[:12]) if path.suffix == ".jsonl" else ""
+    titles = ", ".join(log.title for log in _FORMATS)
+    found = f"; found: {keys}" if keys else ""
+    raise DataError(f"{path}: not a log of answers; allowed: {titles}{found}")
+
+
+def _prompt(answer: LoggedAnswer) -> Prompt:
+    with _named_errors(answer.place):
+        return Prompt(
+            prompt_id=answer.prompt_id,
+            text=answer.prompt,
+            source=_safe_id(answer.task),
+            gold_answer=answer.target,
+        )
+
+
+def _response(answer: LoggedAnswer) -> Response:
+    with _named_errors(answer.place):
+        return Response(
+            entrant_id=answer.model,
+            prompt_id=answer.prompt_id,
+            response_text=answer.text,
+            diagnostics={"scores": dict(answer.scores)} if answer.scores else {},
+        )
+
+
+@contextmanager
+def _named_errors(place: str) -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{place}: {error}") from None
+
+
+def _safe_id(name: str) -> str:
+    """A name as an id of ours: itself where it is one, else with a hash of what was replaced."""
+    try:
+        return check_entrant_id(name, "id")
+    except DataError:
+        cleaned = re.sub(r"[^A-Za-z0-9._:/@+-]|\.(?=\.)", "_", name).lstrip("+-@")[:110]
+        return check_id(f"{cleaned}-{_digest(name)[:8]}", "id")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _content_text(content: Any) -> str | None:
+    """The text of a message's content, which is a text or a list of parts; None where a part is
+    more than text. A model's reasoning is no part of its answer.
+    """
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    parts = [p for p in content if not (isinstance(p, dict) and p.get("type") == "reasoning")]
+    if not all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in parts):
+        return None
+    return "\n".join(p["text"] for p in parts)
+
+
+def _conversation_text(messages: Sequence[Any]) -> str | None:
+    """A conversation as one text: the message itself where there is one, else each with its role;
+    None where one is more than text.
+    """
+    turns = [(m.get("role"), _content_text(m.get("content"))) for m in messages]
+    if not turns or any(text is None for _, text in turns):
+        return None
+    if len(turns) == 1:
+        return turns[0][1]
+    return "\n\n".join(f"{role}: {text}" for role, text in turns)
+
+
+def _first_row(path: Path) -> dict[str, Any]:
+    """The first row of a JSONL file; empty where there is none that can be read."""
+    try:
+        return next((row for _, row in read_lines(path)), {})
+    except DataError:
+        return {}
+
+
+def _is_inspect(path: Path) -> bool:
+    if path.suffix != ".json":
+        return path.suffix == ".eval"
+    with path.open(encoding="utf-8", errors="replace") as text:
+        return '"eval"' in text.read(4096)
+
+
+def _inspect_rows(path: Path) -> Iterator[_Row]:
+    """The samples of a JSON log, or of a zip with a file each."""
+    if path.suffix != ".eval":
+        yield from _inspect_samples(path, read_json(path))
+        return
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile:
+        raise DataError(f"{path}: not a whole .eval file (a zip archive)") from None
+    with archive:
+        names = archive.namelist()
+        header = next((name for name in _HEADERS if name in names), None)
+        members = sorted(name for name in names if name.startswith("samples/"))
+        if header is None or not members:
+            yield from _inspect_samples(path, _read_by_inspect(path))
+            return
+        owner = _inspect_owner(path, _member(path, archive, header))
+        for name in members:
+            yield f"{path}: {name}", owner, _member(path, archive, name)
+
+
+def _inspect_samples(path: Path, log: Any) -> Iterator[_Row]:
+    owner = _inspect_owner(path, log)
+    for n, sample in enumerate(log.get("samples") or []):
+        yield f"{path}: sample {n}", owner, sample
+
+
+def _inspect_owner(path: Path, head: Any) -> tuple[str, str]:
+    """The task and the model that a log's header names."""
+    try:
+        return str(head["eval"]["task"]), str(head["eval"]["model"])
+    except (KeyError, TypeError):
+        raise DataError(f"{path}: not an Inspect log (no eval with a task and a model)") from None
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
+    if (size := archive.getinfo(name).file_size) > LONGEST:
+        raise DataError(f"{path}: {name} has {size:,} bytes; allowed: at most {LONGEST:,}")
+    try:
+        return json.loads(archive.read(name))
+    except (ValueError, RecursionError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{path}: {name} is damaged ({error})") from None
+    except NotImplementedError:
+        raise DataError(
+            f"{path}: {name} is compressed in a way that Python's zipfile cannot read; convert "
+            "the log with: inspect log convert --to json"
+        ) from None
+
+
+def _read_by_inspect(path: Path) -> Any:
+    """A log in another layout, as Inspect's own reader gives it."""
+    try:
+        from inspect_ai.log import read_eval_log  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise DataError(
+            f"{path}: no samples in the layout of inspect_ai 0.3; install inspect_ai, whose own "
+            "reader is then used, or convert the log with: inspect log convert --to json"
+        ) from None
+    return read_eval_log(str(path)).model_dump(mode="json")
+
+
+def _inspect_answer(
+    place: str, owner: tuple[str, str], sample: Mapping[str, Any]
+) -> LoggedAnswer | str:
+    if sample.get("epoch", 1) != 1:
+        return "answers of later epochs"
+    if sample.get("error"):
+        return "samples that ended in an error"
+    attached = sample.get("attachments") or {}
+    given, choices = _attached(sample["input"], attached), sample.get("choices") or []
+    prompt = given if isinstance(given, str) else _conversation_text(given)
+    if prompt is None:
+        return "samples whose prompt is more than text"
+    text = _completion(_attached(sample["output"], attached))
+    if text is None:
+        return "samples without an answer in text"
+    if choices:
+        listed = "\n".join(f"{chr(65 + n)}) {choice}" for n, choice in enumerate(choices))
+        prompt = f"{prompt}\n\n{listed}"
+    (task, model), target = owner, sample.get("target")
+    return LoggedAnswer(
+        place=place,
+        prompt_id=_safe_id(f"{task}:{sample['id']}"),
+        task=task,
+        model=model,
+        prompt=prompt,
+        text=text,
+        same=_digest(prompt),
+        target=" or ".join(target) if isinstance(target, list) else target or None,
+        scores=_inspect_scores(sample.get("scores") or {}),
+    )
+
+
+def _attached(value: Any, attachments: Mapping[str, str]) -> Any:
+    """The value with long texts in place, which a log may keep apart under a hash."""
+    if isinstance(value, str) and value.startswith(_ATTACHMENT):
+        return attachments[value.removeprefix(_ATTACHMENT)]
+    if isinstance(value, list):
+        return [_attached(item, attachments) for item in value]
+    if isinstance(value, dict):
+        return {name: _attached(item, attachments) for name, item in value.items()}
+    return value
+
+
+def _completion(output: Mapping[str, Any]) -> str | None:
+    if isinstance(output.get("completion"), str):
+        return str(output["completion"])
+    choices = output.get("choices") or []
+    return _content_text(choices[0]["message"]["content"]) if choices else None
+
+
+def _inspect_scores(scores: Mapping[str, Any]) -> dict[str, float]:
+    """The scores that are numbers, by scorer."""
+    values = {scorer: score["value"] for scorer, score in scores.items()}
+    numbers = {name: _LETTERS.get(v) if isinstance(v, str) else v for name, v in values.items()}
+    return {name: float(v) for name, v in numbers.items() if isinstance(v, bool | int | float)}
+
+
+def _lm_eval_rows(path: Path) -> Iterator[_Row]:
+    """The samples of a task, `samples_<task>_<date>.jsonl`; the folder's name is the model's."""
+    named = _LM_EVAL_NAME.fullmatch(path.name)
+    owner = named["task"] if named else path.stem, path.resolve().parent.name
+    seen = set()
+    for line, row in read_lines(path):
+        sample = str(row.get("doc_id"))
+        if sample not in seen or "resps" not in row:  # a row per filter: the answer is the same
+            yield f"{path}:{line}", owner, row
+        seen.add(sample)
+
+
+def _lm_eval_answer(
+    place: str, owner: tuple[str, str], row: Mapping[str, Any]
+) -> LoggedAnswer | str:
+    text = row["resps"][0]
+    text = text[0] if isinstance(text, list) else text
+    if not isinstance(text, str):
+        return "samples scored by likelihood, without an answer in text"
+    prompt = _lm_eval_prompt(row["arguments"])
+    if not prompt:
+        return "samples whose prompt is not text"
+    task, model = owner
+    scores = {name: row.get(name) for name in row.get("metrics") or []}
+    return LoggedAnswer(
+        place=place,
+        prompt_id=_safe_id(f"{task}:{row['doc_id']}"),
+        task=task,
+        model=model,
+        prompt=prompt,
+        text=text,
+        same=row.get("doc_hash") or _digest(json.dumps(row.get("doc"), sort_keys=True)),
+        target=None if row.get("target") in (None, "") else str(row["target"]),
+        scores={n: float(v) for n, v in scores.items() if isinstance(v, bool | int | float)},
+    )
+
+
+def _lm_eval_prompt(arguments: Any) -> str | None:
+    """The prompt of the first request; versions before 0.4.3 have a list. A chat is a JSON text
+    of its messages.
+    """
+    first = arguments["gen_args_0"]["arg_0"] if isinstance(arguments, dict) else arguments[0][0]
+    text = first[0] if isinstance(first, list) else first
+    if not isinstance(text, str):
+        return None
+    try:
+        messages = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    chat = isinstance(messages, list) and all(isinstance(m, dict) for m in messages)
+    return _conversation_text(messages) if chat and messages else text
+
+
+def _arena_hard_rows(path: Path) -> Iterator[_Row]:
+    """One model's answers, `model_answer/<model>.jsonl`."""
+    for line, row in read_lines(path):
+        yield f"{path}:{line}", ("arena-hard", ""), row
+
+
+def _arena_hard_answer(
+    place: str, owner: tuple[str, str], row: Mapping[str, Any]
+) -> LoggedAnswer | str:
+    content = row["messages"][-1]["content"]
+    text = content["answer"] if isinstance(content, dict) else _content_text(content)
+    prompt = _conversation_text(row["messages"][:-1])
+    if not prompt or not isinstance(text, str):
+        return "answers whose prompt or text is not text"
+    return LoggedAnswer(
+        place=place,
+        prompt_id=_safe_id(f"{owner[0]}:{row['uid']}"),
+        task=owner[0],
+        model=str(row["model"]),
+        prompt=prompt,
+        text=text,
+        same=_digest(prompt),
+    )
+
+
+def _jsonl_with(*keys: str) -> Callable[[Path], bool]:
+    return lambda path: path.suffix == ".jsonl" and _first_row(path).keys() >= {*keys}
+
+
+_FORMATS = (
+    _LogFormat("Inspect log", "a sample of Inspect", _is_inspect, _inspect_rows, _inspect_answer),
+    _LogFormat(
+        "lm-eval samples",
+        "a sample of lm-eval",
+        _jsonl_with("doc_id", "arguments", "resps"),
+        _lm_eval_rows,
+        _lm_eval_answer,
+    ),
+    _LogFormat(
+        "Arena-Hard answers",
+        "an answer of Arena-Hard",
+        _jsonl_with("uid", "model", "messages"),
+        _arena_hard_rows,
+        _arena_hard_answer,
+    ),
+)

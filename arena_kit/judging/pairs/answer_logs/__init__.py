@@ -1,1 +1,0 @@
-"""Readers of other tools' logs of answers, one module per tool: they hold no battles."""

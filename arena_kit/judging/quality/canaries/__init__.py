@@ -1,1 +1,0 @@
-"""Canaries: pairs whose right verdict is known, and attacks on them."""

@@ -1,0 +1,847 @@
+"""The board: ratings of every dimension and what may be said about them, in one documented form.
+
+`rate` makes a `Board` from battles. `board.json` holds one in every run record, and
+`arena-kit rate --json` prints one; docs/rating.md describes it. Reports, the
+terminal, the site, `open_run`, comparisons and exports read boards and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError, read_json, write_json
+from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, known, rated_or_none
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.claims import claims
+from arena_kit.rating.claims.power import Fragility, fragility
+from arena_kit.reporting.tables import DASH, Shown, Table, number, percent, ranks_text, span
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from arena_kit.reporting.figures import Plot
+
+#: The file of a record that holds its board.
+FILE = "board.json"
+#: The version of the schema; a reader refuses a later one.
+VERSION = 1
+#: What claims are about, in words.
+ABOUT = {
+    "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
+    "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
+}
+#: Why the two ratings of a board differ.
+SCALES = (
+    "Elo walks from its start battle by battle and stops on the way, so its scale is shorter than "
+    "that of Bradley–Terry's one fit to all battles; order and claims rest on Bradley–Terry."
+)
+REVERSAL = "So few battles, removed or added, would turn the order round."
+POWER = "So many more would decide it about every second time, if its gap stays as it is."
+
+#: What methods are called where names must be Python's.
+_NAMES = {"bradley-terry": "bradley_terry", "permutation-elo": "elo", "glicko2": "glicko2"}
+
+Method = Callable[[BattleLog], Ratings]
+State = Literal["decided", "equivalent", "open", "reversed"]
+
+
+class _Part(BaseModel):
+    """A part of a board. Unknown fields are kept out, as files outlive schemas."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class MethodRating(_Part):
+    """What another method says of a model, beside the rating that orders the board.
+
+    `rating` with `ci_low`, `ci_high` and `se` (95 % interval and standard error of the evidence);
+    `order_sem`: the Monte-Carlo error of Elo's shuffled orders; `rd`: Glicko-2's rating deviation;
+    `no_interval`: why there is no interval.
+    """
+
+    rating: float
+    ci_low: float | None = None
+    ci_high: float | None = None
+    se: float | None = None
+    order_sem: float | None = None
+    rd: float | None = None
+    no_interval: str = ""
+
+    @classmethod
+    def of(cls, row: Rating) -> MethodRating:
+        """The same of a method's own row."""
+        extra = dict(row.extra)
+        named = {"se": extra.get("se", extra.get("evidence_se"))} | {
+            name: extra[name] for name in ("order_sem", "rd") if name in extra
+        }
+        why = {"no_interval": row.no_interval} if row.no_interval else {}
+        return cls(rating=row.rating, ci_low=row.ci_low, ci_high=row.ci_high, **named, **why)
+
+
+class Validity(_Part):
+    """What the validity policy says of a model: its rank among those that official claims may name
+    (None for a provisional one), confidence in percent, prompt coverage from 0 to 1, stability
+    badge, and its battles won, lost and tied.
+    """
+
+    official_rank: int | None
+    confidence: int
+    prompt_coverage: float
+    badge: str
+    provisional: bool
+    wins: int
+    losses: int
+    ties: int
+
+
+class BoardRow(_Part):
+    """One model in one dimension.
+
+    `dimension`: empty where battles name none. `rank`: the place on the board. `rating`, `ci_low`,
+    `ci_high`: by the board's method, with a 95 % interval (None, and `no_interval` says why).
+    `n_battles`: battles that count. `ranks`: best and worst rank that decided orders leave open,
+    for all models at once. `tier`: each tier is decidedly above the next. `beside`: what other
+    methods say, by name (`elo`, `bradley_terry`, `glicko2`, `joint`, `anchored`, `people`,
+    `judge`). `marked`: the model that the run is about. `validity`: under a validity policy.
+
+    What only some methods report: `se` and `df` (standard error and its degrees of freedom),
+    `evidence_se` and `order_sem` (Elo's, from resampled questions and from shuffled orders), `rd`
+    and `volatility` (Glicko-2), `uncontrolled` (the rating without covariates), `votes` and
+    `verdicts` (people and judge together).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    dimension: str = ""
+    rank: int
+    model: str
+    rating: float
+    ci_low: float | None
+    ci_high: float | None
+    n_battles: int
+    no_interval: str = ""
+    ranks: tuple[int, int] | None = None
+    tier: int | None = None
+    beside: dict[str, MethodRating] = Field(default_factory=dict)
+    marked: bool = False
+    validity: Validity | None = None
+    se: float | None = None
+    df: float | None = None
+    evidence_se: float | None = None
+    order_sem: float | None = None
+    rd: float | None = None
+    volatility: float | None = None
+    uncontrolled: float | None = None
+    votes: int | None = None
+    verdicts: int | None = None
+
+
+class Order(_Part):
+    """Two neighbours of a dimension: `gap` points apart, their order `decided`, `equivalent` within
+    the margin, `open`, or `reversed` (decided against the board's own order).
+
+    `probability`: that `above` is above `below`, for a pair named beforehand. `more`: battles of
+    the present mix that would decide an open order about every second time if its gap stays; None
+    where that is out of reach. `calls`: the judge calls behind these. `removed`, `added`: the
+    fewest battles whose removal or addition turns the order round; None where none is known to.
+    """
+
+    above: str
+    below: str
+    state: State
+    gap: float | None
+    probability: float | None = None
+    more: int | None = None
+    calls: int | None = None
+    removed: int | None = None
+    added: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.above} over {self.below}"
+
+    @property
+    def needed(self) -> str | None:
+        """How many more calls or battles an open order needs, to two digits."""
+        if self.state != "open":
+            return None
+        more = self.more if self.calls is None else self.calls
+        return "out of reach" if more is None else f"{claims.two_digits(more):,}"
+
+
+class FirstPlace(_Part):
+    """How fragile the first place is: the fewest battles `removed` or `added` that would put
+    `below` above `above`; `between` the two there are so many, in all `of`.
+    """
+
+    above: str
+    below: str
+    removed: int | None
+    added: int | None
+    between: int
+    of: int
+    sentence: str
+
+
+class Dimension(_Part):
+    """What holds of one dimension beside its rows.
+
+    `unrated`: why it has no rating, or which models have none. `fit`: what was fitted beside the
+    ratings. `about`: whether claims are about `prompts_like_these` or `these_prompts`. `first`:
+    who may be first. `tiers`: groups of models, each decidedly above all later ones. `decided`:
+    for each model, whom it is decidedly above. `orders`: all neighbours, best first. `unplaced`:
+    models with too little evidence for any claim. `margin`: points within which neighbours count
+    as equivalent. `fragility`: of the first place. `above`: the probability that one model is
+    above another, for a pair named beforehand. `sentences`: what may be said about the order.
+    `notes`: without these, intervals or scales would mislead. `hybrid`: where people and judge
+    are rated together, what each of them is worth.
+    """
+
+    name: str
+    n_battles: int = 0
+    dropped: dict[str, int] = Field(default_factory=dict)
+    unrated: str = ""
+    fit: dict[str, float] = Field(default_factory=dict)
+    about: str = ""
+    first: list[str] = Field(default_factory=list)
+    tiers: list[list[str]] = Field(default_factory=list)
+    decided: dict[str, list[str]] = Field(default_factory=dict)
+    orders: list[Order] = Field(default_factory=list)
+    unplaced: list[str] = Field(default_factory=list)
+    margin: float = 0.0
+    fragility: FirstPlace | None = None
+    above: dict[str, dict[str, float | None]] = Field(default_factory=dict)
+    sentences: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    hybrid: dict[str, Any] | None = None
+
+    @property
+    def said(self) -> list[str]:
+        """What may be said about the order, and how few battles the first place rests on."""
+        return [*self.sentences, *([self.fragility.sentence] if self.fragility else [])]
+
+    def is_decided(self, above: str, below: str) -> bool:
+        return below in self.decided.get(above, ())
+
+
+class JudgeGate(_Part):
+    """Whether the judge's verdicts may be built upon: its level, that in a sentence, the findings
+    behind it, worst first, and rules that nothing was measured for.
+    """
+
+    judge: str
+    level: str
+    sentence: str
+    unmeasured: list[str] = Field(default_factory=list)
+    findings: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class Publication(_Part):
+    """What a board under the validity policy may be called, and in which phase of its rollout.
+
+    `diagnostics`: whether readers see confidence, coverage, badges and status. `epoch`: the method
+    of the order. `status` with `reasons`; `published` where that is not only computed.
+    """
+
+    phase: int
+    diagnostics: bool
+    epoch: str
+    status: str
+    reasons: list[str]
+    published: bool
+
+
+class BesideMethod(_Part):
+    """A method whose figures stand beside the board's own, with its settings."""
+
+    method: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class Board(_Part):
+    """Ratings of one or several dimensions, best first in each, and what may be said about them.
+
+    `ratings` has the rows of all dimensions, one after the other; `dimensions` has what holds of
+    each, in the same order. `n_battles` and `dropped` are sums over them. `beside` describes the
+    methods of the rows' `beside`. `gate` is the judge's, where there is one; `publication` is what
+    a validity policy says; `panel` how several judges voted; `notes` hold of the whole board.
+    `fits` are the results that the board was made of, by method (`bradley_terry`, `elo`) and
+    dimension, with traces and covariances: not in files, so a board that was read has none.
+    """
+
+    version: int = VERSION
+    title: str = ""
+    method: str
+    settings: dict[str, Any]
+    ratings: list[BoardRow]
+    n_battles: int
+    dropped: dict[str, int]
+    dimensions: list[Dimension]
+    beside: dict[str, BesideMethod] = Field(default_factory=dict)
+    gate: JudgeGate | None = None
+    publication: Publication | None = None
+    panel: dict[str, Any] | None = None
+    notes: list[str] = Field(default_factory=list)
+    fits: dict[str, dict[str, InstanceOf[Ratings]]] = Field(
+        default_factory=dict, exclude=True, repr=False
+    )
+
+    @classmethod
+    def read(cls, path: str | Path) -> Board:
+        """The board of a file, or of a run record."""
+        file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+        values = read_json(file)
+        version = values.get("version") if isinstance(values, dict) else None
+        if version != VERSION:
+            raise DataError(f"{file}: expected a board of version {VERSION}, not {version!r}")
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise DataError(f"{file}: not a board ({where}: {first['msg']})") from None
+
+    def write(self, path: str | Path) -> None:
+        """Write the board to a file, or as board.json into a run record."""
+        file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+        write_json(file, self.as_dict())
+
+    def as_dict(self, *, pairs: bool = True) -> dict[str, Any]:
+        """Plain values, for JSON: what was not set is left out, and so, unless `pairs` are wanted,
+        are the probabilities of all pairs.
+        """
+        hidden: Any = {} if pairs else {"dimensions": {"__all__": {"above"}}}
+        return self.model_dump(mode="json", exclude_unset=True, exclude=hidden)
+
+    def __getitem__(self, dimension: str) -> Dimension:
+        for each in self.dimensions:
+            if each.name == dimension:
+                return each
+        raise KeyError(f"no dimension {dimension!r}; there: {', '.join(self.names)}")
+
+    @property
+    def names(self) -> list[str]:
+        """The dimensions."""
+        return [each.name for each in self.dimensions]
+
+    @property
+    def rated(self) -> list[str]:
+        """The dimensions that have ratings."""
+        return list(dict.fromkeys(row.dimension for row in self.ratings))
+
+    @property
+    def unrated(self) -> dict[str, str]:
+        """Per dimension, what has no rating and why: the dimension, or some models."""
+        return {each.name: each.unrated for each in self.dimensions if each.unrated}
+
+    def rows(self, dimension: str) -> list[BoardRow]:
+        """The models of one dimension, best first."""
+        return [row for row in self.ratings if row.dimension == dimension]
+
+    def to_frame(self, method: str = "") -> pd.DataFrame:
+        """A row per dimension and model. By default all of the board, figures of other methods in
+        columns that begin with their names; else the figures of one method.
+        """
+        import pandas as pd
+
+        if method and method != _NAMES.get(self.method):
+            given: list[dict[str, Any]] = [
+                {"dimension": row.dimension, "model": row.model}
+                | row.beside[method].model_dump(exclude_unset=True)
+                for row in self.ratings
+                if method in row.beside
+            ]
+            given.sort(key=lambda row: (self.names.index(row["dimension"]), -row["rating"]))
+            return pd.DataFrame(given)
+        return pd.DataFrame([_flat(row) for row in self.ratings])
+
+    def table(self, dimension: str | None = None, *, leave_out: Sequence[str] = ()) -> Table:
+        """The board as a table, of all dimensions or of one; notes stand under it."""
+        shown = [each for each in self.dimensions if dimension in (None, each.name)]
+        shown_columns = [each for each in columns(self) if each.label not in leave_out]
+        several = dimension is None and len(self.dimensions) > 1
+        body = [
+            ({"dimension": row.dimension} if several else {})
+            | {column.label: column.text(row) for column in shown_columns}
+            for each in shown
+            for row in self.rows(each.name)
+        ]
+        missing = [f"Not rated{_on(each)}: {each.unrated}." for each in shown if each.unrated]
+        notes = [
+            f"{each.name}: {note}" if several else note for each in shown for note in each.notes
+        ]
+        marked = [n for n, row in enumerate(self.ratings) if row.marked]
+        return Table(
+            rows=body,
+            name="board",
+            group="dimension" if several else "",
+            left=[column.label for column in shown_columns if column.is_text],
+            nowrap=["model", "95% interval", "Elo ± SEM", "Elo interval"],
+            bold=[shown_columns[2].label],
+            marked=marked[0] if marked and dimension is None else None,
+            notes=[*missing, *self.notes, *notes],
+            empty=" ".join(["No dimension has a rating.", *missing]),
+        )
+
+    def orders(self, *, only_open: bool = False, most: int = 0) -> Table:
+        """Every two neighbours: whether their order is decided, how few battles would turn it
+        round, and how many more would decide it.
+        """
+        every = [
+            (each.name, order)
+            for each in self.dimensions
+            for order in each.orders
+            if not only_open or order.state == "open"
+        ]
+        more = "more judge calls" if any(o.calls is not None for _, o in every) else "more battles"
+        several = len(self.dimensions) > 1
+        return Table(
+            rows=[
+                ({"dimension": name} if several else {})
+                | {"order": order.name, "gap": number(order.gap, ".0f")}
+                | ({} if only_open else {"is": order.state})
+                | {
+                    "battles removed": number(order.removed, ","),
+                    "or added": number(order.added, ","),
+                    more: order.needed,
+                }
+                for name, order in every[: most or None]
+            ],
+            name="neighbours",
+            group="dimension" if several else "",
+            left=["order", "is"],
+            notes=[REVERSAL, POWER],
+            empty="No two neighbours have a rating with an interval.",
+        )
+
+    def plot(self) -> Plot:
+        """The ratings with their 95 % intervals, a panel per dimension."""
+        from arena_kit.reporting.figures import forest
+
+        marked = next((row.model for row in self.ratings if row.marked), "")
+        rows = {name: self.rows(name) for name in self.rated}
+        return forest(rows, self.settings.get("center"), marked)
+
+    def plot_pairs(self) -> Plot:
+        """How probable it is that one model is above another, a panel per dimension."""
+        import numpy as np
+
+        from arena_kit.reporting.figures import above
+
+        names = {name: [row.model for row in self.rows(name)] for name in self.rated}
+        shares, clear = {}, {}
+        for name, order in names.items():
+            known = self[name].above
+            shares[name] = np.array(
+                [[known.get(a, {}).get(b) for b in order] for a in order], float
+            )
+            clear[name] = np.array([[self[name].is_decided(a, b) for b in order] for a in order])
+        return above(shares, clear, names)
+
+    def text(self) -> str:
+        """The board and what may be said about it, as lines that are the same on every machine."""
+        parts = []
+        for each in self.dimensions:
+            parts.append(f"{each.name or self.title or self.method} ({each.n_battles:,} battles)")
+            if self.rows(each.name):
+                parts.append(replace(self.table(each.name), notes=()).text)
+            parts += [f"not rated: {each.unrated}"] if each.unrated else []
+            parts += [*each.said, *each.notes]
+        return "\n".join([*parts, *self.notes])
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        said = [sentence for each in self.dimensions for sentence in each.said]
+        shown = Shown(self._repr_html_(), "\n".join([self.table().text, *said]))
+        return {"text/html": shown.html, "text/plain": shown.text}
+
+    def _repr_html_(self) -> str:
+        return self.table().html
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _flat(row: BoardRow) -> dict[str, Any]:
+    """A row with the figures of other methods in columns of its own."""
+    values: dict[str, Any] = row.model_dump(exclude_unset=True)
+    beside: dict[str, dict[str, Any]] = values.pop("beside", {})
+    values |= values.pop("validity", {})
+    for name, figures in beside.items():
+        values |= {f"{name}_{key}": value for key, value in figures.items()}
+    return values
+
+
+def _on(dimension: Dimension) -> str:
+    return f" on {dimension.name}" if dimension.name else ""
+
+
+# Columns that tables, terminal and site show
+
+
+class Column(_Part):
+    """A column of a board: what it shows of a row, what it is sorted by (None comes last), and what
+    it means.
+    """
+
+    label: str
+    value: Callable[[BoardRow], Any]
+    show: str | Callable[[BoardRow], str] = ""
+    help: str = ""
+    is_text: bool = False
+
+    def text(self, row: BoardRow) -> str:
+        """What a cell shows."""
+        value = self.value(row)
+        if value is None:
+            return DASH
+        return f"{value:{self.show}}" if isinstance(self.show, str) else self.show(row)
+
+
+_LABELS = {
+    "bradley-terry": "Bradley–Terry",
+    "permutation-elo": "Elo",
+    "legacy-elo": "Elo",
+    "glicko2": "Glicko-2",
+    "conservative-score": "rating − 2 RD",
+}
+
+
+def _elo(row: BoardRow) -> MethodRating | None:
+    return row.beside.get("elo")
+
+
+def _beside(name: str) -> Callable[[BoardRow], float | None]:
+    return lambda row: row.beside[name].rating if name in row.beside else None
+
+
+def _validity(name: str) -> Callable[[BoardRow], Any]:
+    return lambda row: getattr(row.validity, name, None)
+
+
+def _give_or_take(name: str, error: str) -> Callable[[BoardRow], str]:
+    def shown(row: BoardRow) -> str:
+        figures = row.beside[name]
+        return f"{figures.rating:.0f} ± {number(getattr(figures, error), '.1f')}"
+
+    return shown
+
+
+def columns(board: Board) -> list[Column]:
+    """The columns that say something of a board; diagnostics of a validity policy only where its
+    phase shows them.
+    """
+    hidden = board.publication is not None and not board.publication.diagnostics
+    every = [each for each in _columns(board) if not (hidden and each.label in _DIAGNOSTICS)]
+    return [c for c in every if any(c.value(row) is not None for row in board.ratings)]
+
+
+_DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier", "Bradley–Terry")
+
+
+def _columns(board: Board) -> list[Column]:
+    method = _LABELS.get(board.method, "rating")
+    official = board.publication is not None
+    return [
+        Column(
+            label="rank",
+            value=_validity("official_rank") if official else lambda row: row.rank,
+            help="Place on the board",
+        ),
+        Column(label="model", value=lambda row: row.model, is_text=True),
+        Column(label=method, value=lambda row: row.rating, show=".0f", help="Orders the board"),
+        Column(
+            label="95% interval",
+            value=lambda row: row.ci_low,
+            show=lambda row: span(row.ci_low, row.ci_high),
+            help="What the evidence leaves open",
+        ),
+        Column(
+            label="possible ranks",
+            value=lambda row: row.ranks and row.ranks[0] + row.ranks[1] / 1000,
+            show=lambda row: ranks_text(row.ranks),
+            help="Of all models at once",
+        ),
+        Column(label="tier", value=lambda row: row.tier, help="Each is decidedly above the next"),
+        Column(
+            label="Elo ± SEM",
+            value=_beside("elo"),
+            show=_give_or_take("elo", "order_sem"),
+            help="Mean over shuffled orders ± its Monte-Carlo error",
+        ),
+        Column(
+            label="Elo interval",
+            value=lambda row: elo.ci_low if (elo := _elo(row)) else None,
+            show=lambda row: span(row.beside["elo"].ci_low, row.beside["elo"].ci_high),
+            help="What the evidence leaves open of Elo",
+        ),
+        Column(
+            label="raw rating ± RD",
+            value=_beside("glicko2"),
+            show=_give_or_take("glicko2", "rd"),
+            help="Glicko-2",
+        ),
+        Column(
+            label="without them",
+            value=_beside("without_voters"),
+            show=".0f",
+            help="Without the voters that stand out",
+        ),
+        Column(label="people alone", value=_beside("people"), show=".0f"),
+        Column(label="judge alone", value=_beside("judge"), show=".0f"),
+        Column(label="RD", value=lambda row: row.rd, show=".1f"),
+        Column(label="without control", value=lambda row: row.uncontrolled, show=".0f"),
+        Column(label="confidence", value=_validity("confidence"), show="d"),
+        Column(
+            label="coverage",
+            value=_validity("prompt_coverage"),
+            show=lambda row: percent(row.validity and row.validity.prompt_coverage),
+            help="Of prompts",
+        ),
+        Column(label="badge", value=_validity("badge"), is_text=True),
+        Column(
+            label="won, lost, tied",
+            value=_validity("wins"),
+            show=lambda row: "–".join(
+                str(getattr(row.validity, each)) for each in ("wins", "losses", "ties")
+            ),
+        ),
+        Column(label="battles", value=lambda row: row.n_battles, show=",", help="That count"),
+    ]
+
+
+# From battles to a board
+
+
+def rate(
+    battles: BattleLog,
+    method: Method | None = None,
+    *,
+    elo: Method | None = None,
+    dimensions: Sequence[str] | None = None,
+    models: Iterable[str] = (),
+    margin: float = 0.0,
+    judged: bool = False,
+) -> Board:
+    """The board of battles, dimension by dimension: a pure function of them.
+
+    Parameters
+    ----------
+    method
+        What orders the board, by default `BradleyTerry()`, which alone says which orders are
+        decided; `PermutationElo` and `Glicko2` give ratings and possible ranks.
+    elo
+        `PermutationElo`, to have its mean ± SEM beside.
+    dimensions
+        Those of the board, in order; one without a rating says why. By default those of the
+        battles, of which at least one must have a rating, else `RatingError` names the cause.
+    models
+        Those that should be rated; who has no battle is named.
+    margin
+        Points within which neighbours count as equivalent.
+    judged
+        Whether each battle is a pair judged in both orders: open orders then name judge calls.
+    """
+    method = method or BradleyTerry()
+    logs = battles.by_dimension() if len(battles) else {"": battles}
+    nothing = battles.select([])
+    names = list(logs) if dimensions is None else list(dimensions)
+    results, unrated = each_rated(
+        names, lambda name: method(logs.get(name, nothing)), none_allowed=dimensions is not None
+    )
+    for name in results:
+        if absent := sorted({*models} - {*logs[name].models}):
+            unrated[name] = f"{', '.join(absent)} (no battle)"
+    beside = {name: rated_or_none(elo, logs[name]) for name in results} if elo else {}
+    return board_of(
+        results,
+        logs,
+        beside={"elo": {name: rated for name, rated in beside.items() if rated}} if elo else {},
+        dimensions=names,
+        unrated=unrated,
+        margin=margin,
+        judged=judged,
+    )
+
+
+def board_of(
+    results: Mapping[str, Ratings],
+    logs: Mapping[str, BattleLog] | None = None,
+    *,
+    beside: Mapping[str, Mapping[str, Ratings]] | None = None,
+    dimensions: Sequence[str] | None = None,
+    unrated: Mapping[str, str] | None = None,
+    margin: float = 0.0,
+    judged: bool = False,
+) -> Board:
+    """The board of ratings that were made already, with `logs` to say how fragile it is and the
+    figures of methods `beside` (such as `elo`), each by dimension.
+    """
+    unrated, logs = unrated or {}, logs or {}
+    names = list(dimensions if dimensions is not None else dict.fromkeys([*results, *unrated]))
+    others = {name: each for name, each in (beside or {}).items() if each}
+    some = next(iter(results.values()), None)
+    return Board(
+        version=VERSION,
+        method=some.method if some else "bradley-terry",
+        settings=some.settings if some else {},
+        ratings=[
+            row
+            for name in names
+            if name in results
+            for row in _rows(name, results[name], _of(others, name))
+        ],
+        n_battles=sum(each.n_battles for each in results.values()),
+        dropped={
+            kind: sum(each.dropped[kind] for each in results.values())
+            for kind in (some.dropped if some else ())
+        },
+        dimensions=[
+            Dimension(
+                name=name,
+                **({"unrated": unrated[name]} if name in unrated else {}),
+                **_values(results.get(name), logs.get(name), margin, judged=judged),
+                notes=_notes(results.get(name), _of(others, name)),
+            )
+            for name in names
+        ],
+        beside={name: _described(each) for name, each in others.items()},
+        notes=[SCALES] if "elo" in others else [],
+        fits={_NAMES[some.method]: results, **others} if some else {},
+    )
+
+
+def _of(beside: Mapping[str, Mapping[str, Ratings]], dimension: str) -> dict[str, Ratings]:
+    """What methods beside say of one dimension."""
+    return {name: each[dimension] for name, each in beside.items() if dimension in each}
+
+
+def _described(rated: Mapping[str, Ratings]) -> BesideMethod:
+    some = next(iter(rated.values()))
+    return BesideMethod(method=some.method, settings=some.settings)
+
+
+def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list[BoardRow]:
+    ranges = claims.rank_ranges(rated, repeated=True)
+    groups = claims.tiers(rated) if rated.method == "bradley-terry" else ()
+    tier = {model: n for n, group in enumerate(groups, 1) for model in group}
+    return [
+        BoardRow(
+            dimension=dimension,
+            rank=rank,
+            **row.as_dict(),
+            ranks=ranges[row.model],
+            **({"tier": tier.get(row.model)} if tier else {}),
+            **_figures(row.model, beside),
+        )
+        for rank, row in enumerate(rated.ratings, 1)
+    ]
+
+
+def _figures(model: str, beside: Mapping[str, Ratings]) -> dict[str, Any]:
+    """What methods beside say of a model."""
+    found = {n: MethodRating.of(e[model]) for n, e in beside.items() if model in e.models}
+    return {"beside": found} if found else {}
+
+
+def _values(
+    rated: Ratings | None, battles: BattleLog | None, margin: float, *, judged: bool
+) -> dict[str, Any]:
+    """What holds of a dimension beside its rows; claims by Bradley–Terry alone."""
+    if rated is None:
+        return {}
+    counted = {"n_battles": rated.n_battles, "dropped": rated.dropped, "fit": rated.fit}
+    if rated.method != "bradley-terry":
+        return counted
+    fragile = _fragility(rated, battles) if battles is not None else None
+    return counted | claims_of(rated, fragile, margin, judged=judged)
+
+
+def claims_of(
+    rated: Ratings, fragile: Fragility | None, margin: float = 0.0, *, judged: bool = False
+) -> dict[str, Any]:
+    """Everything that may be said about the order of Bradley–Terry's ratings: fields of a
+    `Dimension`.
+    """
+    summary = claims.summary(rated, margin)
+    clear, above = claims.decided(rated), claims.above(rated)
+    place = {model: n for n, model in enumerate(rated.models)}
+    first = fragile and FirstPlace(**asdict(fragile.first), sentence=fragile.first.sentence)
+    return {name: summary[name] for name in _SUMMARY} | {
+        "orders": orders_of(rated, fragile, margin, judged=judged),
+        "fragility": first,
+        "decided": {
+            model: [other for other in rated.order if clear[place[model], place[other]]]
+            for model in rated.order
+        },
+        "above": {
+            model: {other: known(above[i, j]) for other, j in place.items() if i != j}
+            for model, i in place.items()
+        },
+    }
+
+
+_SUMMARY = ("about", "first", "tiers", "unplaced", "margin", "sentences")
+
+
+def _fragility(rated: Ratings, battles: BattleLog) -> Fragility | None:
+    """How few battles the order rests on; None under settings for which that cannot be asked (an
+    own model of ties, covariates, soft outcomes).
+    """
+    try:
+        return fragility(battles, BradleyTerry(**rated.settings))
+    except RatingError:
+        return None
+
+
+def orders_of(
+    rated: Ratings, fragile: Fragility | None = None, margin: float = 0.0, *, judged: bool = False
+) -> list[Order]:
+    """All neighbours of a ranking by Bradley–Terry, best first."""
+    turned = {(each.above, each.below): each for each in (fragile.neighbours if fragile else ())}
+    above, place = claims.above(rated), rated.models.index
+    orders = []
+    for pair in claims.neighbours(rated, margin):
+        votes = turned.get((pair.above, pair.below))
+        orders.append(
+            Order(
+                above=pair.above,
+                below=pair.below,
+                state=pair.state,
+                gap=rated[pair.above].rating - rated[pair.below].rating,
+                probability=known(above[place(pair.above), place(pair.below)]),
+                more=pair.more,
+                removed=votes and votes.removed,
+                added=votes and votes.added,
+                **({"calls": _calls(rated, pair.more)} if judged else {}),
+            )
+        )
+    return orders
+
+
+def _calls(rated: Ratings, more: int | None) -> int | None:
+    """The judge calls behind so many more battles: two a pair, and some pairs give none."""
+    judged = rated.n_battles + sum(rated.dropped.values())
+    return None if more is None else 2 * ceil(more * judged / rated.n_battles)
+
+
+def _notes(rated: Ratings | None, beside: Mapping[str, Ratings]) -> list[str]:
+    """Why models have no interval, and which intervals hold the truth too seldom."""
+    own = [*without_interval(rated), *rated.notes] if rated else []
+    elo = beside.get("elo")
+    return own + ([*without_interval(elo, "Elo interval"), *elo.notes] if elo else [])
+
+
+def without_interval(rated: Ratings, what: str = "interval") -> list[str]:
+    """Why models have no interval, in a sentence for each reason."""
+    named: dict[str, list[str]] = {}
+    for row in rated.ratings:
+        if row.no_interval:
+            named.setdefault(row.no_interval, []).append(row.model)
+    return [f"No {what} of {', '.join(models)}: {why}." for why, models in named.items()]

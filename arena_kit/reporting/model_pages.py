@@ -1,0 +1,266 @@
+"""The pages of models (9.1, 9.2): tables and pictures, several models together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from arena_kit.reporting.board import ABOUT
+from arena_kit.reporting.bradley_terry import share_text
+from arena_kit.reporting.figures import (
+    ACCENT,
+    INK,
+    LINE,
+    SOFT,
+    WARM,
+    legend_below,
+    panels_of,
+    plot,
+    shown_name,
+)
+from arena_kit.reporting.tables import Table, number, percent
+from arena_kit.validity.leaderboard import Leaderboard
+from arena_kit.validity.model_page import RECENT, Deficits, ModelDetail
+from arena_kit.validity.weekly import Row
+
+Details = Sequence[ModelDetail]
+GREEN = "#009e73"
+_ROWS = 8  # shown at most of each model
+_ENOUGH = 5  # votes from which a prompt or opponent is compared with others
+_PROMPTS, _OPPONENTS = 40, 30  # shown at most in a heatmap
+
+
+def sentences(details: Details, board: Leaderboard) -> list[str]:
+    """Each model in a sentence."""
+    return [
+        f"{each.model}: rank {board[each.model].conservative_rank} of {len(board.rows)} by "
+        f"conservative score, {board[each.model].badge}; won "
+        f"{percent(each.summary['win_rate'])} of its decisive votes."
+        for each in details
+    ]
+
+
+def summary(details: Details) -> Table:
+    """Win rate, recent form and recent delta; ratings and records stand on the board."""
+    rows = [
+        {
+            "model": each.model,
+            "win rate": percent(each.summary["win_rate"], ".1f"),
+            "recent form": each.summary["form"],
+            "recent delta": number(each.summary["delta"], "+.0f"),
+        }
+        for each in details
+    ]
+    note = (
+        f"Win rate is of decisive votes; form and delta are of the last {RECENT} votes (W win, "
+        "L loss, D draw, B both bad), the latest last. Ratings, records and coverage stand on the "
+        "leaderboard."
+    )
+    left = ["model", "recent form"]
+    return Table(rows=rows, name="summary", left=left, nowrap=list(rows[0]), notes=[note])
+
+
+def neighbours(details: Details, board: Leaderboard) -> Table:
+    """The neighbour challenge record: each model against the ranks right above and below."""
+    rule = board.policy.pairs
+    rank = {each.model: board[each.model].conservative_rank for each in details}
+    rows = [
+        {
+            "model": f"{each.model}, #{rank[each.model]} by conservative score",
+            "neighbour": ("above: " if near["rank"] < rank[each.model] else "below: ")
+            + near["model"],
+            "W/L/D": "/".join(str(near[kind]) for kind in ("wins", "losses", "ties")),
+            f"decisive votes ({rule.votes})": near["votes"],
+            f"prompts ({rule.prompts})": near["prompts"],
+            "floor": "✓" if near["meets_floor"] else "✗",
+            "order": near["order"].seen_by(each.model, board.policy.publication.margin),
+            "P(above it), BT": None if near["above"] is None else share_text(near["above"]),
+        }
+        for each in details
+        for near in each.neighbours
+    ]
+    single = (
+        "P(above it) is for this pair alone and one look; what is decided holds for all pairs and "
+        "for repeated looks."
+    )
+    notes = [single, ABOUT[board.order_decided.about]]
+    return Table(
+        rows=rows, name="neighbours", group="model", left=["neighbour", "order"], notes=notes
+    )
+
+
+def breakdown(details: Details, what: str) -> Table:
+    """The prompts or opponents (`what`) on which each model is furthest above and below its rating,
+    best first, and when responses to a prompt were shown.
+
+    Where there are many, those with very few votes are left out: they would all be extreme.
+    """
+    rows = []
+    for each in details:
+        every: Sequence[Row] = getattr(each, f"{what}s")
+        extremes = _extremes(every)
+        rows += [
+            {
+                "model": f"{each.model}: {len(extremes)} of {len(every)} {what}s",
+                what: row["name"],
+                "votes": row["votes"],
+                "decisive": row["decisive"],
+                "both bad": row["both_bad"],
+                "raw score": number(row["score"], ".2f"),
+                "above expectation": number(row["surprise"], "+.2f"),
+                "first seen (UTC)": _minute(row["first_seen"]),
+                "last seen (UTC)": _minute(row["last_seen"]),
+            }
+            for row in extremes
+        ]
+    empty = f"The file names no {what}s with {_ENOUGH} votes."
+    return Table(rows=rows, name=f"{what}s", group="model", left=[what], empty=empty)
+
+
+def _extremes(rows: Sequence[Row]) -> list[Row]:
+    few = 0 if len(rows) <= _ROWS else _ENOUGH
+    known = sorted(
+        (row for row in rows if row["surprise"] is not None and row["votes"] >= few),
+        key=lambda row: (-row["surprise"], row["name"]),
+    )
+    half = _ROWS // 2
+    return known if len(known) <= _ROWS else known[:half] + known[-half:]
+
+
+def _minute(moment: str | None) -> str | None:
+    return moment and moment[:16].replace("T", " ")
+
+
+@plot(
+    "deficits", "Joint coverage deficit of each model by opponent and prompt, with decisive votes"
+)
+def deficits(details: Details, board: Leaderboard) -> Figure:
+    """The coverage heatmap: where each model lacks votes, by opponent and prompt."""
+    n = max(min(_OPPONENTS, len(each.deficits.opponents)) for each in details)
+    figure, axes = panels_of(
+        9, 1.7 + 0.24 * n, len(details), labels=["x" * 30],
+        title="Where does a model lack votes? (any number: decisive votes, #: conservative rank)",
+    )  # fmt: skip
+    image = None
+    for ax, each in zip(axes, details, strict=True):
+        if each.deficits.prompts:
+            image = _heatmap(ax, each.model, each.deficits, board)
+        else:
+            ax.set_axis_off()
+            ax.text(0, 0.9, f"{shown_name(each.model)}: the file names no prompts", color=SOFT)
+    if image is not None:
+        bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01)
+        bar.set_label("missing share: prompt + opponent (◂: neighbour in rank)", fontsize=8.5)
+        bar.outline.set_visible(False)
+    return figure
+
+
+def _heatmap(ax: Any, model: str, deficits: Deficits, board: Leaderboard) -> Any:
+    order = np.argsort(-deficits.votes.sum(axis=0), kind="stable")[:_PROMPTS]
+    columns = np.sort(order)
+    joint, votes = deficits.joint[:_OPPONENTS, columns], deficits.votes[:_OPPONENTS, columns]
+    image = ax.imshow(joint, cmap="YlOrBr", vmin=0, vmax=2, aspect="auto")
+    room = (ax.figure.get_figwidth() - 1.6) / max(1, len(columns))  # inches of a cell
+    for i, j in np.ndindex(votes.shape if room > 0.14 else (0, 0)):
+        ink = "white" if joint[i, j] > 1.3 else INK if joint[i, j] > 0.7 else SOFT
+        cell = ax.text(j, i, str(votes[i, j]), ha="center", va="center", fontsize=7, color=ink)
+        cell.set_in_layout(False)  # hundreds of them would take the layout seconds
+    rank = {name: n for n, name in enumerate(board.conservative_order, 1)}
+    near = [
+        f"{shown_name(name)} {'◂ ' if abs(rank[name] - rank[model]) == 1 else ''}#{rank[name]}"
+        for name in deficits.opponents[:_OPPONENTS]
+    ]
+    ax.set_yticks(range(len(near)), near, fontsize=7.5)
+    names = [shown_name(deficits.prompts[j]) for j in columns]
+    wide = max((len(name) for name in names), default=0) > 14
+    ax.set_xticks([] if wide else range(len(names)), [] if wide else names, rotation=60,
+                  ha="right", fontsize=7)  # fmt: skip
+    left_out = len(deficits.prompts) - len(columns)
+    some = f" (the {len(columns)} of {len(deficits.prompts)} prompts with most votes)"
+    ax.set_title(shown_name(model) + (some if left_out else ""))
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    return image
+
+
+@plot("quality", "Both-bad rate of each model by week, with the rate above which a check is due")
+def quality(details: Details, board: Leaderboard) -> Figure:
+    """Quality floor and both-bad rate over time (8.3)."""
+    figure, axes = panels_of(
+        9, 3.1, len(details), "Is the quality floor holding?", sharey=True,
+        labels=[each.model for each in details],
+    )  # fmt: skip
+    limit = board.policy.quality.both_bad_rate
+    for ax, each in zip(axes, details, strict=True):
+        x = np.arange(len(each.trend))
+        rate = [part["both_bad"] / max(1, part["votes"]) for part in each.trend]
+        bars = ax.bar(x, rate, width=0.62, color=["#e2a37a" if r <= limit else WARM for r in rate])
+        counts = [f"{part['both_bad']}/{part['votes']}" for part in each.trend]
+        ax.bar_label(bars, counts, padding=2, fontsize=6.5, color=SOFT)
+        ax.axhline(limit, color=WARM, linestyle=":", linewidth=1)
+        floor = number(board[each.model].quality_floor, ".3f")
+        ax.set_title(f"{shown_name(each.model)}: quality floor {floor}")
+        ax.set_xticks(x, [part["label"].rpartition("-")[2] for part in each.trend], fontsize=7.5)
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.tick_params(length=0)
+    axes[0].set_ylabel(f"both-bad rate (check above {100 * limit:g}%)")
+    return figure
+
+
+@plot(
+    "history",
+    "Rating and RD of each model after every vote, with the Bradley–Terry interval at the end",
+)
+def history(details: Details, board: Leaderboard) -> Figure:
+    """Rating and RD after every vote, with the Bradley–Terry interval at the end."""
+    figure, axes = panels_of(
+        9, 3.4, len(details), "How did rating and confidence develop?", sharey=True,
+        labels=["x" * 20] if len(details) == 2 else [each.model for each in details],
+    )  # fmt: skip
+    for ax, each in zip(axes, details, strict=True):
+        _history(ax, each, board)
+    axes[0].set_ylim(*_limits(details, board.policy.deviations))
+    axes[0].set_ylabel("rating")
+    handles, labels = axes[0].get_legend_handles_labels()
+    legend_below(figure, handles, labels, columns=3)
+    return figure
+
+
+def _limits(details: Details, deviations: float) -> tuple[float | None, float | None]:
+    """Limits that hold every band from the tenth vote on; the first ones are wider than a page."""
+    later = [each.history for each in details if len(each.history.rating) > 10]
+    if not later:
+        return None, None
+    low = min(float((h.rating - deviations * h.rd)[10:].min()) for h in later)
+    high = max(float((h.rating + deviations * h.rd)[10:].max()) for h in later)
+    return low - 20, high + 20
+
+
+def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
+    path, row = each.history, board[each.model]
+    x: Any = np.arange(1, len(path.rating) + 1) if path.moments is None else path.moments
+    n = board.policy.deviations
+    ax.fill_between(x, path.rating - n * path.rd, path.rating + n * path.rd, color="#dbe8f2",
+                    linewidth=0, label=f"± {n:g} RD")  # fmt: skip
+    ax.plot(x, path.rating, color=ACCENT, linewidth=1, label="raw rating after each vote")
+    if len(path.rating) and row.bt_rating is not None:
+        low = row.bt_rating if row.bt_low is None else row.bt_low
+        high = row.bt_rating if row.bt_high is None else row.bt_high
+        end = x[-1] + (x[-1] - x[0]) * 0.05
+        ax.vlines(end, low, high, color=GREEN, linewidth=2.6)
+        ax.plot(end, row.bt_rating, "s", color=GREEN, markersize=3.5,
+                label="Bradley–Terry, 95% interval")  # fmt: skip
+    ax.axhline(board.policy.glicko.rating, color=LINE, linewidth=1, zorder=0)
+    ax.set_title(f"{shown_name(each.model)}: {row.rating:.0f} ± {row.rd:.0f} RD", color=INK)
+    if path.moments is None:
+        ax.set_xlabel("votes of the model")
+    else:
+        ticks = AutoDateLocator(maxticks=4)  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_locator(ticks)
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(ticks))  # type: ignore[no-untyped-call]
+    ax.tick_params(length=0)

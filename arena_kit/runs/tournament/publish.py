@@ -1,0 +1,319 @@
+"""The last step: what a run found in words, and its record, with all artifacts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.files import write_json
+from arena_kit.judging.asking.cost import dollars
+from arena_kit.judging.judges.base import Judge, PaidJudge
+from arena_kit.judging.quality.measures import served_sentence
+from arena_kit.judging.verdicts.records import Status
+from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.elo.k_stability import Stability, neighbour_stability
+from arena_kit.rating.elo.method import PermutationElo, k_sweep
+from arena_kit.reporting import tournament_tables
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order, unread
+from arena_kit.reporting.board import Board, JudgeGate
+from arena_kit.reporting.tournament_tables import about, barred_text, missing_text
+from arena_kit.runs.record import artifacts
+from arena_kit.runs.record.record import Record
+from arena_kit.runs.settings.parameters import RunParams
+from arena_kit.runs.tournament.judge import Judgments, booked
+from arena_kit.runs.tournament.judge_gate import write_gate
+from arena_kit.runs.tournament.plan import LEXICAL, Plan, is_lexical, prompts_text
+from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
+from arena_kit.runs.tournament.rejudge import told_changes
+
+_SERVICE = "https://api.anthropic.com"
+
+if TYPE_CHECKING:
+    from arena_kit.reporting.figures import Plot
+
+
+class UnusableError(RuntimeError):
+    """A run of which not one verdict can be used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EloSweep:
+    """Elo of every dimension at each K of a tournament file, its own K among them."""
+
+    method: PermutationElo
+    ratings: Mapping[str, Mapping[float, Ratings]]
+    battles: BattleLog = field(repr=False)
+
+    @property
+    def primary(self) -> dict[str, Ratings]:
+        """The ratings at the tournament's own K."""
+        return {dimension: by_k[self.method.k] for dimension, by_k in self.ratings.items()}
+
+    @cached_property
+    def stability(self) -> dict[str, list[Stability]]:
+        """How neighbours of each ranking fare across the sweep."""
+        logs = self.battles.by_dimension()
+        return {
+            dimension: neighbour_stability(by_k, self.method, logs[dimension])
+            for dimension, by_k in self.ratings.items()
+        }
+
+
+def sweep_elo(battles: BattleLog, plan: Plan) -> EloSweep:
+    """Elo at every K of the plan's tournament file, all from one replay; a dimension without a
+    rating is left out.
+    """
+    method = plan.tournament.elo.method()
+    ks = sorted({*map(float, plan.tournament.elo.k_sweep), method.k})
+    logs = battles.by_dimension() if len(battles) else {}
+    ratings = {}
+    for dimension in plan.tournament.dimensions:
+        try:
+            ratings[dimension] = k_sweep(method, logs.get(dimension, battles.select([])), ks)
+        except RatingError:
+            continue
+    return EloSweep(method=method, ratings=ratings, battles=battles)
+
+
+def answer(
+    board: Board,
+    judgments: Judgments,
+    *,
+    sweep: EloSweep | None = None,
+    more: Sequence[str] = (),
+) -> RunAnswer:
+    """What the run found, how sure that is, and what not to conclude.
+
+    With a `sweep` the question is whether the order depends on K; `more` are sentences to be
+    said besides.
+    """
+    plan, record = judgments.plan, judgments.record
+    strengths = _fits(board, "bradley_terry")
+    found = _order_of_each(board, judgments)
+    if sweep is not None:
+        found = [tournament_tables.stability_answer(sweep.stability, board)]
+    return RunAnswer(
+        question=QUESTIONS.get(plan.mode, ""),
+        sentences=[*found, *more, *_changes(judgments).get("sentences", [])],
+        gate=judgments.gate,
+        about_judge=plan.mode in ("pilot", "judge_report"),
+        facts=run_facts(plan, record),
+        caveats=[
+            *caveats(plan, record.read()),
+            *disagreements(_fits(board, "elo"), strengths),
+            *about(strengths),
+        ],
+    )
+
+
+def _fits(board: Board, method: str) -> dict[str, Ratings]:
+    """What a method says of each dimension, with traces and covariances."""
+    return board.fits.get(method, {})
+
+
+def _order_of_each(board: Board, judgments: Judgments) -> list[str]:
+    """The answer in a sentence or two per dimension."""
+    margin = judgments.plan.tournament.report.margin
+    strengths = _fits(board, "bradley_terry")
+    orders = {name: order(name, rated, margin) for name, rated in strengths.items()}
+    orders |= {name: unread(name) for name in judgments.quality.unread}
+    missing = {n: f"{n}: not rated, {why.rstrip('.')}." for n, why in board.unrated.items()}
+    return [each[name] for name in board.names for each in (orders, missing) if name in each]
+
+
+def _changes(judgments: Judgments) -> dict[str, Any]:
+    """What this judge changed against the record whose pairs it judged again, as rejudge.json
+    says it; empty where no record was.
+    """
+    plan = judgments.plan
+    if plan.rejudged is None or not len(to_battles(judgments)):
+        return {}
+    return told_changes(judgments.record.path, plan.rejudged, plan.judge.model)
+
+
+def publish(
+    board: Board,
+    judgments: Judgments,
+    *,
+    answer: RunAnswer | None = None,
+    figures: Sequence[Plot] = (),
+    sweep: EloSweep | None = None,
+    files: Mapping[str, Any] | None = None,
+) -> Record:
+    """Write the artifacts of a run into its record and, unless a runner does it, close it; as
+    failed, with an `UnusableError`, when not one verdict can be used.
+
+    Parameters
+    ----------
+    answer
+        What the run found; by default what `answer` says.
+    figures
+        Plots to keep beside the report.
+    sweep
+        Elo at every K, where it was made before.
+    files
+        Values to be written as JSON besides, by file name.
+    """
+    record = judgments.record
+    with booked(judgments.plan, record):
+        write_record(board, judgments, answer=answer, sweep=sweep)
+        for name, values in (files or {}).items():
+            write_json(record.path / name, values)
+        for plot in figures:
+            record.keep_figure(plot)
+    return record.close()
+
+
+def write_record(
+    board: Board,
+    judgments: Judgments,
+    *,
+    answer: RunAnswer | None = None,
+    sweep: EloSweep | None = None,
+) -> None:
+    """Write the artifacts of a run; its record stays open."""
+    plan, record, folder = judgments.plan, judgments.record, judgments.record.path
+    write_gate(record, judgments.gate, judgments.quality)
+    battles = to_battles(judgments)
+    swept = sweep or sweep_elo(battles, plan)
+    artifacts.write_results(
+        folder,
+        battles,
+        swept.primary,
+        swept.ratings,
+        _fits(board, "bradley_terry"),
+        dimensions=board.names,
+        default_k=swept.method.k,
+        margin=plan.tournament.report.margin,
+    )
+    if sweep is not None:
+        artifacts.write_k_sweep(folder, sweep.stability, board, sweep.method.k)
+    rating = record.read()["rating"]
+    engines = {dimension: rated.engine for dimension, rated in swept.primary.items()}
+    record.update(unrated=board.unrated, rating=rating | {"engines": engines})
+    _refuse_unusable(judgments)
+    said = answer or _answer(board, judgments, sweep)
+    _described(board, judgments).write(folder)
+    write_json(folder / ANSWER_FILE, said.as_dict())
+    if changed := _changes(judgments):
+        write_json(folder / CHANGES_FILE, changed)
+
+
+def _answer(board: Board, judgments: Judgments, sweep: EloSweep | None) -> RunAnswer:
+    return answer(board, judgments, sweep=sweep)
+
+
+def _described(board: Board, judgments: Judgments) -> Board:
+    """The board with the tournament's name, the judge's gate, and what was left out."""
+    canaries = judgments.canaries.sentences() if judgments.canaries else []
+    notes = [*board.notes, *canaries, *left_out(judgments.record.read())]
+    gate = JudgeGate(**judgments.gate.as_dict())
+    title = judgments.plan.tournament.name
+    return board.model_copy(update={"title": title, "gate": gate, "notes": notes})
+
+
+def _refuse_unusable(judgments: Judgments) -> None:
+    """Raise where a judge was asked and not one of its verdicts can be used."""
+    statuses = Counter(str(v.status) for j in judgments for v in j.verdicts)
+    if statuses and not statuses[Status.OK]:
+        parts = ", ".join(f"{n} {status}" for status, n in sorted(statuses.items()))
+        raise UnusableError(
+            f"not one of {statuses.total()} verdicts can be used ({parts}); their texts are in "
+            f"{judgments.record.path / 'verdicts'}"
+        )
+
+
+def run_facts(plan: Plan, record: Record) -> dict[str, str]:
+    """By whom, what, when, on what and for how much, of a tournament that was judged."""
+    manifest = record.read()
+    recording = plan.tournament.judge.replay_from if plan.params.judge == "replay" else ""
+    return {
+        "judge": f"{plan.judge.model}, {asked_at(plan.judge, recording)}",
+        "compared": compared(plan),
+        "prompts": prompts_text(plan),
+        "status": verdicts_status(manifest["counts"]["verdicts"]),
+        "left out": " ".join(left_out(manifest)) or "nothing",
+        "cost": cost_text(manifest["cost"]),
+        **record.facts,
+    }
+
+
+def compared(plan: Plan) -> str:
+    """What the judge actually compared."""
+    entrants = ", ".join(sorted(plan.tournament.entrants))
+    if is_lexical(plan.judge.model):
+        return f"the words of two responses each, of {entrants}; it reads no rubric"
+    rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in plan.material.rubrics.values())
+    return f"two responses each, of {entrants}, in both orders, by the rubrics {rubrics}"
+
+
+def asked_at(judge: Judge, replay_from: str = "") -> str:
+    """Where a judge was asked."""
+    if replay_from and not isinstance(judge, PaidJudge):
+        return f"not asked: its verdicts in {replay_from} are repeated"
+    if not isinstance(judge, PaidJudge):
+        return "asked in this process"
+    origin = judge.service.origin
+    return f"asked at the service, {origin}" if origin == _SERVICE else f"asked at {origin}"
+
+
+def verdicts_status(counts: Mapping[str, Mapping[str, int]]) -> str:
+    """How many verdicts there are, and what became of those that cannot be used."""
+    totals: dict[str, int] = {}
+    for by_status in counts.values():
+        for status, n in by_status.items():
+            totals[status] = totals.get(status, 0) + n
+    lost = ", ".join(f"{n:,} {status}" for status, n in totals.items() if n and status != "ok")
+    usable = f"{totals.get('ok', 0):,} of {sum(totals.values()):,} verdicts can be used"
+    return f"incomplete, {usable} ({lost})" if lost else f"complete, {usable}"
+
+
+def left_out(manifest: Mapping[str, Any]) -> list[str]:
+    """What a tournament did without: responses that are missing, battles of the judge's own
+    family, pairs whose two orders disagree.
+    """
+    dropped, counts = manifest["dropped"], manifest.get("counts") or {}
+    lost = missing_text(dropped["missing_responses"], dropped["prompts"], dropped["pairs"])
+    settled = (counts.get("judgments") or {}).values()
+    twice = sum(each.get("inconsistent", 0) for each in settled)
+    pairs = sum(sum(each.values()) for each in settled)
+    flips = f"{twice:,} of {pairs:,} pairs are inconsistent and count for nobody." if twice else ""
+    barred = barred_text(dropped.get("own_family", {}))
+    return [sentence for sentence in (lost, barred, flips) if sentence]
+
+
+def cost_text(cost: Mapping[str, Any]) -> str:
+    """What a run paid."""
+    usd, unknown = cost.get("usd_spent") or 0.0, cost.get("usd_unknown") or 0.0
+    aside = f", and about {dollars(unknown)} not sentences by the service" if unknown else ""
+    saved = cost.get("usd_saved_by_cache") or 0.0
+    had = f"; answers from the ledger had cost {dollars(saved)}" if saved else ""
+    return (dollars(usd) if usd else "nothing") + aside + had
+
+
+def caveats(plan: Plan, manifest: Mapping[str, Any]) -> list[str]:
+    """What not to conclude from this run."""
+    params, settings, sentences = plan.params, plan.tournament.judge, []
+    if is_lexical(plan.judge.model):
+        sentences.append(LEXICAL)
+    if params.judge == "anthropic" and not asked_at(plan.judge).endswith(_SERVICE):
+        sentences.append("The answers come from another address than the service's own.")
+    if settings.only_entrant:
+        sentences.append(f"Only battles of {settings.only_entrant} were judged.")
+    if isinstance(params, RunParams) and params.limit_pairs:
+        sentences.append(f"Judging was cut short (limit_pairs {params.limit_pairs}).")
+    if len(plan.prompts) < len(plan.bank):
+        sentences.append(
+            f"{len(plan.prompts)} of {len(plan.bank)} prompts were judged, not the bank."
+        )
+    if served := served_sentence(manifest.get("served_by_others") or {}):
+        sentences.append(served)
+    if (manifest.get("cost") or {}).get("over_cap"):
+        sentences.append("The run cost more than max_cost_usd: answers were longer than forecast.")
+    return sentences

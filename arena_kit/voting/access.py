@@ -1,0 +1,222 @@
+"""Who may use the server and with what: the key of a store, tokens, cookies, origins, bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from itsdangerous import BadSignature, Signer
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from arena_kit.files import DataError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+ENTRIES_PER_MINUTE = 120  # from one address: sessions begun, or tokens tried
+_KEY_BYTES = 32
+_BODY_TIMEOUT = 20.0  # seconds
+_YEAR = 365 * 24 * 3600
+_HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+Role = Literal["voter", "board"]
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def key_file(store: str, root: Path) -> Path:
+    """Where the key of a store is: beside a SQLite file, else in the workspace."""
+    return root / ".arena_kit" / "votes.key" if "://" in store else Path(store).with_suffix(".key")
+
+
+def signing_key(path: Path) -> bytes:
+    """The key that seals ballots and signs cookies, in a file that only its owner may read; made
+    where there is none.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    else:
+        text = secrets.token_hex(_KEY_BYTES)
+        with os.fdopen(handle, "w", encoding="ascii") as out:
+            out.write(f"{text}\n")
+            out.flush()
+            os.fsync(out.fileno())
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise DataError(f"{path}: is no key of a vote store; expected {2 * _KEY_BYTES} hex digits")
+    return key
+
+
+class TurnedAwayError(Exception):
+    """A request that is answered with a status, a code for programs, and one sentence."""
+
+    def __init__(self, status: int, code: str, message: str, retry_after: float = 0) -> None:
+        super().__init__(message)
+        self.status, self.code, self.retry_after = status, code, retry_after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may come in: a role's cookie says who somebody is, and whether they brought its token.
+
+    Parameters
+    ----------
+    hosts
+        The names and addresses that a browser may call this server by, IPv6 ones in brackets, so
+        that no foreign name can be pointed at it (DNS rebinding).
+    token
+        What voters must bring; empty lets everybody vote who reaches the address.
+    board_token
+        What the researcher brings to see the board.
+    key
+        Signs cookies: sessions outlive a restart, and who came with a token that is no longer the
+        token has to bring the new one.
+    """
+
+    hosts: frozenset[str]
+    token: str = ""
+    board_token: str
+    key: bytes = field(repr=False)
+
+    def enter(self, request: Request, role: Role, token: str) -> Response:
+        """Let somebody in, under the name of their cookie if they have one."""
+        name, admitted = self._read(request, role)
+        given, needed = (text.encode("utf-8", "replace") for text in (token, self._token(role)))
+        if not admitted and not secrets.compare_digest(given, needed):
+            raise TurnedAwayError(
+                401, "no_token", "This address needs the link with its token; ask whoever sent it."
+            )
+        identity, admission = self._signers(role)
+        cookie = identity.sign(admission.sign(name or secrets.token_hex(16))).decode()
+        answer = JSONResponse({"entered": True})
+        answer.set_cookie(
+            _cookie(role), cookie, max_age=_YEAR, httponly=True, samesite="strict",
+            secure=request.headers.get("origin", "").startswith("https:"),
+        )  # fmt: skip
+        return answer
+
+    def name_of(self, request: Request, role: Role) -> str:
+        """Who asks; refused where they did not enter."""
+        name, admitted = self._read(request, role)
+        if not admitted:
+            raise TurnedAwayError(
+                401, "no_session", "You are not let in yet; open the link that you were given."
+            )
+        return name
+
+    def is_admitted(self, request: Request, role: Role) -> bool:
+        """Whether somebody entered before, with today's token."""
+        return self._read(request, role)[1]
+
+    def _read(self, request: Request, role: Role) -> tuple[str, bool]:
+        """The name in a cookie that was made here, and whether it came with today's token."""
+        identity, admission = self._signers(role)
+        try:
+            admitted = identity.unsign(request.cookies.get(_cookie(role), "")).decode()
+        except BadSignature:
+            return "", False
+        return admitted.partition(".")[0], admission.validate(admitted)
+
+    def _signers(self, role: Role) -> tuple[Signer, Signer]:
+        """What signs a cookie: that it was made here, and that its owner brought today's token."""
+        signer = partial(Signer, self.key, key_derivation="hmac", digest_method=hashlib.sha256)
+        today = f"arena_kit {role} with {self._token(role)}".encode("utf-8", "replace")
+        return signer(f"arena_kit {role}"), signer(today)
+
+    def _token(self, role: Role) -> str:
+        return self.token if role == "voter" else self.board_token
+
+
+def _cookie(role: Role) -> str:
+    return f"arena_kit_{role}"
+
+
+class RateLimit:
+    """Counts who comes from where within a minute; too many wait."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, deque[float]] = {}
+
+    def check(self, request: Request) -> None:
+        """Count an entry; refused when there were too many from this address."""
+        now, address = time.monotonic(), request.client.host if request.client else ""
+        for other in [key for key, times in self._seen.items() if times[-1] < now - 60]:
+            del self._seen[other]
+        times = self._seen.setdefault(address, deque(maxlen=ENTRIES_PER_MINUTE))
+        if len(times) == ENTRIES_PER_MINUTE and times[0] > now - 60:
+            wait = times[0] + 60 - now
+            message = f"Too many came from your address; try again in {wait:.0f} s."
+            raise TurnedAwayError(429, "too_fast", message, wait)
+        times.append(now)
+
+
+async def read_body(request: Request, kind: type[Body]) -> Body:
+    """The body of a request as what it must be; all else is turned away."""
+    origin = request.headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+        raise TurnedAwayError(
+            403, "foreign_origin", "Votes are taken from this server's own page only."
+        )
+    content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content != "application/json":
+        raise TurnedAwayError(415, "not_json", "The body must be application/json.")
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT):
+            body = await request.body()
+        return kind.model_validate_json(body)
+    except TimeoutError:
+        raise TurnedAwayError(408, "too_slow", "The body did not arrive in time.") from None
+    except ClientDisconnect:
+        raise TurnedAwayError(400, "gone", "The body did not arrive whole.") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part)[:40] for part in first["loc"])
+        message = f"{where and f'{where}: '}{first['msg']}."
+        raise TurnedAwayError(422, "bad_input", message) from None
+
+
+class SecurityHeaders:
+    """Adds the headers that browsers keep to, to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def answer(status: int, code: str, message: str, retry_after: float = 0) -> Response:
+    """A refusal: a status, a code for programs, and one sentence."""
+    headers = {"retry-after": str(max(1, round(retry_after)))} if retry_after else {}
+    return JSONResponse({"error": code, "message": message}, status, headers)

@@ -1,0 +1,101 @@
+"""Battles in FastChat's format: what it holds, and what is said about the rest."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from arena_kit import Battle, BattleLog, DataError, Outcome, Source, read_battles
+from arena_kit.battles.readers.formats import format_of
+from arena_kit.battles.write import spoken, write_fastchat
+
+MOMENT = datetime(2023, 6, 1, 12, 0, tzinfo=UTC)
+VOTES = [
+    Battle(
+        model_a="x", model_b="y", winner=Outcome.MODEL_A, voter="arena_user_1", timestamp=MOMENT
+    ),
+    Battle(model_a="y", model_b="z", winner=Outcome.MODEL_B, voter="arena_user_2"),
+    Battle(model_a="x", model_b="z", winner=Outcome.TIE),
+    Battle(model_a="z", model_b="x", winner=Outcome.BOTH_BAD),
+]
+
+
+def table(path: Path) -> tuple[list[str], list[tuple[object, ...]]]:
+    rows = duckdb.sql(f"FROM read_parquet('{path}')")
+    return rows.columns, rows.fetchall()
+
+
+def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> None:
+    """The four labels, the voter as judge and seconds since 1970, and no column that nobody fills;
+    1 June 2023, noon UTC, is 1685620800.
+    """
+    out = tmp_path / "votes.parquet"
+    assert write_fastchat(out, BattleLog.from_battles(VOTES)) == []
+    columns, rows = table(out)
+    assert columns == ["model_a", "model_b", "winner", "judge", "tstamp"]
+    assert rows == [
+        ("x", "y", "model_a", "arena_user_1", 1685620800.0),
+        ("y", "z", "model_b", "arena_user_2", None),
+        ("x", "z", "tie", None, None),
+        ("z", "x", "tie (bothbad)", None, None),
+    ]
+
+
+def test_language_and_turns_come_from_the_file(tmp_path: Path) -> None:
+    """Language and turn are written where the file of the battles has them."""
+    file = tmp_path / "votes.jsonl"
+    file.write_text(
+        '{"model_a": "x", "model_b": "y", "winner": "tie", "language": "English", "turns": 2}\n'
+        '{"model_a": "x", "model_b": "y", "winner": "tie", "language": null, "turns": 1}\n'
+    )
+    out = tmp_path / "votes.parquet"
+    write_fastchat(out, read_battles(file), spoken(file, format_of(file)))
+    columns, rows = table(out)
+    assert columns == ["model_a", "model_b", "winner", "language", "turn"]
+    assert [row[-2:] for row in rows] == [("English", 2), (None, 1)]
+
+
+def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+    """Pairs and outcomes come back, both-bad votes as such."""
+    out = tmp_path / "votes.parquet"
+    write_fastchat(out, BattleLog.from_battles(VOTES))
+    again = list(read_battles(out).to_battles())
+    assert [(x.model_a, x.model_b, x.winner) for x in again] == [
+        (x.model_a, x.model_b, x.winner) for x in VOTES
+    ]
+
+
+def test_what_the_format_cannot_hold_is_said(tmp_path: Path) -> None:
+    """Inconsistent judgments, soft outcomes and the dimension: how many, and what they became."""
+    judged = {"source": Source.LLM_JUDGE, "judge_model": "m", "dimension": "tone"}
+    log = BattleLog.from_battles([
+        Battle(model_a="x", model_b="y", winner=Outcome.TIE, inconsistent=True, **judged),
+        Battle(model_a="x", model_b="y", winner=Outcome.TIE, inconsistent=True, **judged),
+        Battle(model_a="x", model_b="y", winner=Outcome.MODEL_A, share_a=0.8, **judged),
+    ])  # fmt: skip
+    out = tmp_path / "judged.parquet"
+    assert write_fastchat(out, log) == [
+        "2 inconsistent judgments became ties",
+        "1 soft outcomes became the winner beside them",
+        "the dimension, tone, is not in the file",
+    ]
+    columns, rows = table(out)
+    assert columns == ["model_a", "model_b", "winner", "judge_model"]
+    assert [row[2] for row in rows] == ["tie", "tie", "model_a"]
+
+
+def test_weights_and_mixed_dimensions_are_refused(tmp_path: Path) -> None:
+    """Pair counts and several dimensions would be other battles, so nothing is written."""
+    out = tmp_path / "x.parquet"
+    counts = BattleLog.from_counts(["x"], ["y"], [3], [1])
+    with pytest.raises(DataError, match=r"^1 of 2 battles have a weight other than 1"):
+        write_fastchat(out, counts)
+    mixed = BattleLog.from_battles(
+        Battle(model_a="x", model_b="y", winner=Outcome.TIE, dimension=d) for d in ("tone", "wit")
+    )
+    with pytest.raises(DataError, match=r"2 dimensions \(tone, wit\).* name one$"):
+        write_fastchat(out, mixed)
+    assert not out.exists()
