@@ -78,7 +78,7 @@ emulator: .venv/dev  ## a loopback Anthropic API to try paid judges on, for free
 	$(BIN)/python -m tests.emulator --port 8787 --seconds 5
 
 live-probe: .venv/dev  ## check the emulator against the service (needs a key, costs cents)
-	$(BIN)/python -m tests.emulator.probe
+	$(BIN)/python benchmarks/live_probe.py
 
 lint: .venv/dev  ## ruff
 	$(BIN)/ruff check .

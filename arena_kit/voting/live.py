@@ -106,10 +106,12 @@ class LiveArena:
         self.limits = limits or Limits()
         self._lock = RLock()
         seed = secrets.randbits(64) if seed is None else seed
+        from arena_kit import __version__
+
         with store.writing() as transaction:
             begun = transaction.begin(texts.name, dimension, seed)
             self.dimension = begun.dimension
-            transaction.note_opening(_version(), asdict(policy), texts.digest, texts.models)
+            transaction.note_opening(__version__, asdict(policy), texts.digest, texts.models)
             self._replayed = Replayed(texts, policy, begun.seed)
             self._replayed.catch_up(transaction, now())
 
@@ -364,12 +366,6 @@ class LiveArena:
             raise ChangedContentError(
                 "the texts of this matchup are not those that were handed out; ask for a new one"
             )
-
-
-def _version() -> str:
-    from arena_kit import __version__
-
-    return __version__
 
 
 def _id(value: str, what: str) -> str:
