@@ -48,7 +48,10 @@ from arena_kit.reporting import tournament_tables as tournament_tables
 from arena_kit.reporting import vote_review as vote_review
 from arena_kit.reporting.board import Board as Board
 from arena_kit.reporting.board import rate as rate
-from arena_kit.runs.placement.study import PlacementStudy as PlacementStudy
+from arena_kit.runs.placement.place import judge_placement as judge_placement
+from arena_kit.runs.placement.place import place as place
+from arena_kit.runs.placement.place import publish_placement as publish_placement
+from arena_kit.runs.placement.plan import read_placement as read_placement
 from arena_kit.runs.policy import publish_policy as publish_policy
 from arena_kit.runs.policy import read_season as read_season
 from arena_kit.runs.record.inputs import record_texts as record_texts

@@ -155,7 +155,7 @@ def test_the_loop_over_notebooks_of_the_documents_runs_on_a_cluster(
     exec(here.replace("    papermill.", f"    {root}\n    papermill."), {})
     manifests = [read_json(each) for each in workspace.glob("runs/*/manifest.json")]
     assert [each["status"] for each in manifests] == ["finished"] * 3
-    assert {each["parameters"]["subset_seed"] for each in manifests} == {0, 1, 2}
+    assert {each["parameters"]["seed"] for each in manifests} == {0, 1, 2}
 
 
 @pytest.mark.slow  # 1.67 million rows, resampled twice

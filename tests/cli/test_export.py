@@ -15,12 +15,11 @@ import pytest
 from arena_kit import (
     BattleLog,
     BradleyTerry,
-    PlacementStudy,
     publish_policy,
     read_season,
     write_battles,
 )
-from tests.samples import SMALL, call, log_of, record_of, season, won
+from tests.samples import SMALL, call, log_of, placement_record, record_of, season, won
 
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 _MODEL = {
@@ -290,12 +289,12 @@ def test_a_tournament_record_names_its_judge_and_rubric(workspace: Path, tmp_pat
 
 def test_a_placement_record_was_judged_in_its_model_alone(workspace: Path, tmp_path: Path) -> None:
     """The judge stands with the placed model only: people rated the others."""
-    record = PlacementStudy.open(
+    record = placement_record(
         human="sample/arena/simulated_votes.csv.gz",
         judged="sample/arena/judged_by_baseline.jsonl.gz",
         model="dogwood",
         n_bootstraps=100,
-    ).save()
+    )
     call(
         "runs",
         "export",

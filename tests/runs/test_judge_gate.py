@@ -10,12 +10,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from arena_kit import DataError, Judgments, PlacementStudy, judge_tables, tournament_tables
+from arena_kit import DataError, Judgments, judge_tables, publish_placement, tournament_tables
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
 from tests.emulator import Emulator
-from tests.samples import SMALL, edited, judgments_of, parameters, published, record_of
+from tests.samples import (
+    SMALL,
+    edited,
+    judgments_of,
+    parameters,
+    placed_model,
+    published,
+    record_of,
+)
 
 MODEL = "claude-sonnet-5-5"
 #: Eight questions of six pairs: enough for every rule.
@@ -202,10 +210,11 @@ def test_the_embedded_judge_is_not_called_fit(workspace: Path) -> None:
 
 def test_a_placement_holds_its_judge_against_people(workspace: Path) -> None:
     """Verdicts from a file and people's votes on the same battles."""
-    study = PlacementStudy.open(model="dogwood", n_bootstraps=100)
+    placed = placed_model(model="dogwood", n_bootstraps=100)
+    study = placed.verdicts
     (dimension,) = study.quality.dimensions
     assert study.quality.find("agreement", dimension).n > 100
     assert study.quality.find("flips", dimension).value is not None
     assert study.quality.find("slot_a", dimension).value is None, "settled battles tell no slot"
-    record = study.save()
+    record = publish_placement(placed)
     assert record.read()["judge_gate"]["sentence"] == study.gate.sentence

@@ -18,7 +18,7 @@ from arena_kit.judging.asking.batches import left_running
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Status
 from arena_kit.reporting.html import export_report
-from arena_kit.runs.placement.plan import ArenaPlan
+from arena_kit.runs.placement.plan import placement_plan
 from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.record.progress import status_line, watching
 from arena_kit.runs.record.record import (
@@ -134,14 +134,15 @@ class NotebookRun:
         with chdir(self.root):
             return Plan.of(self.name, self.params)
 
-    def plan(self) -> Plan | ArenaPlan | None:
+    def plan(self) -> Plan | None:
         """The plan of what is judged; None where no judge is asked."""
         if isinstance(self.params, RunParams):
             return self.tournament()
+        if not isinstance(self.params, PlacementParams):
+            return None
         with chdir(self.root):
-            if isinstance(self.params, PlacementParams) and self.params.judged_here:
-                return ArenaPlan.read(self.params, self.root)
-        return None
+            sampled = placement_plan(self.params, self.root).tournament
+            return sampled.plan(sampled.answers_at_hand()) if sampled else None
 
     def check(self, *, progress: bool = False) -> dict[str, str]:
         """What would run, in words; refuses now what the kernel, which works in the workspace's
@@ -311,22 +312,12 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
 
 
 def _placement(params: PlacementParams, root: Path) -> dict[str, str]:
-    from arena_kit.runs.placement.study import read_inputs
-
-    inputs = read_inputs(params, root)
-    sources = {"model": params.model, "votes": f"{len(inputs.human):,} of {params.human}"}
-    if inputs.verdicts is not None:
-        return sources | {"verdicts": f"{len(inputs.verdicts):,} of {params.judged}"}
-    if inputs.plan is None:
-        raise TypeError("neither verdicts nor a judge")
-    inputs.plan.refuse_without_keys()
-    sample = inputs.plan.sample
-    return sources | {
-        "judge": inputs.plan.judge.model,
-        "requests": f"{2 * (len(sample.battles) + len(sample.shared)):,} "
-        f"({len(sample.battles)} battles against {len(sample.opponents)} opponents and "
-        f"{len(sample.shared)} that people decided, in both orders)",
-    }
+    plan = placement_plan(params, root)
+    if plan.tournament is not None:
+        plan.tournament.refuse_unready()
+    files = {"votes": (plan.human, params.human), "verdicts": (plan.verdicts, params.judged)}
+    read = {n: f"{len(log):,} of {file}" for n, (log, file) in files.items() if log is not None}
+    return plan.facts | read
 
 
 def _policy(params: SeasonParams, root: Path) -> dict[str, str]:

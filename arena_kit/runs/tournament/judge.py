@@ -143,17 +143,19 @@ def judge(
     """
     if earlier is None:
         refuse_unready(plan)
-    record = earlier.record if earlier else _begin(plan)
+    record = _begin(plan) if earlier is None else earlier.record
     wanted = plan.asked if pairs is None else list(pairs)
     with booked(plan, record):
-        began = earlier or _ask_canaries(plan, record, None if pairs is None else wanted)
-        return _judge(plan, wanted, began)
+        if earlier is None:
+            record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
+            earlier = ask_canaries(plan, record, None if pairs is None else wanted)
+        return _judge(plan, wanted, earlier)
 
 
 @contextmanager
-def booked(plan: Plan, record: Record) -> Iterator[None]:
+def booked(plan: Plan, record: Record, *, spends: bool = False) -> Iterator[None]:
     """Close the record as failed where the block fails, with what was spent and is missing."""
-    ledger = None if plan.price is None else plan.ledger
+    ledger = plan.ledger if spends or plan.price is not None else None
     with record.failing(lambda error: keep_failure(record, error, ledger)):
         yield
 
@@ -168,10 +170,9 @@ def _begin(plan: Plan) -> Record:
     return record
 
 
-def _ask_canaries(plan: Plan, record: Record, pairs: Sequence[Pair] | None) -> Judgments:
+def ask_canaries(plan: Plan, record: Record, pairs: Sequence[Pair] | None = None) -> Judgments:
     """Nothing judged yet but the canaries of the pre-flight, and all where the notebook asks."""
     with judging_progress(record, unit="canary verdict") as progress:
-        record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
         report = preflight(
             plan,
             progress,

@@ -25,6 +25,7 @@ from arena_kit.reporting.board import Board, JudgeGate
 from arena_kit.reporting.tournament_tables import about, barred_text, missing_text
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.record import Record
+from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.judge import Judgments, booked
 from arena_kit.runs.tournament.judge_gate import write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, Plan, is_lexical, prompts_text
@@ -305,7 +306,7 @@ def caveats(plan: Plan, manifest: Mapping[str, Any]) -> list[str]:
         sentences.append("The answers come from another address than the service's own.")
     if settings.only_entrant:
         sentences.append(f"Only battles of {settings.only_entrant} were judged.")
-    if params.limit_pairs:
+    if isinstance(params, RunParams) and params.limit_pairs:
         sentences.append(f"Judging was cut short (limit_pairs {params.limit_pairs}).")
     if len(plan.prompts) < len(plan.bank):
         sentences.append(
