@@ -27,7 +27,7 @@ from arena_kit.rating.base import RatingError as RatingError
 from arena_kit.rating.base import Ratings as Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry as BradleyTerry
 from arena_kit.rating.claims import claims as claims
-from arena_kit.rating.claims.fragility import fragility as fragility
+from arena_kit.rating.claims.power import fragility as fragility
 from arena_kit.rating.elo.method import PermutationElo as PermutationElo
 from arena_kit.rating.elo.method import k_sweep as k_sweep
 from arena_kit.rating.glicko2.method import Glicko2 as Glicko2

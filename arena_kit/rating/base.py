@@ -351,12 +351,6 @@ def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> N
     return group
 
 
-def strongly_connected(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> bool:
-    """Whether every model beat every other, directly or through others."""
-    beat, every = _adjacency(n_models, winner, loser), np.ones(n_models, bool)
-    return all(_reached(way, 0, every).all() for way in (beat, np.ascontiguousarray(beat.T)))
-
-
 def _adjacency(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether the row's model beat the column's."""
     beat = np.zeros((n_models, n_models), bool)

@@ -27,7 +27,7 @@ Bits = TypeVar("Bits", np.uint64, Hashes)
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31 = (np.uint64(n) for n in (27, 30, 31))
+_S27, _S30, _S31, _S32 = (np.uint64(n) for n in (27, 30, 31, 32))
 #: Streams of random numbers under one seed.
 ORDERS, RESAMPLED_ORDERS, RESAMPLES = range(3)
 LANES = 4  # resamples that share 64 bits
@@ -117,6 +117,12 @@ def _of_counts(bits: NDArray[np.uint16], counts: Floats) -> Floats:
     return drawn
 
 
+def _multinomial(seed: np.uint64, n: int) -> NDArray[np.intp]:
+    """How often each of `n` clusters comes up in `n` draws."""
+    bits = random_bits(seed, np.arange(n, dtype=np.uint64)) >> _S32
+    return np.bincount(((bits * np.uint64(n)) >> _S32).astype(np.intp), minlength=n)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Games:
     """Games to replay: who met whom and what the first side scored (1, 0.5 or 0)."""
@@ -133,16 +139,19 @@ def evidence_sets(
     """Chunks of resamples: the games of each in a padded row, how many they are, and which models
     it rates.
 
-    A model is rated where it was drawn, and only if it was seen on enough questions to say how sure
-    its rating is; without such a model there are no chunks.
+    Where a replay ends depends on how many games it has, so that a resample has as many clusters as
+    there are, drawn by hash with replacement: Poisson numbers, given their sum. A model is rated
+    where it was drawn, and only if it was seen on enough questions to say how sure its rating is;
+    without such a model there are no chunks.
     """
     enough = questions_seen(games.a, games.b, clusters, games.n_models) >= MIN_QUESTIONS
     if not enough.any():
         return
-    weights, hashes = PoissonWeights.of(seed, n), np.arange(clusters.max() + 1, dtype=np.uint64)
-    width = LANES * max(1, _CHUNK // (LANES * len(clusters)))
+    seeds, n_clusters = split_seed(seed, n, RESAMPLES), int(clusters.max()) + 1
+    width = max(1, _CHUNK // len(clusters))
     for first in range(0, n, width):
-        times = weights.times(hashes, slice(first, min(n, first + width))).T[:, clusters]
+        times = np.stack([_multinomial(each, n_clusters) for each in seeds[first : first + width]])
+        times = times[:, clusters]
         sizes = times.sum(axis=1, dtype=np.int32)
         sets = np.zeros((len(times), sizes.max()), np.int32)
         seen = np.zeros((len(times), games.n_models), bool)
@@ -172,9 +181,7 @@ def denoised(replicates: Floats, noise: Floats) -> Floats:
     return np.asarray(centre + kept * (replicates - centre))
 
 
-def interval(
-    replicates: Floats,
-) -> tuple[Floats, Floats, Floats]:
+def interval(replicates: Floats) -> tuple[Floats, Floats, Floats]:
     """Standard deviation and 95 % percentile interval of each column, ignoring NaN.
 
     NaN for a column without two different values: resampling unanimous evidence shows no

@@ -8,12 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit.rating.elo import replay as elo_replay
-from arena_kit.rating.elo.replay import (
-    EloRule,
-    _shuffled,
-    replay_in_order,
-    replay_orders,
-)
+from arena_kit.rating.elo.replay import EloRule, _shuffled, replay_in_order, replay_orders
 from arena_kit.rating.resampling import ORDERS, Games, split_seed
 from tests import naive
 

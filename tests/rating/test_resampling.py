@@ -113,14 +113,17 @@ def sets_of(clusters: NDArray[np.int32], n: int) -> list[list[int]]:
     return out
 
 
-def test_replays_draw_the_same_clusters_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A resample holds each cluster's games as often as its multiplicity says, in their order, in
-    chunks of any size; models seen on fewer than ten questions have no resamples.
+def test_replays_draw_whole_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resample draws as many clusters as there are, by the upper bits of SplitMix64, and holds
+    each one's games as often, in their order, in chunks of any size; models seen on fewer than ten
+    questions have no resamples.
     """
     clusters = np.random.default_rng(0).integers(0, 12, 40).astype(np.int32)
     whole = sets_of(clusters, 30)
-    for games, times in zip(whole, drawn(None, 12, 30, seed=5), strict=True):
-        assert games == np.repeat(np.arange(40), times[clusters].astype(int)).tolist()
+    for games, seed in zip(whole, split_seed(5, 30, RESAMPLES).tolist(), strict=True):
+        names = [((naive.splitmix(seed, slot) >> 32) * 12) >> 32 for slot in range(12)]
+        times = np.bincount(names, minlength=12)
+        assert games == np.repeat(np.arange(40), times[clusters]).tolist()
     monkeypatch.setattr(resampling, "_CHUNK", 3 * len(clusters))
     assert sets_of(clusters, 30) == whole
     assert sets_of(clusters % 9, 30) == []

@@ -8,13 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import (
-    BattleLog,
-    BradleyTerry,
-    RatingError,
-    Ratings,
-    rate_files,
-)
+from arena_kit import BattleLog, BradleyTerry, RatingError, Ratings, rate_files
 from arena_kit.battles import on_disk as battles_on_disk
 from arena_kit.battles.log import Labels
 from arena_kit.battles.on_disk import BattleFiles

@@ -316,11 +316,7 @@ def _resampled(
 
 
 def _added(
-    stream: Stream,
-    boards: Sequence[Board],
-    weights: PoissonWeights,
-    way: Way | None,
-    share: Share,
+    stream: Stream, boards: Sequence[Board], weights: PoissonWeights, way: Way | None, share: Share
 ) -> tuple[Floats, Sketch]:
     """The battles of a part of the log, added up for every resample, and what was seen there: a
     sketch has an item for every model of each board, and one for the board itself.

@@ -1,7 +1,8 @@
 """Replaying votes through Glicko-2, one by one or in rating periods.
 
 Python runs the steps on lists; above `COMPILED_FROM` votes the very same functions run compiled,
-where Numba is installed, so both do the same operations in the same order.
+where Numba is installed, so both do the same operations in the same order. Periods are few, and
+not compiled.
 
 All quantities are in Glicko-2's own scale: `mu` is the distance from the start rating and `var`
 is RD squared, both in units of `SCALE` points; `s` is the volatility squared, `log_s` its
@@ -11,8 +12,10 @@ logarithm, and `damp` the paper's g(RD). The paper's v and delta appear as `info
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from math import copysign, exp, inf, log, pi, sqrt
 from typing import Any, Self, TypeAlias
 
@@ -41,11 +44,6 @@ Votes: TypeAlias = tuple[Ints, Ints, Ints, Floats]
 Limits: TypeAlias = tuple[float, float, float]
 #: mu, var, damp, log_s and s of each model.
 State: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats]
-#: First vote, end, and number of a rating period.
-Span: TypeAlias = tuple[int, int, int]
-#: Of each model in a rating period: sums of info and pull, both 0 between periods, and the period
-#: at whose onset its state stands, -1 before its first game.
-Work: TypeAlias = tuple[Floats, Floats, Ints]
 #: mu, var and s of both sides after each vote, or three times nothing.
 Trace: TypeAlias = tuple[Floats, Floats, Floats]
 
@@ -134,102 +132,46 @@ def replay_votes(votes: Votes, limits: Limits, state: State, trace: Trace) -> No
 
 
 def replay_periods(
-    votes: Votes, period: Ints, limits: Limits, state: State, work: Work, trace: Trace
+    votes: Votes, period: list[int], limits: Limits, state: State, trace: Trace
 ) -> None:
     """Play votes in rating periods, changing `state`: all votes of a period count together.
 
     `period` numbers the period of each vote, rising along the order. From its first game on,
     a model's RD grows by its volatility in every period without one.
     """
-    order, _, _, _ = votes
-    _, _, most = limits
-    _, var, _, _, s = state
-    _, _, due = work
-    traced_mu, _, _ = trace
-    first, now = 0, 0
-    while first < len(order):
-        now = period[order[first]]
-        end = first
-        while end < len(order) and period[order[end]] == now:
-            end += 1
-        span = (first, end, now)
-        open_period(votes, span, limits, state, work)
-        sum_period(votes, span, state, work)
-        close_period(votes, span, limits, state, work)
-        if len(traced_mu):
-            trace_period(votes, span, limits, state, work, trace)
-        first = end
+    order, a, b, score = votes
+    mu, var, damp, _, s = state
+    since = [-1] * len(var)  # the period at whose onset a model's state stands
+
+    def grown(k: int, now: int) -> float:
+        """The variance of a model at the onset of a period."""
+        idle = now - since[k] if since[k] >= 0 else 0
+        return min(limits[2], var[k] + idle * s[k])
+
+    now = -1
+    for now, places in groupby(range(len(order)), lambda n: period[order[n]]):
+        numbers = list(places)
+        sides = [(a[order[n]], b[order[n]], score[order[n]]) for n in numbers]
+        info, pull = defaultdict[int, float](float), defaultdict[int, float](float)
+        for k in {k for i, j, won in sides if won >= 0 for k in (i, j)}:
+            var[k] = grown(k, now)
+            damp[k] = damping(var[k])
+        for i, j, won in (each for each in sides if each[2] >= 0):
+            for k, other, got in ((i, j, won), (j, i, 1.0 - won)):
+                more_info, more_pull = evidence(mu[k] - mu[other], damp[other], got)
+                info[k] += more_info
+                pull[k] += more_pull
+        for k in info:
+            move(k, info[k], pull[k], limits, state)
+            since[k] = now + 1
+        for n, (i, j, _) in zip(numbers, sides, strict=True) if len(trace[0]) else ():
+            for at, k in ((2 * n, i), (2 * n + 1, j)):
+                trace[0][at], trace[1][at], trace[2][at] = mu[k], grown(k, now + 1), s[k]
     for k in range(len(var)):
-        if due[k] >= 0:
-            var[k] = min(most, var[k] + (now + 1 - due[k]) * s[k])
+        var[k] = grown(k, now + 1)
 
 
-def open_period(votes: Votes, span: Span, limits: Limits, state: State, work: Work) -> None:
-    """Bring all who play to the onset of this period."""
-    order, a, b, score = votes
-    first, end, now = span
-    _, _, most = limits
-    _, _, due = work
-    _, var, damp, _, s = state
-    for n in range(first, end):
-        if score[order[n]] >= 0.0:
-            for k in (a[order[n]], b[order[n]]):
-                if due[k] >= 0:
-                    var[k] = min(most, var[k] + (now - due[k]) * s[k])
-                    damp[k] = damping(var[k])
-                due[k] = now
-
-
-def sum_period(votes: Votes, span: Span, state: State, work: Work) -> None:
-    """Add up what the votes of a period say about each model."""
-    order, a, b, score = votes
-    mu, _, damp, _, _ = state
-    info, pull, _ = work
-    for n in range(span[0], span[1]):
-        i, j, won = a[order[n]], b[order[n]], score[order[n]]
-        if won >= 0.0:
-            gap = mu[i] - mu[j]
-            info_i, pull_i = evidence(gap, damp[j], won)
-            info_j, pull_j = evidence(-gap, damp[i], 1.0 - won)
-            info[i] += info_i
-            pull[i] += pull_i
-            info[j] += info_j
-            pull[j] += pull_j
-
-
-def close_period(votes: Votes, span: Span, limits: Limits, state: State, work: Work) -> None:
-    """Settle all who played, and clear the sums for the next period."""
-    order, a, b, _ = votes
-    first, end, now = span
-    info, pull, due = work
-    for n in range(first, end):
-        for k in (a[order[n]], b[order[n]]):
-            if info[k] > 0.0:
-                move(k, info[k], pull[k], limits, state)
-                info[k] = pull[k] = 0.0
-                due[k] = now + 1
-
-
-def trace_period(
-    votes: Votes, span: Span, limits: Limits, state: State, work: Work, trace: Trace
-) -> None:
-    """Note both sides of each vote of a period as they stand after it."""
-    order, a, b, _ = votes
-    first, end, now = span
-    _, _, most = limits
-    _, _, due = work
-    mu, var, _, _, s = state
-    traced_mu, traced_var, traced_s = trace
-    for n in range(first, end):
-        for at, k in ((2 * n, a[order[n]]), (2 * n + 1, b[order[n]])):
-            idle = now + 1 - due[k] if due[k] >= 0 else 0
-            traced_mu[at], traced_s[at] = mu[k], s[k]
-            traced_var[at] = min(most, var[k] + idle * s[k])
-
-
-_PARTS = (damping, evidence, settled, move, open_period, sum_period, close_period, trace_period)
-_votes_kernel = Kernel(replay_votes, parts=_PARTS)
-_periods_kernel = Kernel(replay_periods, parts=_PARTS)
+_votes_kernel = Kernel(replay_votes, parts=(damping, evidence, settled, move))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +243,7 @@ def replay(
     forces one engine; None picks by the amount of work.
     """
     n = len(games.a)
-    play = _engine(games, rule, period, _compiled(n, compiled))
+    play = _engine(games, rule, period, _compiled(n, period, compiled))
     final, trace = play(np.arange(n, dtype=np.int32), start, n if traced else 0)
     if not traced:
         return final
@@ -324,7 +266,7 @@ def replay_sets(
     The games of resample i are the first `sizes[i]` entries of row i of `sets`, played in the
     order of `games`.
     """
-    compiled = _compiled(int(sizes.sum(dtype=np.int64)), compiled)
+    compiled = _compiled(int(sizes.sum(dtype=np.int64)), period, compiled)
 
     def share(some: slice) -> NDArray[np.float64]:
         play = _engine(games, rule, period, compiled)
@@ -336,8 +278,9 @@ def replay_sets(
     )
 
 
-def _compiled(votes: int, wanted: bool | None) -> bool:
-    return numba_pays(votes, COMPILED_FROM) if wanted is None else wanted
+def _compiled(votes: int, period: NDArray[np.int64] | None, wanted: bool | None) -> bool:
+    """Whether votes are replayed by Numba; periods never are."""
+    return period is None and (numba_pays(votes, COMPILED_FROM) if wanted is None else wanted)
 
 
 def _engine(
@@ -345,24 +288,20 @@ def _engine(
 ) -> Play:
     """A function that plays some of the games from a start, and gives (final, traced) states."""
     box: Callable[[NDArray[Any]], Any] = np.ndarray.tolist
-    votes: Callable[..., None] = replay_votes
-    periods: Callable[..., None] = replay_periods
     if compiled:
-        box, votes, periods = _plain_array, _votes_kernel, _periods_kernel
+        box = _plain_array
+    votes: Callable[..., None] = _votes_kernel if compiled else replay_votes
     columns = tuple(box(column) for column in (games.a, games.b, games.score))
     limits = (float(rule.tau), float(rule.least), float(rule.most))
-    numbers = None if period is None else box(period)
 
     def play(order: NDArray[Any], start: States, n_traced: int) -> tuple[States, States]:
         played = (box(order), *columns)
         state = tuple(box(column) for column in _columns(start))
         trace = tuple(box(np.empty(2 * n_traced)) for _ in range(3))
-        if numbers is None:
+        if period is None:
             votes(played, limits, state, trace)
         else:
-            n = games.n_models
-            work = tuple(map(box, (np.zeros(n), np.zeros(n), np.full(n, -1, np.int64))))
-            periods(played, numbers, limits, state, work, trace)
+            replay_periods(played, period.tolist(), limits, state, trace)
         return _states(state[0], state[1], state[4]), _states(*trace)
 
     return play
