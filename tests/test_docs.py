@@ -262,7 +262,10 @@ def _checked(words: list[str]) -> dict[str, Any]:
     context = command.make_context(name, list(rest), parent=context)
     if name not in ("run", "cost"):
         return {}
-    given = {key: read_value(key, value) for key, value in context.params["overrides"]}
+    values = {key: read_value(key, value) for key, value in context.params["overrides"]}
+    given = {key: value for key, value in values.items() if "." not in key}
+    if dotted := {key: value for key, value in values.items() if "." in key}:
+        given["overrides"] = dotted
     file = context.params["params_file"]
     if file is None or file.is_file():
         whole = (read_yaml(file) if file else {}) | given

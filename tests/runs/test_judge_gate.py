@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from arena_kit import DataError, Judgments, judge_tables, publish_placement, tournament_tables
-from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
+from arena_kit.cli.show import show_board
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
 from tests.emulator import Emulator
 from tests.samples import (

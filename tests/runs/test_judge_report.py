@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, JudgeStudy
-from arena_kit.cli.board import show_board
+from arena_kit.cli.show import show_board
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.quality.judge import agree, cheapest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arena_kit import DataError, Judgments, read_battles
+from arena_kit import Board, DataError, Judgments, read_battles
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Margin, Slot, Status, Verdict
 from arena_kit.judging.verdicts.settle import presentations as both_orders
@@ -188,7 +188,7 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
         {b.battle_id: b for b in read_battles(path / "battles.jsonl").to_battles()}
         for path in (first, noisy)
     )
-    for each in changes(first, noisy):
+    for each in changes(first, noisy, Board.read(noisy)):
         own = [i for i in old if i in new and old[i].dimension == each.dimension]
         decided = [i for i in own if old[i].winner.decisive and new[i].winner.decisive]
         assert each.decided.rate.n == len(decided) > 0
