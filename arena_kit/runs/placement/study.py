@@ -200,7 +200,8 @@ class PlacementStudy(Recorded):
         quality = self.quality
         with self.record.failing():
             canaries = self.run.canaries if self.run else None
-            return quality.gate(self.rules, more=concerns(canaries, self.rules))
+            measures = canaries.measures if canaries else ()
+            return quality.gate(self.rules, more=concerns(measures, self.rules))
 
     @property
     def note(self) -> str:
